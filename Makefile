@@ -36,10 +36,10 @@ unit: $(VENV)/.dev ## run the unit tests only
 	$(BIN)/pytest tests/unit -q -n $(WORKERS)
 
 integration: $(VENV)/.dev ## run the tests of services and whole programs only
-	$(BIN)/pytest tests/e2e tests/integration -q -n $(WAITING_WORKERS) --dist loadfile --no-loadscope-reorder --reruns 1
+	$(BIN)/pytest tests/e2e tests/integration -q -n $(WAITING_WORKERS) --dist loadfile --no-loadscope-reorder
 
 browser: $(VENV)/.dev ## run the tests of the console; needs Chromium
-	$(BIN)/pytest tests/browser -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --reruns 1
+	$(BIN)/pytest tests/browser -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 pictures: $(VENV)/.dev ## write pictures of the console to build/pictures; OF="home task": of these only
 	STATEWRIGHT_TEST_PICTURES=build/pictures STATEWRIGHT_TEST_PICTURES_OF="$(OF)" $(BIN)/pytest tests/browser/test_pictures.py -q -n 0
@@ -96,19 +96,25 @@ mypy pyright: $(VENV)/.dev
 
 check: lint types test ## everything that CI runs
 
+figures: $(VENV)/.dev ## measure the code and eight requests, and enter what is better into scripts/code_figures.toml
+	$(BIN)/python -m scripts.measure_code --walks --enter
+
 chart: ## render and lint the Helm chart; needs helm
 	helm lint --strict deploy/helm/statewright --values tests/unit/chart_values.yaml
 	helm template statewright deploy/helm/statewright --namespace default --kube-version 1.31.0 --values tests/unit/chart_values.yaml \
 		> tests/unit/rendered_chart.yaml
 
-proto: $(VENV)/.dev ## generate the gRPC stubs of src/statewright/proto
+proto: $(VENV)/.dev ## generate the gRPC stubs of src/statewright/proto from proto
 	$(BIN)/python scripts/generate_protos.py
 
 openapi: $(BIN)/statewright ## write docs/reference/openapi.json
 	$(BIN)/statewright openapi > docs/reference/openapi.json
 
+fresh-clone: $(VENV)/.dev ## clone, `make run` and the lines of the README as on a machine that has nothing: minutes
+	$(BIN)/python -m scripts.try_fresh_clone
+
 clean: ## remove what the targets made, the data of `make run` excepted
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup run test unit integration browser pictures demo demo-flows demo-playbooks demo-steps bench bench-console bench-explain bench-flows bench-playbooks bench-modes bench-search bench-steps lint fmt types mypy pyright check openapi proto clean
+.PHONY: help setup run test unit integration browser pictures demo demo-flows demo-playbooks demo-steps bench bench-console bench-explain bench-flows bench-playbooks bench-modes bench-search bench-steps lint fmt types figures mypy pyright check openapi proto fresh-clone clean

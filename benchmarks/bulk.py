@@ -22,7 +22,7 @@ from benchmarks.processes import Starter, _ask, _define, _status, _until, free_p
 from benchmarks.workload import MODEL, VERSION, documents
 from statewright.ids import IdSource
 from statewright.storage.columns import ENTITY_COLUMNS
-from statewright.storage.commit.bulk import AUDIT_COLUMNS
+from statewright.storage.commit.statement import AUDIT_COLUMNS
 from statewright.storage.embedded import server
 
 TARGET = 0.3

@@ -26,11 +26,13 @@ from statewright.entity import Principal
 from statewright.flows import compile_graph, compile_text
 from statewright.flows.definition import FlowSource
 from statewright.ids import TenantId
+from statewright.services.core import Caller
 from statewright.services.flows import definitions, instances
-from statewright.services.processes import jobs
+from statewright.services.flows.dialect import FLOW_DIALECT
+from statewright.services.processes import dialects, jobs
+from statewright.services.processes.hosting import find_shared_queue
 from statewright.services.processes.jobs import ClaimedJob, JobClaim
-from statewright.services.processes.queues import find_shared_queue
-from statewright.services.runtime import Caller, Runtime
+from statewright.services.runtime import Runtime
 
 CHAIN = " → ".join(TYPES)
 INPUT = {"applicant": "Ada Lovelace", "amount": 12_345, "note": "x" * 200}
@@ -42,23 +44,23 @@ class FlowEngine:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._queue = find_shared_queue(runtime)
+        self._queue = find_shared_queue(runtime.processes)
         principal = Principal(id="bench", name="bench", kind="user", tenant=TenantId(f"bench-{uuid4().hex[:8]}"))
         self._caller = Caller(principal)
         self.pickups: list[int] = []
 
     async def prepare(self, source: str) -> None:
         """Store the flow that is started."""
-        await definitions.upload(self._runtime, self._caller, FlowSource(id="bench", text=source))
+        await definitions.upload(self._runtime.processes, self._caller, FlowSource(id="bench", text=source))
 
     async def start(self, value: object = INPUT) -> str:
         """A new instance; its id."""
         request = instances.FlowStart(definition_id="bench", input=value)  # type: ignore[arg-type]
-        return (await instances.start(self._runtime, self._caller, request)).id
+        return (await instances.start(self._runtime.processes, self._caller, request)).id
 
     async def read_status(self, instance: str) -> str:
         """What became of an instance."""
-        return (await instances.get_instance(self._runtime, self._caller, instance)).status
+        return (await dialects.get_instance(FLOW_DIALECT, self._runtime.processes, self._caller, instance)).status
 
     async def claim(self, worker: str, types: tuple[str, ...]) -> tuple[ClaimedJob, ...]:
         """Up to a batch of jobs."""

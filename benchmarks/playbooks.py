@@ -23,11 +23,13 @@ from statewright.entity import Principal
 from statewright.ids import TenantId
 from statewright.jsonval.values import JsonObject
 from statewright.playbooks.source import PlaybookSource
+from statewright.services.core import Caller
 from statewright.services.playbooks import definitions, executions
-from statewright.services.processes import jobs
+from statewright.services.playbooks.dialect import PLAYBOOK_DIALECT
+from statewright.services.processes import dialects, jobs
+from statewright.services.processes.hosting import find_shared_queue
 from statewright.services.processes.jobs import ClaimedJob, JobClaim
-from statewright.services.processes.queues import find_shared_queue
-from statewright.services.runtime import Caller, Runtime
+from statewright.services.runtime import Runtime
 
 HEADER = "metadata: {name: bench}\nworkflow:\n"
 FIVE = HEADER + "\n".join(
@@ -50,28 +52,29 @@ class PlaybookEngine:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._queue = find_shared_queue(runtime)
+        self._queue = find_shared_queue(runtime.processes)
         principal = Principal(id="bench", name="bench", kind="user", tenant=TenantId(f"bench-{uuid4().hex[:8]}"))
         self._caller = Caller(principal)
         self.pickups: list[int] = []
 
     async def prepare(self, text: str) -> None:
         """Store the playbook that is started."""
-        await definitions.upload(self._runtime, self._caller, PlaybookSource(text=text))
+        await definitions.upload(self._runtime.processes, self._caller, PlaybookSource(text=text))
 
     async def start(self) -> str:
         """A new execution; its id."""
         request = executions.ExecutionStart(path="bench", workload={"applicant": "Ada Lovelace", "note": "x" * 200})
-        return (await executions.start(self._runtime, self._caller, request)).id
+        return (await executions.start(self._runtime.processes, self._caller, request)).id
 
     async def patch(self, execution: str, value: int) -> int:
         """Change what admission looks at; how many tokens wait afterwards."""
-        patched = await executions.patch(self._runtime, self._caller, execution, {"n": value})
-        return sum(token.stage == "PENDING" for token in patched.marking.tokens)
+        patch: JsonObject = {"ctx": {"n": value}}
+        patched = await dialects.ask(PLAYBOOK_DIALECT, self._runtime.processes, self._caller, execution, "patch", patch)
+        return sum(token.stage == "PENDING" for token in patched.instance.marking.tokens)
 
     async def read_status(self, execution: str) -> str:
         """What became of an execution."""
-        return (await executions.get_execution(self._runtime, self._caller, execution)).status
+        return (await dialects.get_instance(PLAYBOOK_DIALECT, self._runtime.processes, self._caller, execution)).status
 
     async def claim(self, worker: str, types: tuple[str, ...]) -> tuple[ClaimedJob, ...]:
         """Up to a batch of jobs."""

@@ -89,6 +89,8 @@ class Stage(Struct, frozen=True, kw_only=True):
     database: str
     loads: dict[LoadName, LoadProcess]
     service_pid: int
+    service_port: int
+    """Of HTTP."""
     server_cpu: dict[LoadName, ProcessorTime]
     """Of the servers that are processes of their own."""
     database_cpu: ProcessorTime
@@ -130,6 +132,7 @@ class Stage(Struct, frozen=True, kw_only=True):
                     "callouts": LoadProcess(await start("callouts", sys.executable, *echo, "callouts", talks=True)),
                 },
                 service_pid=service.pid,
+                service_port=http,
                 server_cpu={
                     "statewright": ProcessorTime(psutil.Process(service.pid)),
                     "naive": ProcessorTime(psutil.Process(baseline.pid)),

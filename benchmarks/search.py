@@ -26,11 +26,11 @@ from benchmarks.processes import SERVICE_TENANT, Starter, free_ports, service_se
 from benchmarks.search_cases import FILL, HISTORY, MODEL, OWN_INDEXES, SAMPLE, cases
 from benchmarks.search_contenders import Client, connected, library, measure
 from benchmarks.search_jobs import measure_jobs
-from statewright.app.garbage import tune_garbage_collection
+from statewright.app.service import tune_garbage_collection
 from statewright.storage.connections import parse_database_url
 from statewright.storage.embedded import server
 from statewright.storage.pool import Pool
-from statewright.storage.search.index_catalog import REFRESH_S
+from statewright.storage.search.indexes import REFRESH_S
 from statewright.storage.search.query import configure_lookup_sessions, configure_search_sessions
 
 

@@ -20,10 +20,10 @@ from statewright.ids import TenantId
 from statewright.instants import from_rfc3339
 from statewright.jsonval.codec import decode
 from statewright.schema import flatten_fields, schema_from_stored
-from statewright.schema.flatten import DeclaredField
+from statewright.schema.node import DeclaredField
 from statewright.storage.models import fetch_model_definitions
 from statewright.storage.pool import Pool
-from statewright.storage.search.index_catalog import IndexCatalog
+from statewright.storage.search.indexes import IndexCatalog
 from statewright.storage.search.query import SearchDatabase
 from statewright.storage.search.statements import EntityQuery
 

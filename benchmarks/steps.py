@@ -33,11 +33,15 @@ from statewright import app
 from statewright.entity import Principal
 from statewright.ids import TenantId
 from statewright.jsonval.values import JsonObject
+from statewright.services.core import Caller
+from statewright.services.processes import instances as hosted
+from statewright.services.processes import jobs
 from statewright.services.processes.background import ProcessHostConfig, run_process_services
+from statewright.services.processes.hosting import find_shared_queue
 from statewright.services.processes.instances import StartRequest
 from statewright.services.processes.jobs import ClaimedJob, JobClaim
-from statewright.services.runtime import Caller, Runtime
-from statewright.services.steps import definitions, instances, jobs
+from statewright.services.runtime import Runtime
+from statewright.services.steps import definitions, find_steps
 from statewright.settings import Secret, Settings
 from statewright.storage import migrate
 from statewright.storage.embedded import server
@@ -81,21 +85,23 @@ class Engine:
         self.pickups: list[int] = []
 
     async def prepare(self) -> None:
-        await definitions.upload(self._runtime, self._caller, json.dumps(CHAIN))
+        await definitions.upload(self._runtime.processes, self._caller, json.dumps(CHAIN))
 
     async def start(self) -> None:
-        await instances.start(
-            self._runtime, self._caller, StartRequest(definition_id="bench::chain", variables={**VARIABLES})
+        await hosted.start(
+            find_steps(self._runtime.processes),
+            self._caller,
+            StartRequest(definition_id="bench::chain", variables={**VARIABLES}),
         )
 
     async def claim(self, worker: str, types: tuple[str, ...]) -> tuple[ClaimedJob, ...]:
         claim = JobClaim(worker_id=worker, job_types=types, max_jobs=BATCH)
-        claimed = await jobs.claim(self._runtime, self._caller, claim)
+        claimed = await jobs.claim(find_shared_queue(self._runtime.processes), self._caller, claim)
         self.pickups += [(job.locked_at - job.created_at) * 1000 for job in claimed]
         return claimed
 
     async def complete(self, job: ClaimedJob) -> None:
-        await jobs.complete(self._runtime, self._caller, job.id, {job.job_type: "done"})
+        await jobs.complete(find_shared_queue(self._runtime.processes), self._caller, job.id, {job.job_type: "done"})
 
 
 class Floor:
@@ -235,7 +241,7 @@ async def start_sides() -> AsyncIterator[tuple[Runtime, Floor, asyncpg.Connectio
             async with (
                 asyncpg.create_pool(url, min_size=8, max_size=8) as pool,
                 app.run_without_listeners(settings) as runtime,
-                run_process_services(runtime, ProcessHostConfig()),
+                run_process_services(runtime.processes, ProcessHostConfig()),
             ):
                 yield runtime, Floor(pool), database
             await database.close()

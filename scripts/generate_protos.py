@@ -1,5 +1,5 @@
-"""Writes the modules of the ``.proto`` files in ``src/statewright/proto`` beside them: messages, service stubs and
-their type stubs. The files themselves belong to the package because the service hands them out.
+"""Writes the modules of the ``.proto`` files in ``proto`` to ``src/statewright/proto``: messages, service stubs and
+their type stubs. A wheel has the files themselves there, too, because the service hands them out.
 
 Run by ``make proto``. The results are checked in, so that an sdist installs without protoc; nobody edits them.
 
@@ -24,7 +24,8 @@ from google.protobuf.descriptor_pb2 import (
 from grpc_tools import protoc  # type: ignore[import-untyped]  # ships no types
 
 ROOT = Path(__file__).resolve().parent.parent
-PROTOS = ROOT / "src" / "statewright" / "proto"
+SOURCES = ROOT / "proto"
+MODULES = ROOT / "src" / "statewright" / "proto"
 PACKAGE = "statewright.proto"
 
 LOCAL_IMPORT = re.compile(r"^import (\w+_pb2) as ", re.MULTILINE)
@@ -40,28 +41,28 @@ KINDS = {
 
 
 def main() -> int:
-    protos = sorted(path.relative_to(PROTOS).as_posix() for path in PROTOS.rglob("*.proto"))
+    protos = sorted(path.relative_to(SOURCES).as_posix() for path in SOURCES.rglob("*.proto"))
     with tempfile.TemporaryDirectory() as scratch:
         described = Path(scratch) / "described"
         failed = protoc.main([*arguments(described), *protos])
         if failed:
             return int(failed)
         written = FileDescriptorSet.FromString(described.read_bytes())
-    for path in (*PROTOS.rglob("*_pb2*.py"), *PROTOS.rglob("*_pb2*.pyi")):
+    for path in (*MODULES.rglob("*_pb2*.py"), *MODULES.rglob("*_pb2*.pyi")):
         path.write_text(packaged(path.read_text()))
     for file in written.file:
         finish(file, names_of(written.file))
     for name in protos:
         for folder in Path(name).parents:
-            (PROTOS / folder / "__init__.py").touch()
+            (MODULES / folder / "__init__.py").touch()
     return 0
 
 
 def arguments(described: Path) -> list[str]:
     """The command line of protoc, without the files."""
     well_known = str(files("grpc_tools") / "_proto")
-    outputs = [f"--{kind}_out={PROTOS}" for kind in ("python", "pyi", "grpc_python")]
-    return ["protoc", f"-I{PROTOS}", f"-I{well_known}", *outputs, f"--descriptor_set_out={described}"]
+    outputs = [f"--{kind}_out={MODULES}" for kind in ("python", "pyi", "grpc_python")]
+    return ["protoc", f"-I{SOURCES}", f"-I{well_known}", *outputs, f"--descriptor_set_out={described}"]
 
 
 def packaged(source: str) -> str:
@@ -81,7 +82,7 @@ def names_of(files: Iterable[FileDescriptorProto]) -> Mapping[str, str]:
 
 def finish(file: FileDescriptorProto, names: Mapping[str, str]) -> None:
     """The type stub of the file's services; without any, protoc's empty service module goes."""
-    module = PROTOS / file.name.replace("-", "_").removesuffix(".proto")
+    module = MODULES / file.name.replace("-", "_").removesuffix(".proto")
     service_module = module.with_name(f"{module.name}_pb2_grpc.py")
     if file.service:
         service_module.with_suffix(".pyi").write_text(service_stub(file, names))

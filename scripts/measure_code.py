@@ -1,20 +1,31 @@
-"""Print the figures that show whether the code stays easy to enter: `python scripts/measure_code.py [ROOT]`.
+"""Print the figures that show whether the code stays easy to enter, and hold them: `python -m scripts.measure_code`.
 
-Generated code (src/statewright/proto) is left out. ROOT is a checkout, this one by default; give two to compare them.
+Generated code (src/statewright/proto) is left out. Without arguments the figures of this checkout are printed, beside
+those of scripts/code_figures.toml, which may only get better. Give ROOTs to compare other checkouts.
+
+- ``--walks`` counts files and calls of eight requests as well, in a running service with a database
+- ``--enter`` writes what is better into code_figures.toml; what is worse has to be entered by hand, with a reason
+
+Beside the table (scripts/house_figures.py):
 
 - functions named by a result: share of functions and methods (properties apart) whose first word is a participle
-- files, files below 40 lines, deepest folder below src/statewright, lines
 - names used twice: public classes and functions that several modules define under the same name
 - places a column touches: how often entity.py, code and SQL of storage (migrations apart) name an entity column,
   `workflow_revision`
 """
 
+import argparse
 import ast
+import json
 import re
+import subprocess
 import sys
+import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+from scripts.house_figures import FIGURES, Number, measure_house
 
 HERE = Path(__file__).resolve().parent.parent
 
@@ -37,8 +48,17 @@ IRREGULAR |= {"left", "lost", "made", "met", "seen", "sent", "shown", "spoken", 
 """Participles without -ed; forms that are verbs as well (read, set, put, cut, run, come) are not among them."""
 
 NOT_PARTICIPLES = frozenset({"embed", "exceed", "feed", "need", "proceed", "seed", "speed", "unscaled"})
-SMALL_FILE_LINES = 40
 COLUMN = "workflow_revision"
+
+COMMITTED = HERE / "scripts" / "code_figures.toml"
+MEASURED_WALKS = HERE / "build" / "walks.json"
+HEADER = "# Figures of the code that may only get better; docs/architecture.md#size. Written by `make figures`.\n"
+CALLS_TOLERANCE = 0.05
+"""Share by which the calls of a walk differ from run to run."""
+ENTERED_FROM = 0.005
+"""A gain of a smaller share need not be entered at once."""
+
+Committed = Mapping[str, Mapping[str, Number]]
 
 
 def is_participle(name: str) -> bool:
@@ -119,33 +139,132 @@ def count_places_of_column(root: Path) -> int:
 
 
 def measure(root: Path) -> dict[str, str]:
-    """All figures, by what they count."""
+    """Figures that need no ratchet, since tests hold them, by what they count."""
     modules = list_modules(root)
-    lengths = {path: path.read_text().count("\n") for path in modules}
     functions = sum(1 for path in modules for _ in list_functions(ast.parse(path.read_text())))
     participles, twice = list_participles(root), list_names_used_twice(root)
     package = root / "src" / "statewright"
     classes = {name for name in twice if name[:1].isupper()}
-    small = sum(1 for lines in lengths.values() if lines < SMALL_FILE_LINES)
     share = 100 * len(participles) / functions
     return {
         "functions named by a result": f"{len(participles)} of {functions} ({share:.1f} %)",
-        "files": str(len(modules)),
-        f"files below {SMALL_FILE_LINES} lines": f"{small} ({100 * small / len(modules):.0f} %)",
         "deepest folder": str(max(len(path.relative_to(package).parts) - 1 for path in modules)),
         "names used twice": f"{len(twice)} ({len(classes)} classes)",
         "places a column touches": str(count_places_of_column(root)),
-        "lines": str(sum(lengths.values())),
-        "longest file": str(max(lengths.values())),
     }
 
 
+def read_figures(path: Path = COMMITTED) -> Committed:
+    """The figures that are committed, by group and name."""
+    return tomllib.loads(path.read_text())
+
+
+def format_figures(figures: Mapping[str, Mapping[str, Number]]) -> str:
+    """As the committed file has them."""
+    groups = (
+        "\n".join([f"[{group}]", *(f"{name} = {value}" for name, value in named.items())])
+        for group, named in figures.items()
+    )
+    return HEADER + "\n" + "\n\n".join(groups) + "\n"
+
+
+def judge(
+    name: str, now: Number, committed: Number, *, higher_is_better: bool = False, tolerance: float = 0.0
+) -> str | None:
+    """What is wrong with a figure: that it is worse than the committed one, or better and not entered. Within the share
+    that is tolerated it is neither.
+    """
+    gain = (now - committed) if higher_is_better else (committed - now)
+    if abs(gain) <= tolerance * abs(committed):
+        return None
+    if gain < 0:
+        return f"{name} has become worse: {now}, and was {committed}"
+    return f"{name} has become better: {now}, and was {committed}; enter it by `make figures`"
+
+
+def judge_house(now: Committed, committed: Committed) -> list[str]:
+    """What is wrong with the figures that are read from the code. Ones that are not in the file are worse than any."""
+    complaints: list[str] = []
+    for figure in FIGURES:
+        name = f"{figure.group}.{figure.name}"
+        known = committed.get(figure.group, {}).get(figure.name)
+        if known is None:
+            complaints.append(f"{name} is not in {COMMITTED.name}")
+            continue
+        value = now[figure.group][figure.name]
+        complaint = judge(name, value, known, higher_is_better=figure.higher_is_better)
+        is_better = complaint is not None and judge(
+            name, value, known, higher_is_better=figure.higher_is_better, tolerance=ENTERED_FROM
+        )
+        if complaint is not None and ("worse" in complaint or is_better):
+            complaints.append(complaint)
+    return complaints
+
+
+def judge_walks(now: Committed, committed: Committed) -> list[str]:
+    """What is wrong with the walks: files are held exactly, calls within a tolerance."""
+    complaints: list[str] = []
+    for walk, named in now.items():
+        for name, value in named.items():
+            known = committed.get(walk, {}).get(name)
+            if known is None:
+                complaints.append(f"{walk}.{name} is not in {COMMITTED.name}")
+                continue
+            tolerance = CALLS_TOLERANCE if name == "calls" else 0.0
+            complaints += filter(None, [judge(f"{walk}.{name}", value, known, tolerance=tolerance)])
+    return complaints
+
+
+def enter_better(now: Committed, committed: Committed) -> dict[str, dict[str, Number]]:
+    """The committed figures with those of now that are better, or new. What was not measured stays."""
+    rising = {(figure.group, figure.name) for figure in FIGURES if figure.higher_is_better}
+    entered = {group: dict(named) for group, named in committed.items()}
+    for group, named in now.items():
+        for name, value in named.items():
+            known = entered.setdefault(group, {}).get(name, value)
+            entered[group][name] = max(known, value) if (group, name) in rising else min(known, value)
+    return entered
+
+
+def measure_walks() -> dict[str, dict[str, Number]]:
+    """Files and calls of the requests, by walk: the test that holds them leaves them in a file."""
+    MEASURED_WALKS.unlink(missing_ok=True)
+    subprocess.run(
+        [sys.executable, "-m", "pytest", "tests/integration/walks", "-q", "-n", "0", "--show-capture=no"],
+        cwd=HERE,
+        check=False,
+    )
+    measured: dict[str, dict[str, Number]] = json.loads(MEASURED_WALKS.read_text())
+    return measured
+
+
+def print_house(root: Path, now: Committed, committed: Committed) -> None:
+    """A line for each figure, with the committed one beside it."""
+    says = {(figure.group, figure.name): figure.says for figure in FIGURES}
+    for group, named in now.items():
+        for name, value in named.items():
+            known = committed.get(group, {}).get(name, "-")
+            sys.stdout.write(f"{group + '.' + name:<34}{value:>10}{known:>10}  {says.get((group, name), '')}\n")
+    for figure, text in measure(root).items():
+        sys.stdout.write(f"{figure:<34}{text:>20}\n")
+
+
 def main() -> None:
-    """Print the figures of each checkout beside one another."""
-    roots = [Path(argument) for argument in sys.argv[1:]] or [HERE]
-    columns = [measure(root) for root in roots]
-    for figure in columns[0]:
-        sys.stdout.write(f"{figure:<30}" + "".join(f"{column[figure]:>24}" for column in columns) + "\n")
+    """Read the options, measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m scripts.measure_code", description=__doc__)
+    parser.add_argument("roots", nargs="*", type=Path, default=[HERE], metavar="ROOT")
+    parser.add_argument("--walks", action="store_true")
+    parser.add_argument("--enter", action="store_true")
+    options = parser.parse_args()
+    committed = read_figures()
+    for root in options.roots:
+        now = measure_house(root)
+        if options.walks and root == HERE:
+            now |= measure_walks()
+        sys.stdout.write(f"{root.resolve()}: now, and as committed\n")
+        print_house(root, now, committed)
+        if options.enter and root == HERE:
+            COMMITTED.write_text(format_figures(enter_better(now, committed)))
 
 
 if __name__ == "__main__":

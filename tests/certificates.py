@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import NameOID
 
-from statewright.tls import Tls
+from statewright.network.tls import Tls
 
 
 class Authority:

@@ -25,41 +25,16 @@ RUN = pytest.StashKey[Run]()
 # import them goes into looking for garbage among them.
 gc.set_threshold(20_000, 20, 100)
 
-# A test of real processes can meet a moment of the machine that it does not allow for, and is tried again (see the
-# Makefile). Such a test is to be mended: the summary names it, and more of them than this fail the run.
-MAX_SECOND_TRIES = 5
-
 
 def pytest_configure(config: pytest.Config) -> None:
     """The main process begins the run; the workers of pytest-xdist join it."""
     joined: dict[str, str] | None = getattr(config, "workerinput", None)
-    config.pluginmanager.register(SecondTries(), "second-tries")
     config.stash[RUN] = Run(Path(joined["database_run"])) if joined else Run.begin()
 
 
 def pytest_collection_finish() -> None:
     """What was collected stays for as long as the process, and no collection of garbage need look at it."""
     gc.freeze()
-
-
-class SecondTries:
-    """Counts the tests that needed a second try, and fails a run with too many."""
-
-    def __init__(self) -> None:
-        self._tests: set[str] = set()
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.outcome == "rerun":  # type: ignore[comparison-overlap]  # what pytest-rerunfailures adds
-            self._tests.add(report.nodeid)
-
-    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        for test in sorted(self._tests):
-            terminalreporter.write_line(f"SECOND TRY {test}")
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if len(self._tests) > MAX_SECOND_TRIES:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -4,7 +4,7 @@ import re
 import sys
 import tomllib
 import venv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -24,7 +24,13 @@ def without_server(directory: Path) -> Path:
     venv.create(directory, with_pip=False, symlinks=True)
     [site] = directory.glob("lib/python*/site-packages")
     (site / "statewright").symlink_to(ROOT / "src" / "statewright")
-    for name in _close_over(PROJECT["dependencies"]):
+    link_distributions(site, PROJECT["dependencies"])
+    return directory / "bin" / Path(sys.executable).name
+
+
+def link_distributions(site: Path, requirements: Sequence[str]) -> None:
+    """Put links to what is required, and to what that requires in turn, into another environment."""
+    for name in _close_over([*requirements]):
         for file in metadata.distribution(name).files or ():
             top = file.parts[0]
             source = Path(str(metadata.distribution(name).locate_file(top)))
@@ -35,7 +41,6 @@ def without_server(directory: Path) -> Path:
                         (site / top / part.name).symlink_to(part)
                 else:
                     (site / top).symlink_to(source)
-    return directory / "bin" / Path(sys.executable).name
 
 
 def _close_over(requirements: list[str]) -> Iterator[str]:

@@ -2,9 +2,9 @@
 
 from collections.abc import AsyncGenerator
 from decimal import Decimal
-from typing import Final, Literal, Protocol
+from typing import Annotated, Final, Literal, Protocol
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from statewright.ids import EntityId, ModelId, TenantId, TransactionId
 
@@ -49,7 +49,7 @@ class ModelKey(Struct, frozen=True):
     """Name and version of a model, unique in a tenant."""
 
     name: str
-    version: int
+    version: Annotated[int, Meta(extra_json_schema={"format": "int32"})]
 
 
 class EntityView(Struct, frozen=True, kw_only=True, gc=False):
@@ -93,6 +93,10 @@ class EntityMeta(Struct, frozen=True, kw_only=True):
     last_update_time: int
     transition: str
     transaction_id: str
+
+
+VERSION: Final = "versionTransactionId"
+"""In the data of an audit event: the id of the version that was committed with it, where the run has another id."""
 
 
 class AuditEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):

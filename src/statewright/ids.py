@@ -4,6 +4,7 @@ Entity and transaction ids are time-based (version 1) UUIDs written as 36 lower-
 rather than by :func:`uuid.uuid1`, which takes several microseconds a call and reads the network address of the machine.
 """
 
+import re
 import secrets
 import time
 import uuid
@@ -21,6 +22,13 @@ TransactionId = NewType("TransactionId", str)
 Clock = Callable[[], int]
 """Microseconds since 1970-01-01T00:00:00Z."""
 
+_ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+"""Crockford's base 32."""
+_PAIRS: Final = tuple(a + b for a in _ALPHABET for b in _ALPHABET)
+_DIGITS: Final = {character: value for value, character in enumerate(_ALPHABET)}
+_ULID_LENGTH: Final = 26
+_ULID_SPACE: Final = 1 << 128
+_UUID: Final = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
 _UUID_EPOCH_100NS: Final = 0x01B21DD213814000
 """100-nanosecond intervals between 1582-10-15, the epoch of version 1 UUIDs (RFC 9562 §5.1), and 1970-01-01."""
 
@@ -68,6 +76,65 @@ def make_uuid7(instant: int) -> str:
     bits = (instant // 1000 & 0xFFFF_FFFF_FFFF) << 80 | secrets.randbits(80)
     bits = bits & ~(0xF << 76) | 7 << 76
     return str(uuid.UUID(int=bits & ~(0b11 << 62) | 0b10 << 62))
+
+
+def parse_uuid(text: str) -> str | None:
+    """The canonical form of a UUID in any of the four accepted spellings; None for any other text."""
+    if len(text) == 36 and _UUID.fullmatch(text):  # what clients send, in one test
+        return text
+    plain = text.lower().removeprefix("urn:uuid:")
+    if plain.startswith("{") and plain.endswith("}"):
+        plain = plain[1:-1]
+    if not _UUID.fullmatch(plain) or len(plain) not in {32, 36}:
+        return None
+    digits = plain.replace("-", "")
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def parse_entity_id(text: str) -> EntityId | None:
+    """The entity that a UUID or, as languages of processes write it, a ULID names; None for any other text
+    (docs/reference/entities.md#parameters).
+    """
+    found = _read_ulid(text) if len(text) == _ULID_LENGTH else parse_uuid(text)
+    return None if found is None else EntityId(found)
+
+
+def format_ulid(number: int) -> str:
+    """26 characters of Crockford's base 32; in order when the numbers are."""
+    return "".join([_PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)])
+
+
+def parse_ulid(text: str) -> int | None:
+    """The number a ULID writes, ``None`` for any other text; letters of both cases are read."""
+    if len(text) != _ULID_LENGTH:
+        return None
+    number = 0
+    for character in text.upper():
+        digit = _DIGITS.get(character)
+        if digit is None:
+            return None
+        number = number << 5 | digit
+    return number if number < _ULID_SPACE else None
+
+
+def ulid_to_uuid(text: str) -> str | None:
+    """The UUID of the same 128 bits, ``None`` when ``text`` is no ULID."""
+    number = parse_ulid(text)
+    return None if number is None else number_to_entity_id(number)
+
+
+_read_ulid = lru_cache(maxsize=20_000)(ulid_to_uuid)
+
+
+def number_to_entity_id(number: int) -> EntityId:
+    """The entity id of a 128-bit number."""
+    text = f"{number:032x}"
+    return EntityId(f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}")
+
+
+def uuid_to_ulid(text: str) -> str:
+    """The ULID of the same 128 bits. Raises ValueError when ``text`` is no UUID."""
+    return format_ulid(uuid.UUID(text).int)
 
 
 @lru_cache(maxsize=10_000)

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
+from statewright.console.frame import Renderer
 from statewright.console.pages.entities import EntityNewsView
-from statewright.console.rendering import Renderer
-from statewright.console.viewer import Viewer
+from statewright.console.session import Viewer
 from tests.browser.conftest import OpenTab
 from tests.browser.installation import Installation
 from tests.browser.tab import Tab

@@ -2,10 +2,10 @@
 
 from playwright.sync_api import Route, expect
 
-from statewright.console.counts import ModelCounts
+from statewright.console.frame import Renderer
+from statewright.console.live import ModelCounts
 from statewright.console.pages.model import CountsView
-from statewright.console.rendering import Renderer
-from statewright.console.viewer import Viewer
+from statewright.console.session import Viewer
 from tests.browser.tab import Tab
 
 

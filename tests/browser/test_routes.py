@@ -7,7 +7,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from statewright.console.route import Page
+from statewright.console.request import Page
 from statewright.console.routes import ROUTES
 from tests.browser.conftest import OpenTab
 from tests.browser.installation import Installation

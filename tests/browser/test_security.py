@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import httpx
 import pytest
 
-from statewright.console.route import Action, Page
+from statewright.console.request import Action, Page
 from statewright.console.routes import ROUTES
 from tests.browser.conftest import OpenTab
 from tests.browser.installation import Installation

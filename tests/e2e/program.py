@@ -6,7 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,6 +23,9 @@ PORTS = range(20_000, 32_000)
 """Below the range from which systems take the ports of outgoing connections."""
 
 OWN_PREFIX = "STATEWRIGHT_"
+
+PORT_NAMES: Mapping[str, Mapping[str, str]] = {"WE_": {"HTTP": "REST", "ADMIN": "METRICS"}}
+"""What a dialect calls its ports where it has other names, by its prefix."""
 
 _handed_out: set[int] = set()
 
@@ -130,7 +133,12 @@ def environment(home: Path, settings: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def started(
-    home: Path, *arguments: str, prefix: str = OWN_PREFIX, ports: Mapping[str, int] | None = None, **settings: str
+    home: Path,
+    *arguments: str,
+    prefix: str = OWN_PREFIX,
+    ports: Mapping[str, int] | None = None,
+    executable: Sequence[str | Path] = (EXECUTABLE,),
+    **settings: str,
 ) -> Iterator[Program]:
     """The program, just started in the directory ``home``; killed at the end if it still runs.
 
@@ -139,13 +147,14 @@ def started(
     """
     listens = free_ports("HTTP", "GRPC", "ADMIN") | dict(ports or {})
     settings = {"DRAIN_WINDOW": "0s"} | settings if prefix == OWN_PREFIX else settings
-    named = {f"{prefix}{name}_PORT": str(port) for name, port in listens.items()}
+    called = PORT_NAMES.get(prefix, {})
+    named = {f"{prefix}{called.get(name, name)}_PORT": str(port) for name, port in listens.items()}
     named |= {f"{prefix}{name}": value for name, value in settings.items()}
     run = sum(1 for _ in home.glob("run-*.log"))
     log, errors = home / f"run-{run}.log", home / f"run-{run}.err"
     with log.open("wb") as out, errors.open("wb") as err:
         process = subprocess.Popen(
-            [EXECUTABLE, *arguments],
+            [*executable, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,

@@ -14,8 +14,13 @@ import asyncpg
 import httpx
 import pytest
 
-from statewright.storage.embedded.data_directory import build_command, build_environment
-from statewright.storage.embedded.os_user import OsUser, change_owner, choose_user
+from statewright.storage.embedded.data_directory import (
+    OsUser,
+    build_command,
+    build_environment,
+    change_owner,
+    choose_user,
+)
 from tests.database import connected
 from tests.e2e.program import free_ports, started
 from tests.e2e.test_database_faults import Clients, get_postmaster, list_backends, signal_all, working

@@ -1,6 +1,5 @@
 """A stranger's first minutes: the program without any setting but its ports."""
 
-import re
 import subprocess
 from pathlib import Path
 
@@ -8,9 +7,8 @@ import pytest
 
 from tests.builders import SEED_IMPORT
 from tests.e2e.program import EXECUTABLE, environment, free_ports, started
+from tests.quick_start import run_readme_commands
 from tests.service import done, refused
-
-README = Path(__file__).parents[2] / "README.md"
 
 
 @pytest.mark.parametrize("command", [(), ("serve",)], ids=["bare", "serve"])
@@ -25,18 +23,8 @@ def test_the_program_serves_with_or_without_the_word(tmp_path: Path, command: tu
 
 
 def test_the_commands_of_the_readme_do_what_it_says(tmp_path: Path) -> None:
-    """Every line of its second shell block, against a service on other ports."""
-    blocks = re.findall(r"```bash\n(.*?)```", README.read_text(), re.DOTALL)
-    script = next(block for block in blocks if "curl" in block)
     with started(tmp_path, DATA_DIRECTORY=str(tmp_path / "data")) as program:
-        program.ready()
-        moved = script.replace("localhost:8080", f"127.0.0.1:{program.ports['HTTP']}").replace("curl ", "curl -sSf ")
-        told = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", moved], capture_output=True, text=True, timeout=60, check=False
-        )
-        assert (told.returncode, told.stderr) == (0, "")
-        assert '"state":"APPROVED"' in told.stdout
-        assert '"eventType":"TRANSITION_MAKE"' in told.stdout
+        run_readme_commands(program.ready().ports["HTTP"])
 
 
 def test_what_was_stored_is_there_after_a_restart(tmp_path: Path) -> None:

@@ -11,10 +11,12 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
 from tests.builders import Json
+from tests.database import connected
 from tests.e2e.program import EXECUTABLE, PATIENCE_S, Program, started
 from tests.service import Api, eventually
 
@@ -72,6 +74,27 @@ def test_a_worker_does_the_three_step_chain(program: Program, tmp_path: Path, la
         "there is no hope",
         ["chain-c"],
     )
+
+
+async def test_a_deployment_of_the_public_engine_switches_by_its_own_variables(database: str, tmp_path: Path) -> None:
+    parts = urlsplit(database)
+    host = parts.hostname or dict(parse_qsl(parts.query))["host"]
+    dsn = f"host={host} port={parts.port or 5432} user={parts.username} dbname={parts.path[1:]}"
+    dsn += f" password='{parts.password}'" if parts.password else ""
+    settings = {"POSTGRES_DSN": dsn, "LOG_LEVEL": "warn", "DISPATCH_MODE": "polling", "OUTBOX_BATCH_SIZE": "9"}
+    with started(tmp_path, "serve", prefix="WE_", **settings, RETS_PORT="1") as program:
+        api = Api(program.ready().root)
+        assert api.post("/v1/definitions", CHAIN).status_code == 201
+        for language in ("node", "sdk over grpc"):
+            with worker(language, program, tmp_path):
+                instance = start(api, {"trail": []})
+                eventually(lambda at=instance: has_ended(api, at), within_s=PATIENCE_S)
+            assert read(api, instance)["variables"]["trail"] == ["a", "b", "c"]
+        assert "WE_RETS_PORT is unknown and ignored; did you mean WE_REST_PORT?" in program.log
+        assert "WE_OUTBOX_BATCH_SIZE without effect" in program.log
+        assert program.terminate() == 0
+    async with connected(database) as connection:
+        assert await connection.fetchval("SELECT count(*) FROM entity") >= 3  # definition and instances
 
 
 def test_the_page_of_the_documentation_does_what_it_says(program: Program, tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 import httpx
 import pytest
 
-from statewright import logs
-from statewright.api.http import admin
-from statewright.api.http.admin import build_admin_application
+from statewright.api.http import administration
+from statewright.api.http.administration import build_admin_application
 from statewright.settings import Secret
+from statewright.telemetry import logs
 
 
 async def yes() -> bool:
@@ -73,7 +73,7 @@ async def test_a_check_that_takes_too_long_means_not_ready(monkeypatch: pytest.M
         await asyncio.Event().wait()
         return True
 
-    monkeypatch.setattr(admin, "READINESS_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(administration, "READINESS_TIMEOUT_S", 0.0)
     assert (await get("/readyz", ready=never)).status_code == 503
 
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from statewright import logs
 from statewright.app.serving import announce
-from statewright.logs import LogFormat
 from statewright.settings import Settings
 from statewright.supervisor.serving import SupervisedService
+from statewright.telemetry import logs
+from statewright.telemetry.logs import LogFormat
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from statewright import logs
-from statewright.background import (
+from statewright.loop.background import (
     MAX_INLINE_BYTES,
     SWITCH_INTERVAL_S,
     cancel_all,
@@ -21,6 +20,7 @@ from statewright.background import (
     run_in_thread,
     shorten_thread_switches,
 )
+from statewright.telemetry import logs
 
 log = logs.logger("statewright.tests")
 

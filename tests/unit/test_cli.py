@@ -20,10 +20,10 @@ import yaml
 from typer.testing import CliRunner, Result
 
 import statewright
-from statewright import logs
 from statewright.api.http.openapi import build_openapi_document
 from statewright.cli import main
 from statewright.settings import Settings, SettingsError
+from statewright.telemetry import logs
 
 
 @pytest.fixture(autouse=True)

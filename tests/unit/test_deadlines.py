@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from statewright.deadlines import RESOLUTION_S, Deadlines
+from statewright.loop.deadlines import RESOLUTION_S, Deadlines
 
 FOREVER = 60.0
 

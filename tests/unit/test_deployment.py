@@ -2,7 +2,6 @@
 
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import tomllib
@@ -14,6 +13,7 @@ import pytest
 import yaml
 
 from statewright.settings import SETTINGS, Settings, list_variables
+from tests.image import list_context, of_image, of_image_environment, read_stages
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -23,24 +23,6 @@ RENDERED = Path(__file__).with_name("rendered_chart.yaml")
 COMMANDS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
 KNOWN = {variable for name in SETTINGS for variable in list_variables(name)}
 PEM = "-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----"
-
-
-def dockerfile() -> list[list[str]]:
-    """The instructions, word by word; lines that go on are one."""
-    text = re.sub(r"\\\n\s*", "", (DEPLOY / "Dockerfile").read_text())
-    return [shlex.split(line) for line in text.splitlines() if line and not line.startswith("#")]
-
-
-def of_image(instruction: str) -> list[list[str]]:
-    """What follows the instruction in the last stage."""
-    lines = dockerfile()
-    last = max(number for number, line in enumerate(lines) if line[0] == "FROM")
-    return [line[1:] for line in lines[last:] if line[0] == instruction]
-
-
-def of_image_environment() -> dict[str, str]:
-    pairs = [pair.partition("=") for line in of_image("ENV") for pair in line]
-    return {name: value for name, _, value in pairs if name.startswith("STATEWRIGHT_")}
 
 
 def compose() -> dict[str, Any]:
@@ -253,18 +235,29 @@ def test_every_named_setting_exists_and_every_command_is_one_of_ours():
     unit = (DEPLOY / "systemd" / "statewright.service").read_text()
     [started] = re.findall(r"(?m)^ExecStart=(.+)$", unit)
     assert Path(started.split()[0]).name in COMMANDS
-    assert of_image("ENTRYPOINT") == [["[statewright]"]]
-    assert of_image("CMD") == [["[serve]"]]
+    assert of_image("ENTRYPOINT") == [["statewright"]]
+    assert of_image("CMD") == [["serve"]]
 
 
-def test_the_image_is_not_root_leaves_checks_to_who_runs_it_and_copies_what_exists():
+def test_the_image_is_not_root_and_leaves_checks_to_who_runs_it():
     assert of_image("USER") == [["65532:65532"]]
     assert of_image("HEALTHCHECK") == []
-    copied = [
-        source for line in dockerfile() if line[0] == "COPY" and "--from=build" not in line for source in line[1:-1]
-    ]
-    assert copied
-    assert all((ROOT / source).exists() for source in copied)
-    kept = {line[1:] for line in (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines() if line.startswith("!")}
-    assert set(copied) <= kept
-    assert {str(port) for port in (Settings().http_port, Settings().grpc_port)} <= set(of_image("EXPOSE")[0])
+    assert {*of_image("EXPOSE")[0]} == {
+        str(port) for port in (Settings().http_port, Settings().grpc_port, Settings().admin_port)
+    }
+    [accounts] = of_image("RUN")
+    assert "--uid 65532 --gid 65532" in accounts[0]
+    assert of_image("VOLUME") == of_image("WORKDIR")
+    assert Path(of_image_environment()["STATEWRIGHT_DATA_DIRECTORY"]).is_relative_to(of_image("VOLUME")[0][0])
+
+
+def test_the_image_is_made_of_what_exists():
+    [build, _] = read_stages()
+    copied = {source for line in build if line[0] == "COPY" for source in line[1:-1]}
+    assert {path.parts[0] for path in list_context()} == copied
+
+
+def test_ports_that_the_compose_file_publishes_are_those_of_the_nodes():
+    for node in ("one", "two"):
+        published = {int(port.rpartition(":")[2]) for port in compose()["services"][node]["ports"]}
+        assert published == {Settings().http_port, Settings().grpc_port}

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from statewright.disposal import Disposer
-from statewright.freeing import Container, take_apart, use_once
 from statewright.jsonval.values import JsonValue
+from statewright.loop.disposal import Disposer
+from statewright.loop.freeing import Container, take_apart, use_once
 
 
 class Watched(dict[str, JsonValue]):

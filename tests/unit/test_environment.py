@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from statewright.cli import init
+from statewright.cli import environment as init
 from statewright.cli.environment import find_user_file, read_environment
 from statewright.cli.main import program
 
@@ -34,6 +34,11 @@ def write(file: Path, text: str) -> None:
 
 def test_without_files_the_environment_is_all_there_is(home: Path) -> None:
     assert read(home, STATEWRIGHT_HTTP_PORT="1") == {}
+
+
+def test_files_may_have_the_names_of_the_public_step_engine(home: Path) -> None:
+    write(home / "system.env", "WE_REST_PORT=1\nDB_MAX_CONNS=2\nDB_HOST=3\nPATH=4\n")
+    assert read(home) == {"WE_REST_PORT": "1", "DB_MAX_CONNS": "2"}
 
 
 def test_the_nearer_file_wins(home: Path) -> None:

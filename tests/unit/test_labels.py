@@ -2,7 +2,7 @@
 
 from statewright.engine.metrics import RunMetrics
 from statewright.entity import ModelKey
-from statewright.labels import MAX_VALUE_CHARS, Count, LabelTable
+from statewright.telemetry.histogram import MAX_VALUE_CHARS, Count, LabelTable
 
 
 def counted(table: LabelTable[Count]) -> dict[tuple[str, ...], int]:

@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from statewright import logs
-from statewright.logs import LogFormat
 from statewright.settings import Secret
+from statewright.telemetry import logs
+from statewright.telemetry.logs import LogFormat
 
 LOG = logs.logger("statewright.tests")
 

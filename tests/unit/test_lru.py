@@ -1,6 +1,6 @@
 """What a bounded cache keeps, and what it drops."""
 
-from statewright.lru import LruCache
+from statewright.loop.lru import LruCache
 
 
 def test_what_was_used_least_recently_is_dropped_first() -> None:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from statewright.network.tls import Tls
 from statewright.settings import SETTINGS, Secret, Settings, SettingsError, list_variables
 from statewright.settings.kinds import is_loopback, read_duration, read_flag, show_duration, split_encryption_keys
-from statewright.tls import Tls
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "settings.md"
 PEM = "-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----"
@@ -117,6 +117,86 @@ def test_an_alias_is_not_invented_for_settings_that_only_we_have():
 
 def test_an_unknown_variable_of_the_dialect_is_ignored_with_a_warning():
     assert settings(CYODA_XYZZY="1").warnings == ("CYODA_XYZZY is unknown and ignored",)
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "field", "value"),
+    [
+        ("WE_POSTGRES_DSN", "postgres://u:p@db:5433/steps", "postgres_url", Secret("postgres://u:p@db:5433/steps")),
+        ("WE_REST_PORT", "8181", "http_port", 8181),
+        ("WE_GRPC_PORT", "9191", "grpc_port", 9191),
+        ("WE_METRICS_PORT", "9192", "admin_port", 9192),
+        ("WE_LOG_LEVEL", "warn", "log_level", "warn"),
+        ("WE_DISPATCH_MODE", "polling", "steps_dispatch", "poll"),
+        ("DB_MAX_CONNS", "7", "postgres_max_conns", 7),
+        ("DB_MIN_CONNS", "3", "postgres_min_conns", 3),
+    ],
+)
+def test_the_names_of_the_public_step_engine_are_aliases(variable: str, text: str, field: str, value: object):
+    read = settings(**{variable: text})
+    assert (getattr(read, field), read.sources, read.warnings) == (value, {field: variable}, ())
+
+
+def test_names_of_the_step_engine_come_after_ours_and_those_of_the_dialect():
+    assert settings(WE_REST_PORT="3", CYODA_HTTP_PORT="2").http_port == 2
+    assert settings(WE_REST_PORT="3", STATEWRIGHT_HTTP_PORT="1").http_port == 1
+
+
+@pytest.mark.parametrize(
+    ("dsn", "url"),
+    [
+        ("host=db port=5433 user=ada password=s3cret dbname=steps", "postgres://ada:s3cret@db:5433/steps"),
+        ("host=db dbname=steps sslmode=require", "postgres://db/steps?sslmode=require"),
+        (r"user='a b' password = 'it\'s \\ @home' host=db", r"postgres://a%20b:it%27s%20%5C%20%40home@db/"),
+        ("host=/run/pg dbname=steps", "postgres:///steps?host=%2Frun%2Fpg"),
+        ("host=a,b port=1,2 dbname=x", "postgres:///x?host=a%2Cb&port=1%2C2"),
+        ("host=db password='' dbname= x ", "postgres://db/x"),
+    ],
+)
+def test_a_dsn_of_parameters_becomes_a_url(dsn: str, url: str):
+    assert settings(WE_POSTGRES_DSN=dsn).postgres_url == Secret(url)
+
+
+@pytest.mark.parametrize("dsn", ["mysql://db/x", "host='db", "host=db nonsense", "db"])
+def test_a_dsn_that_cannot_be_understood_is_refused_without_its_text(dsn: str):
+    message = refusal(WE_POSTGRES_DSN=dsn)
+    assert message.startswith("WE_POSTGRES_DSN: the value is ")
+    assert dsn not in message
+
+
+def test_a_dsn_can_stand_in_a_file(tmp_path: Path):
+    (tmp_path / "dsn").write_text("host=db dbname=x\n")
+    assert settings(WE_POSTGRES_DSN_FILE=str(tmp_path / "dsn")).postgres_url == Secret("postgres://db/x")
+
+
+def test_the_dispatch_mode_with_a_broker_is_refused():
+    assert refusal(WE_DISPATCH_MODE="kafka_outbox") == (
+        'WE_DISPATCH_MODE: "kafka_outbox" is not available here: there is no broker, workers poll (polling)'
+    )
+    assert "is not one of polling" in refusal(WE_DISPATCH_MODE="poll")
+
+
+def test_names_of_the_step_engine_without_a_meaning_here_are_named_in_one_warning():
+    [warning] = settings(WE_OUTBOX_BATCH_SIZE="9", WE_AUDIT_LOG_ENABLED="false", CYODA_TX_TTL="5m").warnings
+    assert warning.startswith("CYODA_TX_TTL, WE_AUDIT_LOG_ENABLED, WE_OUTBOX_BATCH_SIZE without effect")
+
+
+@pytest.mark.parametrize(
+    ("variable", "suggestion"),
+    [
+        ("WE_POSTGRES_URL", "; did you mean WE_POSTGRES_DSN?"),
+        ("WE_RESTPORT", "; did you mean WE_REST_PORT?"),
+        ("WE_KAFKA_SEED_BROKER", "; did you mean WE_KAFKA_SEED_BROKERS?"),
+        ("CYODA_HTP_PORT", "; did you mean CYODA_HTTP_PORT?"),
+        ("WE_XYZZY", ""),
+    ],
+)
+def test_an_unknown_name_of_a_dialect_is_told_with_what_may_be_meant(variable: str, suggestion: str):
+    assert settings(**{variable: "1"}).warnings == (f"{variable} is unknown and ignored{suggestion}",)
+
+
+def test_what_kubernetes_says_about_a_service_named_we_is_no_setting():
+    assert settings(WE_SERVICE_HOST="10.0.0.1", WE_PORT="tcp://10.0.0.1:80").warnings == ()
 
 
 def test_documented_variables_that_do_not_apply_here_are_named_in_one_warning():
@@ -600,7 +680,8 @@ def row_of(name: str) -> str:
     setting, default = SETTINGS[name], getattr(Settings(), name)
     shown = "–" if default in (None, "", ()) else f"`{setting.reader.show(default)}`"
     secret = " (`_FILE`)" if setting.reader.is_secret else ""
-    alias = f"`{list_variables(name)[-1]}`" if setting.alias else "–"
+    aliases = [f"`{one}`" for one in list_variables(name) if not one.startswith("STATEWRIGHT_") and one[-5:] != "_FILE"]
+    alias = ", ".join(aliases) or "–"
     shape = setting.reader.shape.replace("|", "\\|")
     return f"| `STATEWRIGHT_{name.upper()}`{secret} | {shape} | {shown} | {setting.meaning} | {alias} |"
 

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from statewright.background import ShutdownBudget
+from statewright.loop.background import ShutdownBudget
 
 
 def test_all_of_it_is_left_until_the_shutdown_begins():

@@ -2,7 +2,7 @@
 
 import socket
 
-from statewright.sockets import bind_listening_socket
+from statewright.network.sockets import bind_listening_socket
 
 
 def test_what_is_written_to_an_accepted_connection_leaves_at_once():

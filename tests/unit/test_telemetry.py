@@ -7,9 +7,9 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
-from statewright.telemetry import build_tracer, read_sampling
-from statewright.telemetry.export import SpanQueue
-from statewright.tracing import Sampling, TraceContext, get_sampling, get_trace, set_sampling
+from statewright.telemetry.sampling import read_sampling
+from statewright.telemetry.tracer import SpanQueue, build_tracer
+from statewright.telemetry.tracing import Sampling, TraceContext, get_sampling, get_trace, set_sampling
 
 KEPT = TraceContext("a" * 32, "b" * 16, 1)
 NOT_KEPT = TraceContext("a" * 32, "b" * 16, 0)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from statewright.tls import Tls, build_server_context, check_tls
+from statewright.network.tls import Tls, build_server_context, check_tls
 from tests.certificates import Authority
 
 

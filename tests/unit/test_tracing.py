@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from statewright import logs
-from statewright.logs import LogFormat
-from statewright.operator_acts import Act
-from statewright.tracing import Span, TraceContext, get_trace, list_trace_headers, parse_trace
+from statewright.operations.service import Act
+from statewright.telemetry import logs
+from statewright.telemetry.logs import LogFormat
+from statewright.telemetry.tracing import Span, TraceContext, get_trace, list_trace_headers, parse_trace
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 PLACE = TraceContext(TRACE, SPAN, 1, "vendor=x")

@@ -10,7 +10,15 @@ settings.
 """
 
 from statewright.app.database import StartFailed, apply_migrations
-from statewright.app.service import Service, run_service, run_without_listeners
+from statewright.app.service import Service, run_service, run_warm_service, run_without_listeners
 from statewright.app.serving import serve
 
-__all__ = ["Service", "StartFailed", "apply_migrations", "run_service", "run_without_listeners", "serve"]
+__all__ = [
+    "Service",
+    "StartFailed",
+    "apply_migrations",
+    "run_service",
+    "run_warm_service",
+    "run_without_listeners",
+    "serve",
+]

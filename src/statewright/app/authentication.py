@@ -1,12 +1,14 @@
-"""Who callers are, by the mode of the settings (docs/reference/authentication.md#modes)."""
+"""Who callers are, by the mode of the settings (docs/reference/authentication.md#modes).
+
+How requests to other servers are sent (docs/reference/egress.md).
+"""
 
 from collections.abc import Callable
 from typing import assert_never
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from statewright.app.database import StartFailed
-from statewright.app.outgoing import build_provider_policy
 from statewright.auth import (
     AnonymousFallback,
     Authenticator,
@@ -27,21 +29,72 @@ from statewright.auth import (
     load_bootstrap_client,
     load_configured_key,
 )
-from statewright.auth.encryption import Unreadable, build_cipher
+from statewright.auth.keys import Unreadable, build_cipher
 from statewright.auth.providers import FederatedTokens
+from statewright.auth.providers.documents import MAX_KEY_SET_BYTES
+from statewright.egress import Egress, EgressLimits, EgressPolicy
 from statewright.ids import TenantId, system_clock
-from statewright.services.auth.identity import Administration, Identity, TrustLimits
+from statewright.services.auth.clients import Administration, Identity, TrustLimits
 from statewright.services.auth.key_ring import LiveKeyRing
-from statewright.services.auth.late_keys import KeyFinder
-from statewright.services.auth.live_providers import LiveProviders
+from statewright.services.auth.key_sources import KEY_SET_TIMEOUT_S, FetchPolicy
+from statewright.services.auth.live_providers import KeyFinder, LiveProviders
 from statewright.services.runtime import Runtime
 from statewright.settings import Settings, SettingsError
-from statewright.storage.auth.assertions import StoredAssertions
-from statewright.storage.auth.clients import StoredClients
+from statewright.storage.auth.clients import StoredAssertions, StoredClients
+from statewright.storage.auth.keys import StoredKeyPairs, StoredTrustedKeys
 from statewright.storage.auth.providers import StoredProviders
-from statewright.storage.auth.signing_keys import StoredKeyPairs
-from statewright.storage.auth.trusted_keys import StoredTrustedKeys
 from statewright.storage.pool import Pool
+
+
+def build_egress_policy(settings: Settings) -> EgressPolicy:
+    """Where the settings permit requests to go."""
+    return EgressPolicy(
+        networks=settings.egress_networks,
+        hosts=settings.egress_hosts,
+        ports=settings.egress_ports,
+        requires_https=settings.egress_require_https,
+        certificates=settings.egress_ca,
+        limits=EgressLimits(
+            timeout_s=settings.egress_timeout.total_seconds(),
+            max_body_bytes=settings.egress_max_body_bytes,
+            max_requests=settings.egress_max_requests,
+            max_tenant_requests=settings.egress_max_tenant_requests,
+        ),
+    )
+
+
+def build_provider_policy(settings: Settings) -> FetchPolicy:
+    """How identity providers are asked for what they publish."""
+    times = (
+        settings.oidc_connect_timeout_ms,
+        settings.oidc_socket_timeout_ms,
+        settings.oidc_connection_request_timeout_ms,
+    )
+    policy = build_egress_policy(settings)
+    limits = structs.replace(
+        policy.limits,
+        timeout_s=max(sum(times) / 1000, KEY_SET_TIMEOUT_S),
+        connect_timeout_s=times[0] / 1000,
+        read_timeout_s=times[1] / 1000,
+        max_body_bytes=MAX_KEY_SET_BYTES,
+    )
+    policy = structs.replace(
+        policy,
+        is_open=settings.oidc_allow_private_networks,
+        requires_https=settings.oidc_require_https or settings.egress_require_https,
+        limits=limits,
+    )
+    return FetchPolicy(
+        discovery=Egress(policy),
+        key_sets=Egress(structs.replace(policy, min_tls="1.3")),
+        timeout_s=sum(times) / 1000,
+        grace=settings.oidc_key_grace,
+    )
+
+
+def build_egress(settings: Settings) -> Egress:
+    """What sends the requests of process languages (``Processes.egress``)."""
+    return Egress(build_egress_policy(settings))
 
 
 class Authentication(Struct, frozen=True, kw_only=True):
@@ -60,6 +113,7 @@ def build_administration(settings: Settings, pool: Pool) -> Administration:
     identity = _build_identity(settings, pool, configured) if configured is not None else None
     return Administration(
         identity=identity,
+        clock=system_clock,
         trusts_keys=settings.iam_trusted_key_registration_enabled,
         platform_tenant=platform,
     )
@@ -101,7 +155,7 @@ async def build_authentication(settings: Settings, runtime: Runtime) -> Authenti
         case "mock":
             return _build_mock_authentication(settings, rules)
         case "jwt":
-            identity = runtime.extensions.get(Administration).identity
+            identity = runtime.identity.identity
             if identity is None:
                 raise SettingsError(settings.name_variable("jwt_signing_key"), "must be set in jwt mode")
             return await _build_jwt_authentication(settings, rules, identity)

@@ -3,16 +3,15 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from statewright.app import languages
-from statewright.background import run_in_background
+from statewright.app import runtime as languages
 from statewright.cluster.node import ClusterNode
 from statewright.compute.members import Members
 from statewright.flows.process_language import FLOWS
+from statewright.loop.background import run_in_background
 from statewright.metrics import Metrics
 from statewright.playbooks.process_language import PLAYBOOKS
 from statewright.services.flows.service_tasks import ServiceTasks
-from statewright.services.playbooks.member_tasks import MemberTasks
-from statewright.services.playbooks.service_runs import ServiceRuns
+from statewright.services.playbooks.service_runs import MemberTasks, ServiceRuns
 from statewright.services.processes.background import ProcessHostConfig, run_process_services
 from statewright.services.processes.installing import BackgroundService
 from statewright.services.processes.push import DoJob
@@ -38,7 +37,7 @@ async def run_scheduler(settings: Settings, runtime: Runtime, metrics: Metrics) 
         expiry_grace=settings.scheduler_expiry_grace,
         max_attempts=settings.scheduler_max_attempts,
     )
-    scheduler = Scheduler(runtime, pace)
+    scheduler = Scheduler(runtime.core, pace)
     metrics.register_scheduler(scheduler.metrics)
     async with run_in_background({"scheduler": scheduler.run()}):
         yield
@@ -60,17 +59,20 @@ async def run_step_engine(
         },
     )
     pushes = settings.steps_dispatch == "both"
-    tasks = ServiceTasks(runtime, sends_requests=settings.flows_requests)
-    asked = MemberTasks(runtime, node.callouts, wait=settings.dispatch_wait_timeout)
-    runs = ServiceRuns(runtime, asked)
+    tasks = ServiceTasks(runtime.processes, sends_requests=settings.flows_requests)
+    asked = MemberTasks(runtime.core, node.callouts, wait=settings.dispatch_wait_timeout)
+    runs = ServiceRuns(runtime.processes, asked)
     pipelines: dict[str, DoJob] = {PLAYBOOKS.name: runs.do}
     pushers: list[BackgroundService] = (
-        [each.build_pusher(runtime, members, node.local, pipelines.get(each.name)) for each in languages.LANGUAGES]
+        [
+            each.build_pusher(runtime.processes, members, node.local, pipelines.get(each.name))
+            for each in languages.LANGUAGES
+        ]
         if pushes
         else []
     )
     async with (
-        run_process_services(runtime, pace, pushers),
+        run_process_services(runtime.processes, pace, pushers),
         run_in_background({"flow-tasks": tasks.run(), "playbook-runs": runs.run()}),
     ):
         yield

@@ -6,18 +6,16 @@ from datetime import timedelta
 
 from statewright.api.http.asgi import Application
 from statewright.app.program import get_program_version
-from statewright.auth.sealing import Sealer
+from statewright.auth.keys import Sealer
 from statewright.console.application import Console, Observe
 from statewright.console.client import AsgiApi
-from statewright.console.cookies import CookieRules
 from statewright.console.frame import FrameConfig
 from statewright.console.login import Login
-from statewright.console.logins import Grant, SessionLimits, StoredLogins
+from statewright.console.logins import CookieRules, Grant, SessionLimits, StoredLogins
 from statewright.console.session import MockSessions, SessionsUnavailable
 from statewright.failures import StorageUnavailable
 from statewright.ids import system_clock
-from statewright.services.auth.identity import Administration
-from statewright.services.auth.login_providers import ConsoleProviders
+from statewright.services.auth.providers import ConsoleProviders
 from statewright.services.runtime import Runtime
 from statewright.settings import Secret, Settings
 from statewright.settings.kinds import read_pairs
@@ -33,7 +31,7 @@ def build_console(settings: Settings, runtime: Runtime, application: Application
         version=get_program_version(),
     )
     api = AsgiApi(application, settings.context_path)
-    identity = runtime.extensions.get(Administration).identity
+    identity = runtime.identity.identity
     if identity is None:
         return Console(api, MockSessions(), config, observe=observe)
     clients = dict(settings.console_oidc_clients)
@@ -44,7 +42,7 @@ def build_console(settings: Settings, runtime: Runtime, application: Application
         return await login.renew(grant)
 
     logins = StoredLogins(
-        ConsoleSessions(StoredConsoleSessions(runtime.pool)),
+        ConsoleSessions(StoredConsoleSessions(runtime.core.pool)),
         Sealer(secret, "tokens of console sessions"),
         SessionLimits(idle=_to_us(settings.console_session_idle), longest=_to_us(settings.console_session_max)),
         CookieRules(public_url=settings.public_url, has_tls=settings.tls is not None),

@@ -11,16 +11,15 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright import logs
 from statewright.failures import StorageUnavailable
 from statewright.services.search_runner import MAX_CONCURRENT_JOBS as JOB_CONNECTIONS
 from statewright.settings import Settings
 from statewright.storage import migrate
 from statewright.storage.commit.group_commit import COMMIT_CONNECTIONS as COMMIT_CONNECTIONS
 from statewright.storage.commit.group_commit import configure_commit_sessions
-from statewright.storage.connections import DatabaseUrl, connect_when_ready, describe, parse_database_url
+from statewright.storage.connections import DatabaseUrl, StorageFaults, connect_when_ready, describe, parse_database_url
 from statewright.storage.embedded.server import run_embedded_server as embedded_server
-from statewright.storage.faults import StorageFaults
+from statewright.storage.migrate import StartRefused
 from statewright.storage.pool import Pool
 from statewright.storage.search.query import (
     configure_lookup_sessions,
@@ -28,7 +27,7 @@ from statewright.storage.search.query import (
     configure_search_sessions,
 )
 from statewright.storage.shared_reads import MAX_IN_FLIGHT as READ_CONNECTIONS
-from statewright.storage.startup_errors import StartRefused
+from statewright.telemetry import logs
 
 CLOSE_TIMEOUT_S: Final = 2.0
 """How long a database may take to say goodbye."""

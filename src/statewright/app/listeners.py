@@ -1,6 +1,12 @@
-"""Where callers come in: other nodes, gRPC, HTTP, and the admin listener."""
+"""Where callers come in: other nodes, gRPC, HTTP, and the admin listener.
+
+How many files the process may open, and how the connections of clients share them.
+
+A port that is full must not starve the others: health, the admin listener and the database need files, too.
+"""
 
 import asyncio
+import resource
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -8,23 +14,24 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from statewright.api.grpc.forwarding import TransactionForwarder
+from msgspec import Struct
+
+from statewright.api.grpc.calls import TransactionForwarder
 from statewright.api.grpc.handlers import RequestHandler
 from statewright.api.grpc.members import KeepAlive, MemberStreams
 from statewright.api.grpc.server import CloudEventsService, GrpcListenConfig, start_grpc_server
 from statewright.api.grpc.steps.service import WorkflowEngineService
-from statewright.api.http.admin import build_admin_application
+from statewright.api.http import dialects
+from statewright.api.http.administration import build_admin_application
 from statewright.api.http.application import Dialect, HttpApplication
-from statewright.api.http.asgi import Application
+from statewright.api.http.asgi import Application, RequestLimits
 from statewright.api.http.console import ConsoleEndpoint, build_console_dialect
 from statewright.api.http.dialects import (
     build_absent_ops_dialect,
     build_entity_dialect,
-    build_flow_dialect,
     build_ops_dialect,
-    build_playbook_dialect,
     build_probe_dialect,
-    build_step_dialect,
+    build_process_dialect,
 )
 from statewright.api.http.public import build_public_routes
 from statewright.api.http.security import PageGuard
@@ -32,20 +39,68 @@ from statewright.api.http.server import Limits as HttpLimits
 from statewright.api.http.server import serve_http
 from statewright.app.authentication import Authentication
 from statewright.app.database import StartFailed
-from statewright.app.open_files import share_connections
-from statewright.background import ShutdownBudget
 from statewright.cluster.node import ClusterNode
 from statewright.compute.members import Members
+from statewright.loop.background import ShutdownBudget
 from statewright.metrics import Metrics
+from statewright.network.sockets import bind_listening_socket
+from statewright.network.tls import build_server_context
 from statewright.proto.cyoda_cloud_api_pb2_grpc import add_CloudEventsServiceServicer_to_server
 from statewright.rpc.http2 import Limits as GrpcLimits
 from statewright.services.runtime import Runtime
 from statewright.settings import Settings
-from statewright.sockets import bind_listening_socket
-from statewright.tls import build_server_context
 
 if TYPE_CHECKING:
     from statewright.console.application import Console
+
+
+MAX_FILES: Final = 1_048_576
+"""No more are asked for, whatever the system would grant."""
+
+RESERVED_FILES: Final = 256
+"""Files that no client gets: connections to the database and to other nodes, logs, sockets that listen."""
+
+MAX_CONNECTIONS: Final = 10_000
+MAX_ADMIN_CONNECTIONS: Final = 64
+MAX_NODE_CONNECTIONS: Final = 1000
+
+
+class ConnectionShares(Struct, frozen=True, kw_only=True):
+    """Connections that each of the ports may have."""
+
+    http: int
+    grpc: int
+    nodes: int
+    admin: int
+
+
+def raise_file_limit() -> int:
+    """Raise the soft limit of open files to the hard one; how many there may be now."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_FILES)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return wanted
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (OSError, ValueError):  # some systems grant less than they say
+        return soft
+    return wanted
+
+
+def share_connections(grpc_limit: int) -> ConnectionShares:
+    """Half of the files for HTTP, a quarter for gRPC, an eighth for other nodes, as far as that is needed.
+    ``grpc_limit`` is what the settings allow.
+    """
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files = MAX_FILES if soft == resource.RLIM_INFINITY else soft
+    free = max(files - RESERVED_FILES, files // 2)
+    return ConnectionShares(
+        http=min(MAX_CONNECTIONS, free // 2),
+        grpc=min(grpc_limit, free // 4),
+        nodes=min(MAX_NODE_CONNECTIONS, free // 8),
+        admin=min(MAX_ADMIN_CONNECTIONS, free // 16),
+    )
+
 
 MIN_GRPC_CONNECTION_BYTES: Final = 32 * 1024 * 1024
 """What a gRPC connection may hold in memory, unless messages are so long that two of them take more."""
@@ -108,7 +163,9 @@ class Listeners:
             reuse_port=shared,
             tls=build_server_context(settings.tls, protocols=("h2",)) if settings.tls else None,
         )
-        joining = TransactionForwarder(self._runtime.transactions, self._node.channels, limit=settings.proxy_timeout)
+        joining = TransactionForwarder(
+            self._runtime.core.transactions, self._node.channels, limit=settings.proxy_timeout
+        )
         requests = RequestHandler(self._runtime, self._identity.authenticator, joining)
         steps = WorkflowEngineService(self._runtime, self._identity.steps, self._metrics.step_calls.observe_grpc)
         server = await start_grpc_server(
@@ -150,19 +207,20 @@ class Listeners:
             guard=guard,
             observe=lambda method, _path, status, seconds: metrics.requests.observe(method, status, seconds),
         )
-        steps, flows, playbooks = (
-            build_dialect(
+        processes = (
+            build_process_dialect(
+                api,
                 identity.steps,
                 origins=origins,
                 guard=guard or _build_anonymous_guard(settings),
                 observe=metrics.step_calls.observe_http,
             )
-            for build_dialect in (build_step_dialect, build_flow_dialect, build_playbook_dialect)
+            for api in dialects.PROCESS_APIS
         )
         probes = build_probe_dialect(ready, guard)
         console = [] if self._console is None else [build_console_dialect(self._console, self._build_console_guard())]
         return HttpApplication(
-            [flows, playbooks, steps, self._build_ops(origins, guard), probes, *console, entities],
+            [*processes, self._build_ops(origins, guard), probes, *console, entities],
             self._runtime,
             proxy=self._node.http_proxy,
             verbose_errors=settings.error_response_mode == "verbose",
@@ -235,7 +293,12 @@ def _list_origins(settings: Settings) -> tuple[str, ...] | None:
 
 def _build_http_limits(settings: Settings, connections: int) -> HttpLimits:
     return HttpLimits(
-        connections=connections,
+        requests=RequestLimits(
+            connections=connections,
+            body_grace_s=settings.http_body_grace.total_seconds(),
+            body_rate=settings.http_min_body_rate,
+            proxies=settings.trusted_proxies,
+        ),
         head_bytes=settings.http_max_header_bytes,
         head_timeout_s=settings.http_header_timeout.total_seconds(),
     )

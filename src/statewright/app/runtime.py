@@ -1,4 +1,9 @@
-"""What the use cases need, put together, and what goes on beside them."""
+"""What the use cases need, put together, and what goes on beside them.
+
+The process languages of the program. To add one is to name it here (docs/process-languages.md).
+
+What operators see and do (``/ops/v1``), and what requests with keys and waits need, put together.
+"""
 
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -6,50 +11,56 @@ from datetime import timedelta
 from functools import partial
 from typing import Final
 
-from statewright.app.authentication import build_administration
+from statewright.app.authentication import build_administration, build_egress
 from statewright.app.database import Pools, open_pools
-from statewright.app.languages import host_languages, list_builtin_models, list_builtin_transitions
-from statewright.app.operations import add_operations
-from statewright.app.outgoing import build_egress
-from statewright.background import ShutdownBudget, finish_all, run_in_background
 from statewright.cluster.node import ClusterNode
+from statewright.computations import ComputationLimits, ComputationPool
 from statewright.compute.transaction_tokens import TransactionTokens
-from statewright.egress import Egress
 from statewright.engine.callouts import CalloutDispatcher
 from statewright.engine.engine import Engine
 from statewright.engine.metrics import RunMetrics
 from statewright.engine.processors import RetryPolicy
 from statewright.engine.simulation import SimulationLimits
 from statewright.engine.traced import TracedDispatcher, TracedEngine
+from statewright.flows.process_language import FLOWS
 from statewright.ids import IdSource, system_clock
-from statewright.services.auth.identity import Administration
+from statewright.loop.background import ShutdownBudget, finish_all, run_in_background
+from statewright.operations.active_suspensions import ActiveSuspensions
+from statewright.playbooks.process_language import PLAYBOOKS
+from statewright.services.builtin import BuiltinModels
+from statewright.services.core import Core
 from statewright.services.definitions import DefinitionCache, Refresher
-from statewright.services.idempotency.sweeping import IdempotencySweeper
+from statewright.services.deletions import Pruner
+from statewright.services.flows import dialect as flows
+from statewright.services.idempotency.requests import IdempotencySweeper, IdempotentRequests
 from statewright.services.incident_reports import IncidentReports
-from statewright.services.index_builder import IndexBuilder
-from statewright.services.ops.audit import OpsAuditSweeper
+from statewright.services.ops.audit import OpsAuditSweeper, OpsMetrics, RateRecorder
 from statewright.services.ops.incidents import IncidentSweeper
-from statewright.services.ops.presence import WorkPresence
-from statewright.services.ops.queue_watch import QueueWatch
-from statewright.services.ops.rates import RateRecorder
+from statewright.services.ops.operations import Operations
+from statewright.services.ops.queue_watch import QueueWatch, WorkPresence
+from statewright.services.ops.queues import ConnectedMembers, WorkCounts
 from statewright.services.ops.suspensions import SuspensionEnder, SuspensionFollower
-from statewright.services.playbooks.keychain import Keychain
-from statewright.services.playbooks.resources import PipelineResources
-from statewright.services.processes.hosting import ProcessHosts
-from statewright.services.retention import Pruner
-from statewright.services.runtime import Extensions, Runtime
-from statewright.services.search_runner import SearchRunner
+from statewright.services.ops.waiting import EntityWaits
+from statewright.services.playbooks import dialect as playbooks
+from statewright.services.processes.dialects import build_node_retry
+from statewright.services.processes.hosting import Processes, ProcessHosts
+from statewright.services.processes.installing import InstalledLanguage, install_language
+from statewright.services.processes.public_jobs import to_job_record
+from statewright.services.runtime import Runtime
+from statewright.services.search_runner import IndexBuilder, SearchRunner
+from statewright.services.steps import dialect as steps
+from statewright.services.takings import Takings
 from statewright.services.transactions import OpenTransactions
 from statewright.settings import Settings
-from statewright.storage import announcements
-from statewright.storage.announcements import NotificationHandler
+from statewright.steps.process_language import STEPS
+from statewright.storage import models
+from statewright.storage.auth.keys import CHANNEL as KEY_CHANNEL
 from statewright.storage.auth.providers import CHANNEL as PROVIDER_CHANNEL
-from statewright.storage.auth.signing_keys import CHANNEL as KEY_CHANNEL
-from statewright.storage.commit.group_commit import GroupCommit
-from statewright.storage.commit.traced import TracedGroupCommit
+from statewright.storage.commit.group_commit import GroupCommit, TracedGroupCommit
 from statewright.storage.connections import DatabaseUrl
 from statewright.storage.entities import EntityReader
-from statewright.storage.idempotency.parts import KEY_PARTS
+from statewright.storage.idempotency.records import KEY_PARTS
+from statewright.storage.models import NotificationHandler
 from statewright.storage.ops.acts import ACTS
 from statewright.storage.ops.incident_retries import INCIDENT_RETRIES
 from statewright.storage.ops.incidents import INCIDENTS
@@ -57,12 +68,102 @@ from statewright.storage.ops.suspensions import CHANNEL as SWITCH_CHANNEL
 from statewright.storage.processes.jobs import CHANNEL, build_listener
 from statewright.storage.processes.parts import PROCESS_PARTS
 from statewright.storage.schedules import StoredTasks
-from statewright.storage.search.index_catalog import IndexCatalog
-from statewright.storage.search.indexes import SearchIndexes
+from statewright.storage.search.indexes import IndexCatalog, SearchIndexes
 from statewright.storage.search.jobs import SearchJobs
 from statewright.storage.search.query import SearchDatabase
-from statewright.suspensions import ActiveSuspensions
-from statewright.tracing import Tracer
+from statewright.storage.takings import CHANNEL as DUE_CHANNEL
+from statewright.telemetry.tracing import Tracer
+
+
+def build_requests(settings: Settings, pools: Pools, node: ClusterNode) -> IdempotentRequests:
+    """What carries out requests with idempotency keys."""
+    return IdempotentRequests(
+        pools.shared,
+        pools.reads,
+        node=node.id,
+        retention=settings.idempotency_retention,
+        wait=settings.idempotency_wait,
+    )
+
+
+def build_operations(processes: Processes, settings: Settings, pools: Pools, node: ClusterNode) -> Operations:
+    """It stands on the processes of the service, whose jobs may be claimed again when a suspension ends."""
+    core, hosts = processes.core, processes.hosts
+    core.suspensions.on_change.append(hosts.wakeups.wake_all)
+    members = ConnectedMembers(node.id, node.members, node.peer_table)
+    work = WorkCounts(core, hosts, members)
+    return Operations(
+        core=core,
+        processes=processes,
+        settings=settings,
+        members=members,
+        drains=node.drains,
+        metrics=OpsMetrics(),
+        rates=RateRecorder(pools.shared, core.commits.rates),
+        work=work,
+        queue_watch=QueueWatch(core, work, alert_after=settings.alert_no_worker_after),
+        presence=WorkPresence(
+            pools.shared,
+            system_clock,
+            node=node.id,
+            polling=hosts.polling_workers,
+            jobs_handed_out=hosts.handed_out,
+            members=node.members,
+            dispatcher=node.callouts,
+        ),
+        waits=EntityWaits(
+            pools.shared,
+            core.commits,
+            look_interval=settings.wait_look_interval,
+            max_waiters=settings.waiters_per_node,
+        ),
+        suspensions=SuspensionFollower(pools.shared, node, core.suspensions),
+        suspension_ender=SuspensionEnder(core),
+        incident_sweeper=IncidentSweeper(
+            pools.shared,
+            core.incidents,
+            interval=settings.incident_sweep_interval,
+            retention=settings.incident_retention,
+        ),
+        idempotency_sweeper=IdempotencySweeper(pools.shared, interval=settings.idempotency_sweep_interval),
+        audit_sweeper=OpsAuditSweeper(pools.shared, retention=settings.ops_audit_retention),
+        simulation_limits=SimulationLimits(
+            max_visits=settings.max_state_visits,
+            retry=build_retry_policy(settings),
+            checks_output=settings.processor_output == "strict",
+        ),
+    )
+
+
+def build_retry_policy(settings: Settings) -> RetryPolicy:
+    """How processors are asked again."""
+    return RetryPolicy(attempts=settings.retry_attempts, delay_ms=settings.retry_delay // timedelta(milliseconds=1))
+
+
+LANGUAGES: Final[tuple[InstalledLanguage, ...]] = (
+    install_language(
+        STEPS,
+        transitions=steps.TRANSITIONS,
+        render_job=to_job_record,
+        shares_jobs=True,
+        retry_node=build_node_retry(steps.STEP_DIALECT, "retry", "stepId"),
+    ),
+    install_language(FLOWS, transitions=flows.TRANSITIONS, render_job=to_job_record, shares_jobs=True),
+    install_language(PLAYBOOKS, transitions=playbooks.TRANSITIONS, render_job=to_job_record, shares_jobs=True),
+)
+
+
+def list_builtin_models() -> BuiltinModels:
+    """The built-in models of all languages."""
+    return BuiltinModels(model for language in LANGUAGES for model in language.models)
+
+
+def host_languages(processes: Processes) -> None:
+    """Let a service run the instances of all languages. Its built-in models are those that it was made with."""
+    for language in LANGUAGES:
+        language.host(processes)
+        for model, fire in language.transitions.items():
+            processes.core.builtin_transitions[model] = partial(fire, processes)
 
 
 @asynccontextmanager
@@ -76,14 +177,16 @@ async def build_runtime(
     """The use cases can be called inside the block; at its end runs whose client has gone have the ``grace``."""
     async with open_pools(settings, database) as pools, AsyncExitStack() as stack:
         runtime = _assemble(settings, database, pools, node, tracer)
-        stack.push_async_callback(runtime.extensions.get(Egress).close)
-        await runtime.extensions.get(SuspensionFollower).refresh()
-        identity = runtime.extensions.get(Administration).identity
+        stack.push_async_callback(runtime.core.computations.close)
+        stack.push_async_callback(runtime.processes.egress.close)
+        await runtime.operations.suspensions.refresh()
+        identity = runtime.identity.identity
         if identity is not None:
             stack.push_async_callback(identity.live_providers.close)
         await stack.enter_async_context(run_in_background(_build_maintenance(settings, database, runtime)))
-        stack.push_async_callback(runtime.commits.drain)
-        stack.push_async_callback(finish_all, runtime.detached_runs, grace)
+        stack.push_async_callback(runtime.core.takings.close)
+        stack.push_async_callback(runtime.core.commits.drain)
+        stack.push_async_callback(finish_all, runtime.core.detached_runs, grace)
         yield runtime
 
 
@@ -102,8 +205,10 @@ def _assemble(
     definitions = DefinitionCache(pools.shared, system_clock, builtin=builtin, lease=settings.model_cache_lease)
     jobs = SearchJobs(pools.shared, pools.jobs, retention=settings.search_snapshot_ttl)
     indexes = SearchIndexes(pools.shared, database)
-    runtime = Runtime(
+    computations = _build_computations(settings)
+    core = Core(
         pool=pools.shared,
+        computations=computations,
         reader=EntityReader(pools.reads),
         commits=_build_group_commit(settings, pools, tracer),
         tasks=tasks,
@@ -120,6 +225,7 @@ def _assemble(
             ),
             tasks,
             tracer,
+            computations,
         ),
         transactions=transactions,
         ids=ids,
@@ -127,27 +233,41 @@ def _assemble(
         detached_runs=set(),
         search=_build_search(settings, pools),
         search_jobs=jobs,
-        search_runner=SearchRunner(jobs, definitions, reap_interval=settings.search_reap_interval),
+        search_runner=SearchRunner(
+            jobs, definitions, reap_interval=settings.search_reap_interval, computations=computations
+        ),
         search_indexes=indexes,
         index_builder=IndexBuilder(indexes),
         builtin=builtin,
-        builtin_transitions=list_builtin_transitions(),
+        builtin_transitions={},
         suspensions=suspensions,
         incidents=incidents,
-        extensions=Extensions(),
+        takings=Takings(
+            pools.shared,
+            incidents,
+            node=node.id,
+            name=node.name,
+            count_nodes=lambda: 1 + sum(not peer.draining for peer in node.peer_table.peers.values()),
+        ),
+        requests=build_requests(settings, pools, node),
         max_stats_groups=settings.stats_group_max,
         max_sort_keys=settings.search_max_sort_keys,
         tracer=tracer,
     )
-    runtime.extensions.add(build_egress(settings))
-    runtime.extensions.add(
-        PipelineResources(keychain=Keychain(settings.playbooks_secrets), sends_requests=settings.playbooks_requests)
+    processes = Processes(
+        core=core,
+        hosts=ProcessHosts(system_clock),
+        egress=build_egress(settings),
+        credentials=settings.playbooks_secrets,
+        sends_requests=settings.playbooks_requests,
     )
-    runtime.extensions.add(build_administration(settings, pools.shared))
-    host_languages(runtime)
-    runtime.extensions.add(_build_simulation_limits(settings))
-    add_operations(runtime, settings, pools, node)
-    return runtime
+    host_languages(processes)
+    return Runtime(
+        core=core,
+        processes=processes,
+        operations=build_operations(processes, settings, pools, node),
+        identity=build_administration(settings, pools.shared),
+    )
 
 
 PARTS: Final = (*PROCESS_PARTS, *KEY_PARTS, INCIDENT_RETRIES, ACTS)
@@ -162,7 +282,11 @@ def _build_group_commit(settings: Settings, pools: Pools, tracer: Tracer | None)
 
 
 def _build_engine(
-    settings: Settings, dispatcher: CalloutDispatcher, tasks: StoredTasks, tracer: Tracer | None
+    settings: Settings,
+    dispatcher: CalloutDispatcher,
+    tasks: StoredTasks,
+    tracer: Tracer | None,
+    computations: ComputationPool,
 ) -> Engine:
     build = Engine if tracer is None else partial(TracedEngine, tracer=tracer)
     if tracer is not None:
@@ -179,21 +303,35 @@ def _build_engine(
         dispatcher,
         tasks,
         max_visits=settings.max_state_visits,
-        retry=_build_retry_policy(settings),
+        retry=build_retry_policy(settings),
         checks_output=settings.processor_output == "strict",
+        computations=computations,
     )
 
 
-def _build_retry_policy(settings: Settings) -> RetryPolicy:
-    return RetryPolicy(attempts=settings.retry_attempts, delay_ms=settings.retry_delay // timedelta(milliseconds=1))
+COMPUTED_WITH: Final = (
+    "statewright.steps.process_language",
+    "statewright.flows.process_language",
+    "statewright.playbooks.process_language",
+    "statewright.playbooks.dispatch",
+    "statewright.processes.computing",
+    "statewright.conditions.search",
+    "statewright.engine.criteria",
+    "statewright.engine.explanation",
+    "statewright.engine.simulation.simulator",
+    "statewright.workflow.review",
+)
+"""What computing processes have imported when they are forked."""
 
 
-def _build_simulation_limits(settings: Settings) -> SimulationLimits:
-    return SimulationLimits(
-        max_visits=settings.max_state_visits,
-        retry=_build_retry_policy(settings),
-        checks_output=settings.processor_output == "strict",
+def _build_computations(settings: Settings) -> ComputationPool:
+    limits = ComputationLimits(
+        processes=settings.computation_processes,
+        timeout=settings.computation_timeout,
+        wait_timeout=settings.computation_wait,
+        memory_bytes=settings.computation_memory,
     )
+    return ComputationPool(limits, COMPUTED_WITH)
 
 
 def _build_run_metrics(settings: Settings) -> RunMetrics:
@@ -214,14 +352,16 @@ def _build_maintenance(
     settings: Settings, database: DatabaseUrl, runtime: Runtime
 ) -> dict[str, Coroutine[object, object, None]]:
     """What every process does all the time, by the name of its task."""
-    definitions = runtime.definitions
-    wakeups = runtime.extensions.get(ProcessHosts).wakeups
-    suspensions = runtime.extensions.get(SuspensionFollower)
+    core, operations = runtime.core, runtime.operations
+    definitions = core.definitions
+    wakeups = runtime.processes.hosts.wakeups
+    suspensions = operations.suspensions
     waking: dict[str, NotificationHandler] = {
         CHANNEL: build_listener(wakeups.wake),
         SWITCH_CHANNEL: lambda _revision: suspensions.announce_change(),
+        DUE_CHANNEL: core.takings.wake,
     }
-    identity = runtime.extensions.get(Administration).identity
+    identity = runtime.identity.identity
     if identity is not None:
         waking[KEY_CHANNEL] = lambda _kid: identity.key_ring.changed.set()
         waking[PROVIDER_CHANNEL] = lambda _: identity.live_providers.changed.set()
@@ -233,7 +373,7 @@ def _build_maintenance(
             identity.key_ring.changed.set()
             identity.live_providers.changed.set()
 
-    follow = announcements.follow(
+    follow = models.follow(
         database,
         definitions.forget,
         forget_all,
@@ -243,24 +383,24 @@ def _build_maintenance(
     work: dict[str, Coroutine[object, object, None]] = {
         "announcements": follow,
         "suspensions": suspensions.run(),
-        "incidents": runtime.incidents.run(),
-        "queue-watch": runtime.extensions.get(QueueWatch).run(),
-        "work-presence": runtime.extensions.get(WorkPresence).run(),
-        "incident-sweep": runtime.extensions.get(IncidentSweeper).run(),
-        "suspension-ends": runtime.extensions.get(SuspensionEnder).run(),
-        "definition-refresh": Refresher(runtime.pool, definitions, system_clock).run(),
-        "search-jobs": runtime.search_runner.run(),
-        "search-expiry": runtime.search_runner.reap(),
-        "search-indexes": runtime.index_builder.run(),
+        "incidents": core.incidents.run(),
+        "queue-watch": operations.queue_watch.run(),
+        "work-presence": operations.presence.run(),
+        "incident-sweep": operations.incident_sweeper.run(),
+        "suspension-ends": operations.suspension_ender.run(),
+        "definition-refresh": Refresher(core.pool, definitions, system_clock).run(),
+        "search-jobs": core.search_runner.run(),
+        "search-expiry": core.search_runner.reap(),
+        "search-indexes": core.index_builder.run(),
     }
-    work["idempotency-sweep"] = runtime.extensions.get(IdempotencySweeper).run()
+    work["idempotency-sweep"] = operations.idempotency_sweeper.run()
     if identity is not None:
         work["signing-keys"] = identity.key_ring.follow()
         work["identity-providers"] = identity.live_providers.follow()
     if settings.ops_enabled:
-        work["commit-rates"] = runtime.extensions.get(RateRecorder).run()
-        work["ops-audit-sweep"] = runtime.extensions.get(OpsAuditSweeper).run()
+        work["commit-rates"] = operations.rates.run()
+        work["ops-audit-sweep"] = operations.audit_sweeper.run()
     if settings.history_retention.is_limited:
-        pruner = Pruner(runtime.pool, settings.history_retention, interval=settings.history_prune_interval)
+        pruner = Pruner(core.pool, settings.history_retention, interval=settings.history_prune_interval)
         work["history-pruning"] = pruner.run()
     return work

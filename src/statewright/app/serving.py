@@ -1,20 +1,113 @@
-"""``statewright serve``: a service from the command to its exit code, whether one process runs it or several."""
+"""``statewright serve``: a service from the command to its exit code, whether one process runs it or several.
+
+Signals of the operator: the first one ends what runs, or what is being started, in good order.
+"""
 
 import asyncio
+import faulthandler
+import os
+import signal
 import sys
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import timedelta
+from typing import Final, Protocol
 
-from statewright import logs
 from statewright.app.database import StartFailed
-from statewright.app.open_files import raise_file_limit
-from statewright.app.service import run_service
-from statewright.app.signals import Interrupted, handle_signals, interrupt_on_signal, wait_first
+from statewright.app.listeners import raise_file_limit
+from statewright.app.service import run_warm_service
+from statewright.loop.background import cancel_all, run_in_background
 from statewright.settings import Settings
-from statewright.storage.startup_errors import StartRefused
+from statewright.storage.migrate import StartRefused
+from statewright.telemetry import logs
 
 log = logs.logger(__name__)
+
+
+MIN_STILL: Final = timedelta(seconds=10)
+"""After so long others take over what a node that says nothing has begun."""
+
+_PROOF_INTERVAL_S: Final = 1.0
+_STANDARD_ERROR: Final = 2
+
+
+class Interrupted(Exception):
+    """A signal came before the service was up."""
+
+
+def handle_signals(stopped: asyncio.Event, at_once: Callable[[], None] | None = None) -> None:
+    """The first signal drains, the second one ends the process at once, after ``at_once``.
+
+    Called again it takes the place of the call before.
+    """
+
+    def handle_signal() -> None:
+        if stopped.is_set():
+            log.warning("hard_exit_forced_by_second_signal")
+            if at_once is not None:
+                at_once()
+            os._exit(2)
+        stopped.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, handle_signal)
+
+
+@asynccontextmanager
+async def interrupt_on_signal(signalled: asyncio.Event) -> AsyncIterator[Callable[[], None]]:
+    """A block that a signal ends until the function it is given was called. Raises ``Interrupted``."""
+    task = asyncio.current_task()
+    assert task is not None  # noqa: S101 - coroutines run in tasks
+    interrupted = False
+
+    async def watch() -> None:
+        nonlocal interrupted
+        await signalled.wait()
+        interrupted = True
+        task.cancel()
+
+    watcher = asyncio.create_task(watch(), name="startup-signals")
+
+    def stop_watching() -> None:
+        watcher.cancel()
+
+    try:
+        yield stop_watching
+    except asyncio.CancelledError as cut:
+        if not interrupted or task.uncancel():
+            raise
+        raise Interrupted from cut
+    finally:
+        watcher.cancel()
+
+
+async def wait_first(*events: asyncio.Event) -> None:
+    """Wait until one of the events is set."""
+    waits = [asyncio.create_task(event.wait()) for event in events]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    await cancel_all(waits)
+
+
+@asynccontextmanager
+async def end_when_still(limit: timedelta) -> AsyncIterator[None]:
+    """Inside the block the process ends, with code 1 and the stacks of its threads on standard error, when its event
+    loop has stood still for so long, or for ``MIN_STILL``. No signal would reach it: those that end it well are
+    heard by the loop. A thread of the interpreter that runs no Python watches, since what keeps the loop may keep the
+    interpreter, too.
+    """
+    limit_s = max(limit, MIN_STILL).total_seconds()
+
+    async def prove() -> None:
+        while True:
+            faulthandler.dump_traceback_later(limit_s, exit=True, file=_STANDARD_ERROR)
+            await asyncio.sleep(_PROOF_INTERVAL_S)
+
+    try:
+        async with run_in_background({"proof-of-life": prove()}):
+            yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 class Listening(Protocol):
@@ -38,7 +131,7 @@ ends on its own.
 
 async def serve(settings: Settings) -> int:
     """Run the service in this process until a signal ends it; the exit code of the process."""
-    return await run_until_signal(settings, lambda _signalled, stopped: run_service(settings, stopped))
+    return await run_until_signal(settings, lambda _signalled, stopped: run_warm_service(settings, stopped))
 
 
 async def run_until_signal(settings: Settings, run: ServiceRun) -> int:
@@ -50,7 +143,11 @@ async def run_until_signal(settings: Settings, run: ServiceRun) -> int:
     signalled, stopped = asyncio.Event(), asyncio.Event()
     handle_signals(signalled)
     try:
-        async with interrupt_on_signal(signalled) as mark_started, run(signalled, stopped) as listening:
+        async with (
+            end_when_still(settings.drain_window + settings.shutdown_timeout),
+            interrupt_on_signal(signalled) as mark_started,
+            run(signalled, stopped) as listening,
+        ):
             mark_started()
             announce(settings, listening)
             await wait_first(signalled, stopped)

@@ -10,12 +10,12 @@ import hashlib
 from collections.abc import Mapping
 from typing import Final, Protocol
 
-from statewright import logs
-from statewright.auth import jws
+from statewright.auth import keys
 from statewright.auth.clients import Client, ClientStore
 from statewright.auth.principals import Claims, text_claim
 from statewright.auth.trusted_keys import TrustedKey, TrustedKeys
 from statewright.ids import TenantId
+from statewright.telemetry import logs
 
 ASSERTION_TYPE: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 MAX_LIFETIME_S: Final = 3600
@@ -79,29 +79,29 @@ class ClientAssertions:
     def _check_claims(self, claims: Claims, now: int) -> tuple[int, str]:
         """Until when the assertion is to be remembered, and its id."""
         now_s = now // _SECOND_US
-        problem = jws.find_time_problem(claims, now_s)
+        problem = keys.find_time_problem(claims, now_s)
         if problem is not None:
             raise InvalidAssertion(problem)
-        expires_s = jws.get_expiry(claims)
-        if expires_s > now_s + MAX_LIFETIME_S + jws.MAX_CLOCK_SKEW_S:
+        expires_s = keys.get_expiry(claims)
+        if expires_s > now_s + MAX_LIFETIME_S + keys.MAX_CLOCK_SKEW_S:
             raise InvalidAssertion("it lives too long")
-        if not jws.is_meant_for(self._audience, claims.get("aud")):
+        if not keys.is_meant_for(self._audience, claims.get("aud")):
             raise InvalidAssertion("it is meant for another service")
         assertion_id = text_claim(claims, "jti")
         if not assertion_id:
             raise InvalidAssertion("missing jti")
-        return (expires_s + 2 * jws.MAX_CLOCK_SKEW_S) * _SECOND_US, assertion_id
+        return (expires_s + 2 * keys.MAX_CLOCK_SKEW_S) * _SECOND_US, assertion_id
 
 
-def _parse_assertion(form: Mapping[str, str]) -> jws.Jws:
+def _parse_assertion(form: Mapping[str, str]) -> keys.Jws:
     if form.get("client_assertion_type") != ASSERTION_TYPE:
         raise InvalidAssertion("unsupported client_assertion_type")
     text = form.get("client_assertion", "")
     if len(text) > MAX_CHARACTERS:
         raise InvalidAssertion("it is too long")
     try:
-        token = jws.parse(text)
-    except jws.MalformedToken as malformed:
+        token = keys.parse(text)
+    except keys.MalformedToken as malformed:
         raise InvalidAssertion(f"malformed: {malformed}") from None
     if not token.is_rs256:
         raise InvalidAssertion("unsupported algorithm")
@@ -110,10 +110,10 @@ def _parse_assertion(form: Mapping[str, str]) -> jws.Jws:
     return token
 
 
-def _require_key(key: TrustedKey | None, client_id: str, token: jws.Jws, now: int) -> None:
+def _require_key(key: TrustedKey | None, client_id: str, token: keys.Jws, now: int) -> None:
     if key is None or not key.active or not key.valid_from <= now < key.valid_to:
         raise InvalidAssertion("no trusted key that counts now")
     if key.audience != "client" or client_id not in key.issuers:
         raise InvalidAssertion("the key is not registered for this client")
-    if not jws.is_signed_by(key.public, token):
+    if not keys.is_signed_by(key.public, token):
         raise InvalidAssertion("bad signature")

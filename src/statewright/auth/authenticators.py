@@ -153,9 +153,8 @@ class JwtAuthenticator:
 def _read_bearer(authorization: str | None) -> str:
     if not authorization:
         raise AuthenticationFailed("missing-header")
+    if authorization.rstrip() == _SCHEME.rstrip():  # white space at its end is gone when a header arrives
+        raise AuthenticationFailed("empty-bearer")
     if not authorization.startswith(_SCHEME):
         raise AuthenticationFailed("invalid-format")
-    token = authorization[len(_SCHEME) :]
-    if not token:
-        raise AuthenticationFailed("empty-bearer")
-    return token
+    return authorization[len(_SCHEME) :]

@@ -8,7 +8,7 @@ subject tokens, and a subject token is no bearer token.
 from collections.abc import Mapping
 from typing import Final
 
-from statewright.auth import jws
+from statewright.auth import keys
 from statewright.auth.clients import Client
 from statewright.auth.principals import Claims, text_claim
 from statewright.auth.trusted_keys import TrustedKey, TrustedKeys
@@ -40,10 +40,10 @@ async def verify_subject(form: Mapping[str, str], *, client: Client, trusted: Tr
     return token.claims
 
 
-def _parse_subject_token(token: str) -> jws.Jws:
+def _parse_subject_token(token: str) -> keys.Jws:
     try:
-        parsed = jws.parse(token)
-    except jws.MalformedToken:
+        parsed = keys.parse(token)
+    except keys.MalformedToken:
         raise InvalidGrant("invalid subject token") from None
     if not parsed.is_rs256:
         raise InvalidGrant("unsupported token algorithm")
@@ -62,12 +62,12 @@ def _require_usable(key: TrustedKey | None, now: int) -> TrustedKey:
     return key
 
 
-def _check_claims(token: jws.Jws, key: TrustedKey, now: int) -> None:
-    if not jws.is_signed_by(key.public, token):
+def _check_claims(token: keys.Jws, key: TrustedKey, now: int) -> None:
+    if not keys.is_signed_by(key.public, token):
         raise InvalidGrant("signature verification failed")
     if key.issuers and text_claim(token.claims, "iss") not in key.issuers:
         raise InvalidGrant("untrusted token issuer")
-    problem = jws.find_time_problem(token.claims, now // _SECOND_US)
+    problem = keys.find_time_problem(token.claims, now // _SECOND_US)
     if problem is not None:
         raise InvalidGrant(problem)
     if not text_claim(token.claims, "sub"):

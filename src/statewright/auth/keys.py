@@ -1,14 +1,39 @@
 """The RSA keys that sign and verify first-party tokens (docs/reference/authentication.md#access-tokens,
 docs/reference/authentication.md#keys).
+
+Key pairs as they are stored (docs/reference/authentication.md#keys).
+
+Private keys at rest (decision A4): encrypted under keys that only the environment of the service has.
+
+The first key encrypts, all of them decrypt: to change it, put a new one in front. Encryption is Fernet's, which also
+finds out about every change of what was stored. Without keys of their own, private keys are encrypted under one that is
+derived from the configured signing key, which is a secret of the same environment and of the same worth.
+
+Short secrets at rest and in cookies: AES-GCM under a key that is derived from a secret of the service.
+
+Signed tokens in their compact form, RS256 only (RFC 7515, RFC 7519; docs/reference/authentication.md#access-tokens).
+
+Parsing and verifying are separate steps here, because the order of the checks is part of the contract: an unknown
+key must be told from a bad signature, and a malformed token from an unsupported algorithm. JWT libraries do both in one
+call, in an order of their own, or skip characters that are no base64 (docs/adr/0022). The cryptography is that of
+``cryptography``.
 """
 
+import base64
 import hashlib
+import re
 import secrets
-from collections.abc import Iterable
-from typing import Final, Literal
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Literal
 
-from cryptography.exceptions import UnsupportedAlgorithm
+import msgspec
+from cryptography.exceptions import InvalidSignature, InvalidTag, UnsupportedAlgorithm
+from cryptography.fernet import Fernet, InvalidToken
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey, generate_private_key
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
@@ -20,8 +45,193 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from msgspec import Struct
 
-from statewright.auth.jws import ALGORITHM, MAX_CLOCK_SKEW_S, encode_base64url
-from statewright.settings import Secret, Settings, SettingsError
+from statewright.auth.principals import Claims, text_claim
+from statewright.settings import Secret, Settings, SettingsError, split_encryption_keys
+
+ALGORITHM: Final = "RS256"
+MAX_CLOCK_SKEW_S: Final = 30
+"""Seconds by which the clocks of issuer and verifier may differ."""
+
+_BASE64URL: Final = re.compile(r"[A-Za-z0-9_-]*")
+_OBJECT: Final = msgspec.json.Decoder(dict[str, Any])  # Any: handed out as `object` only
+_PADDING: Final = PKCS1v15()
+_HASH: Final = SHA256()
+
+
+class MalformedToken(ValueError):
+    """Not three base64url parts of which the first two are JSON objects."""
+
+
+class Jws(Struct, frozen=True):
+    """A parsed token, nothing about it verified."""
+
+    header: Claims
+    claims: Claims
+    signed: bytes
+    signature: bytes
+
+    @property
+    def is_rs256(self) -> bool:
+        """Whether the algorithm is the only one accepted. ``none`` and the HMAC family must never get further."""
+        return self.header.get("alg") == ALGORITHM
+
+    @property
+    def kid(self) -> str:
+        """The key id; empty when there is none."""
+        return text_claim(self.header, "kid")
+
+
+def parse(token: str) -> Jws:
+    """The parts of a token. Raises :class:`MalformedToken`, whose text says which part is wrong and holds nothing of
+    it.
+    """
+    parts = token.split(".")
+    if len(parts) != 3:
+        raise MalformedToken("not three parts")
+    header, claims = _decode_object(parts[0], "header"), _decode_object(parts[1], "claims")
+    if "crit" in header:
+        raise MalformedToken("critical extensions are not understood")  # RFC 7515 §4.1.11
+    return Jws(header, claims, f"{parts[0]}.{parts[1]}".encode(), _decode_base64url(parts[2], "signature"))
+
+
+def is_signed_by(key: RSAPublicKey, jws: Jws) -> bool:
+    """Whether the signature is that of ``key``."""
+    try:
+        key.verify(jws.signature, jws.signed, _PADDING, _HASH)
+    except InvalidSignature:
+        return False
+    return True
+
+
+def encode(claims: Claims, *, kid: str, key: RSAPrivateKey) -> str:
+    """A token with these claims, signed with ``key``."""
+    signed = encode_unsigned({"alg": ALGORITHM, "kid": kid, "typ": "JWT"}, claims)
+    return f"{signed}.{encode_base64url(key.sign(signed.encode(), _PADDING, _HASH))}"
+
+
+def encode_unsigned(header: Claims, claims: Claims) -> str:
+    """The first two parts of a token: what is signed."""
+    return f"{encode_base64url(msgspec.json.encode(header))}.{encode_base64url(msgspec.json.encode(claims))}"
+
+
+def encode_base64url(raw: bytes) -> str:
+    """base64url without padding."""
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii")
+
+
+def find_time_problem(claims: Claims, now: int) -> str | None:
+    """Why the token is not valid at ``now`` (seconds since 1970), in the phrases of
+    docs/reference/authentication.md#token-exchange; ``None`` if it is.
+    """
+    expires, issued, begins = (to_seconds(claims.get(name)) for name in ("exp", "iat", "nbf"))
+    if expires is None:
+        return "missing exp claim"
+    if now > expires + MAX_CLOCK_SKEW_S:
+        return "token expired"
+    if issued is None:
+        return "missing iat claim"
+    if issued > now + MAX_CLOCK_SKEW_S:
+        return "iat is in the future"
+    if begins is not None and now < begins - MAX_CLOCK_SKEW_S:
+        return "token not yet valid (nbf)"
+    return None
+
+
+def get_expiry(claims: Claims) -> int:
+    """``exp`` in seconds since 1970, of claims that have no time problem."""
+    return to_seconds(claims.get("exp")) or 0
+
+
+def is_meant_for(audience: str, claim: object) -> bool:
+    """Whether the claim ``aud`` is ``audience``, or a list that contains it."""
+    return claim == audience or (isinstance(claim, list) and audience in claim)
+
+
+def to_seconds(value: object) -> int | None:
+    """A time claim in whole seconds, fractions cut off; ``None`` for what is no number, as booleans in JSON."""
+    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _decode_base64url(part: str, name: str) -> bytes:
+    if len(part) % 4 == 1 or not _BASE64URL.fullmatch(part):
+        raise MalformedToken(f"{name} is not base64url")
+    return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
+
+
+def _decode_object(part: str, name: str) -> Claims:
+    try:
+        return _OBJECT.decode(_decode_base64url(part, name))
+    except MalformedToken:
+        raise
+    except (ValueError, RecursionError, msgspec.MsgspecError):
+        raise MalformedToken(f"{name} is not a JSON object") from None
+
+
+DERIVED: Final = "signing-key:"
+"""How the names of derived keys begin."""
+
+_KEY_BYTES: Final = 32
+_PURPOSE: Final = b"statewright: private keys at rest"
+
+
+class Unreadable(Exception):
+    """None of the keys has encrypted this. The message names the one that has."""
+
+
+class Encrypted(Struct, frozen=True):
+    """What may be stored: the ciphertext, and the name of the key that it was made with."""
+
+    ciphertext: bytes
+    key_name: str
+
+    @property
+    def is_derived(self) -> bool:
+        """Whether that key was derived from a signing key."""
+        return self.key_name.startswith(DERIVED)
+
+
+class KeyCipher:
+    """Encrypts and decrypts with ``keys``, names and keys of 32 bytes; the first one encrypts."""
+
+    def __init__(self, keys: Sequence[tuple[str, bytes]]) -> None:
+        self._keys = {name: Fernet(base64.urlsafe_b64encode(key)) for name, key in keys}
+        self._name = keys[0][0]
+
+    def encrypt(self, plain: bytes) -> Encrypted:
+        """The same, safe to be stored."""
+        return Encrypted(self._keys[self._name].encrypt(plain), self._name)
+
+    def decrypt(self, encrypted: Encrypted) -> bytes:
+        """What was encrypted. Raises :class:`Unreadable`."""
+        key = self._keys.get(encrypted.key_name)
+        if key is None:
+            raise Unreadable(f"it is encrypted with the key {encrypted.key_name}, which this service does not have")
+        try:
+            return key.decrypt(encrypted.ciphertext)
+        except InvalidToken:
+            raise Unreadable(f"it was changed since it was encrypted with the key {encrypted.key_name}") from None
+
+    def is_current(self, encrypted: Encrypted) -> bool:
+        """Whether the key that encrypts today was used."""
+        return encrypted.key_name == self._name
+
+
+def build_cipher(configured: Secret | None, signing_key: RSAPrivateKey) -> KeyCipher:
+    """The cipher of the settings: with its own keys, and the one that is derived from the signing key after them."""
+    own = [(name_key(key), key) for key in split_encryption_keys(configured)] if configured is not None else []
+    derived = _derive_key(signing_key)
+    return KeyCipher([*own, (f"{DERIVED}{name_key(derived)}", derived)])
+
+
+def name_key(key: bytes) -> str:
+    """What a key is called where it is not to be told."""
+    return hashlib.sha256(key).hexdigest()[:16]
+
+
+def _derive_key(signing_key: RSAPrivateKey) -> bytes:
+    der = signing_key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+    return HKDF(algorithm=SHA256(), length=_KEY_BYTES, salt=None, info=_PURPOSE).derive(der)
+
 
 MIN_KEY_BITS: Final = 2048
 """RFC 7518 §3.3: shorter RSA keys must not be used with RS256."""
@@ -215,3 +425,43 @@ def _to_jwk(key: SigningKey) -> Jwk:
 def _encode_unsigned(number: int) -> str:
     """Big-endian in as few bytes as it takes, base64url."""
     return encode_base64url(number.to_bytes((number.bit_length() + 7) // 8, "big"))
+
+
+class KeyPair(Struct, frozen=True, kw_only=True):
+    """A pair: ``public_key`` as DER, SubjectPublicKeyInfo; ``private_key`` encrypted, None for a configured key. Times
+    in microseconds since 1970; ``is_unlimited`` as in ``SigningKey``.
+    """
+
+    kid: str
+    audience: Audience
+    public_key: bytes
+    private_key: Encrypted | None
+    active: bool
+    valid_from: int
+    valid_to: int
+    is_unlimited: bool = False
+
+
+_NONCE_BYTES: Final = 12
+
+
+class Sealer:
+    """Encrypts for one ``purpose``: what is sealed for another one, or under another ``secret``, is not opened."""
+
+    def __init__(self, secret: bytes, purpose: str) -> None:
+        key = HKDF(algorithm=SHA256(), length=_KEY_BYTES, salt=None, info=f"statewright: {purpose}".encode())
+        self._cipher = AESGCM(key.derive(secret))
+
+    def seal(self, plain: bytes, about: bytes) -> bytes:
+        """The same, unreadable and unchangeable; ``about`` is what it belongs to."""
+        nonce = secrets.token_bytes(_NONCE_BYTES)
+        return nonce + self._cipher.encrypt(nonce, plain, about)
+
+    def open(self, sealed: bytes, about: bytes) -> bytes | None:
+        """What was sealed about this; None where it was not."""
+        if len(sealed) < _NONCE_BYTES:
+            return None
+        try:
+            return self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], about)
+        except InvalidTag:
+            return None

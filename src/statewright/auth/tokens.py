@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from msgspec import Struct
 
-from statewright.auth import jws
+from statewright.auth import keys as jws
 from statewright.auth.clients import Client
 from statewright.auth.keys import SigningKey
 from statewright.auth.principals import Claims, principal_from_claims, text_claim

@@ -5,8 +5,7 @@ from urllib.parse import quote
 
 import typer
 
-from statewright.cli.client import with_client
-from statewright.cli.documents import AsJson, print_document, print_table
+from statewright.cli.client import AsJson, print_document, print_table, with_client
 
 if TYPE_CHECKING:
     from statewright.sdk import Client

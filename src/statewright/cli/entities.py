@@ -1,24 +1,35 @@
-"""``statewright entities …``, ``transitions …`` and ``audit`` (docs/reference/entities.md)."""
+"""``statewright entities …``, ``transitions …`` and ``audit`` (docs/reference/entities.md).
 
+``statewright prune`` and ``statewright steps purge``.
+"""
+
+from collections.abc import Callable
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from statewright.cli.client import Model, ModelCommand, split_model, with_client
-from statewright.cli.documents import (
+from statewright.cli.client import (
     AsJson,
     DocumentFile,
+    Model,
+    ModelCommand,
+    build_model_path,
     print_document,
     print_table,
     read_document,
     read_object,
     shorten_document,
+    split_model,
+    with_client,
 )
 
 if TYPE_CHECKING:
     from statewright.sdk import Client
     from statewright.sdk.operations import Entity
+
 
 entities = typer.Typer(help="Entities: documents with a state.", no_args_is_help=True)
 transitions = typer.Typer(help="Transitions of entities.", no_args_is_help=True)
@@ -194,3 +205,59 @@ def _show(found: "list[Entity]", *, as_json: bool) -> None:
         return
     rows = ((entity.id, entity.state, entity.updated, shorten_document(entity.data)) for entity in found)
     print_table(("id", "state", "updated", "document"), rows)
+
+
+Json = Any  # what a service answers is checked where it is used
+
+
+@with_client
+def prune(
+    client: "Client",
+    model: Model,
+    older_than: Annotated[
+        str, typer.Option(help="Remove what was superseded longer ago: `90d`, `12h`.", metavar="PERIOD")
+    ],
+) -> None:
+    """Remove superseded versions of a model's entities; writers are not stopped. Can be interrupted and repeated."""
+    path = f"/model/{build_model_path(model)}/history/prune"
+    removed, answer = _repeat_until_complete(
+        lambda: client.request("POST", path, query={"olderThan": older_than}), "removed", "versions"
+    )
+    typer.echo(f"{removed} versions removed; complete from {answer['keptFrom']} on")
+
+
+@with_client
+def purge(
+    client: "Client",
+    older_than: Annotated[str, typer.Option(help="Remove what finished longer ago: `90d`, `12h`.", metavar="PERIOD")],
+) -> None:
+    """Remove completed and cancelled instances for good; failed ones stay. Can be interrupted and repeated."""
+    wanted = {"olderThan": _to_iso_8601(older_than)}
+    removed, _ = _repeat_until_complete(
+        lambda: client.request("POST", "/v1/instances/purge", wanted, at_root=True), "purged", "instances"
+    )
+    typer.echo(f"{removed} instances removed")
+
+
+def _repeat_until_complete(ask: Callable[[], Json], member: str, things: str) -> tuple[int, Json]:
+    """Ask again and again; how many there were in all, by a member of the answers, and the last answer."""
+    columns = SpinnerColumn(), TextColumn(f"{{task.completed:,.0f}} {things} removed"), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=None)
+        removed = 0
+        while True:
+            answer = ask()
+            removed += answer[member]
+            progress.update(task, completed=removed)
+            if answer["complete"]:
+                return removed, answer
+
+
+def _to_iso_8601(period: str) -> str:
+    """A period as ``90d`` or ``12h`` in the notation of the step engine. Raises ``ValueError``."""
+    from statewright.settings import read_period
+
+    try:
+        return f"PT{read_period(period).total_seconds():f}S"
+    except (ValueError, OverflowError) as malformed:
+        raise ValueError(f'--older-than: "{period}" {malformed}') from malformed

@@ -21,15 +21,14 @@ import typer
 from statewright.cli import (
     clients,
     entities,
+    environment,
     flows,
+    identity,
     index,
-    init,
-    keys,
     models,
     ops,
     playbooks,
     providers,
-    retention,
     steps,
     workflows,
 )
@@ -44,7 +43,7 @@ _HEALTH_TIMEOUT_S: Final = 2.0
 """Seconds."""
 
 _LOADING_THRESHOLDS: Final = (100_000, 50, 1_000)
-"""For the collection of garbage until the service is ready and sets its own (app/garbage.py): most of what is imported
+"""For the collection of garbage until the service is ready and sets its own (app/service.py): most of what is imported
 and built stays, and with the usual ones a quarter of a start went into looking at it again and again.
 """
 
@@ -66,14 +65,14 @@ program.add_typer(steps.steps, name="steps")
 program.add_typer(flows.flows, name="flows")
 program.add_typer(playbooks.playbooks, name="playbooks")
 program.add_typer(clients.clients, name="clients")
-program.add_typer(keys.keys, name="keys")
+program.add_typer(identity.keys, name="keys")
 program.add_typer(providers.providers, name="providers")
 program.add_typer(ops.ops, name="ops")
 program.command(name="help")(help_pages.show_help)
-program.command(name="init")(init.init)
+program.command(name="init")(environment.init)
 program.command(name="explain-search", cls=ModelCommand)(index.explain_search)
-program.command(cls=ModelCommand)(retention.prune)
-steps.steps.command()(retention.purge)
+program.command(cls=ModelCommand)(entities.prune)
+steps.steps.command()(entities.purge)
 program.command(cls=ModelCommand)(transfer.export)
 program.command(name="import", cls=ModelCommand)(transfer.import_)
 
@@ -228,7 +227,7 @@ def _run(work: Coroutine[object, object, int]) -> int:
 
 
 def _configure_logs(settings: "Settings") -> None:
-    from statewright import logs
+    from statewright.telemetry import logs
 
     logs.configure(settings.log_level, settings.log_format)
 
@@ -273,7 +272,7 @@ def _report_failures() -> Iterator[None]:
         raise typer.Exit(0) from None
     except Exception as failure:  # the outermost handler: no failure may show an operator a traceback
         causes = _list_causes(failure)
-        from statewright import logs
+        from statewright.telemetry import logs
 
         if logs.get_level() == "debug":
             logs.logger(__name__).exception("command_failed")

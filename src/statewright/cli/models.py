@@ -6,8 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from statewright.cli.client import Model, ModelCommand, split_model, with_client
-from statewright.cli.documents import AsJson, DocumentFile, print_document, print_table, read_document
+from statewright.cli.client import (
+    AsJson,
+    DocumentFile,
+    Model,
+    ModelCommand,
+    print_document,
+    print_table,
+    read_document,
+    split_model,
+    with_client,
+)
 
 if TYPE_CHECKING:
     from statewright.sdk import Client
@@ -51,9 +60,13 @@ LEVELS: Final[Mapping[Level, "ChangeLevel"]] = {
 
 @models.command(name="list")
 @with_client
-def list_(client: "Client", as_json: AsJson = False) -> None:
+def list_(
+    client: "Client",
+    with_builtin: Annotated[bool, typer.Option("--builtin", help="Also those of the service itself.")] = False,
+    as_json: AsJson = False,
+) -> None:
     """List the models."""
-    found = client.models.list()
+    found = client.models.list(with_builtin=with_builtin)
     if as_json:
         print_document(found)
     else:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from statewright.jsonval.values import JsonObject, JsonValue
     from statewright.playbooks import Finding, Playbook
     from statewright.playbooks.dispatch import Dispatch
-    from statewright.playbooks.outcomes import Outcome
     from statewright.playbooks.pipeline import ToolCall
+    from statewright.playbooks.policies import Outcome
     from statewright.playbooks.running import Tool
     from statewright.sdk import Client
     from statewright.sdk.operations.playbooks import PlaybookEvent
@@ -92,9 +92,9 @@ def run(
     """
     import asyncio
 
-    from statewright.playbooks.outcomes import fail as report_error
-    from statewright.playbooks.outcomes import succeed
-    from statewright.sdk.http_tool import send_http
+    from statewright.playbooks.policies import fail as report_error
+    from statewright.playbooks.policies import succeed
+    from statewright.sdk.pipelines import send_http
 
     playbook = _read(file)
     functions = _find_functions(playbook, tasks)
@@ -128,7 +128,7 @@ def simulate(
     `{"$fail": "reason"}` fails a task, `{"$fail": {"kind": "http", "status": 503}}` with that error, and
     `{"$each": [first, second]}` answers in turn. Pauses and timeouts are passed over.
     """
-    from statewright.playbooks.outcomes import succeed
+    from statewright.playbooks.policies import succeed
 
     playbook, answers = _read(file), _parse_object(stubs, "--stubs")
     known = {name for step in playbook.steps for task in step.tasks for name in (task.label, task.kind)}
@@ -190,7 +190,7 @@ def _print_event(client: "Client", execution: str, event: "PlaybookEvent", *, wi
 
 def _build_error(told: "JsonValue") -> "Outcome":
     """The outcome of a task that a stub fails."""
-    from statewright.playbooks.outcomes import Outcome
+    from statewright.playbooks.policies import Outcome
 
     if not isinstance(told, dict):
         return Outcome(status="error", error={"kind": "stub", "message": str(told)})
@@ -266,7 +266,7 @@ def _parse_object(text: str, option: str) -> "JsonObject":
 
 def _to_records(text: str, findings: "tuple[Finding, ...]") -> list[dict[str, str | int]]:
     """Findings with their places in the text. One about the text as a whole says itself where it is."""
-    from statewright.playbooks.locating import locate
+    from statewright.playbooks.place import locate
 
     places = locate(text, [finding.path for finding in findings])
     return [

@@ -8,13 +8,21 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from statewright.cli.client import Model, ModelCommand, split_model, with_client
-from statewright.cli.documents import DocumentFile, format_document, print_document, read_document
+from statewright.cli.client import (
+    DocumentFile,
+    Model,
+    ModelCommand,
+    format_document,
+    print_document,
+    read_document,
+    split_model,
+    with_client,
+)
 
 if TYPE_CHECKING:
     from statewright.jsonval.values import JsonObject, JsonValue
     from statewright.sdk import Client
-    from statewright.sdk.operations.workflows import ImportMode
+    from statewright.sdk.operations.models import ImportMode
 
 workflows = typer.Typer(help="Workflows of models.", no_args_is_help=True)
 

@@ -19,17 +19,15 @@ import grpc
 import grpc.aio
 from msgspec import Struct
 
-from statewright import logs
-from statewright.cluster.channels import Channels, NodeUnreachable
-from statewright.cluster.peer_table import PeerTable, RemoteMember
-from statewright.cluster.wire import decode_result, encode_callout
+from statewright.cluster.channels import Channels, NodeUnreachable, decode_result, encode_callout
+from statewright.cluster.heartbeat import PeerTable, RemoteMember
 from statewright.compute.callout import Callout, CalloutResult
-from statewright.compute.dispatch import Dispatcher
+from statewright.compute.dispatch import Dispatcher, MinuteCounts
 from statewright.compute.members import Members
-from statewright.compute.rates import MinuteCounts
 from statewright.failures import ForwardFailed, NoComputeMember
 from statewright.ids import NodeId, TenantId
 from statewright.proto.cluster_pb2_grpc import NodeStub
+from statewright.telemetry import logs
 
 DISPATCH_METHOD: Final = "/statewright.cluster.v1.Node/Dispatch"
 

@@ -14,13 +14,13 @@ from typing import Any, Final, TypeAlias
 import grpc
 import grpc.aio
 
-from statewright import logs
 from statewright.cluster.channels import Channels, NodeUnknown, NodeUnreachable
 from statewright.failures import TransactionNodeUnavailable
 from statewright.ids import NodeId
 from statewright.proto import cluster_pb2 as pb
 from statewright.proto.cluster_pb2_grpc import NodeStub
-from statewright.tracing import TRACEPARENT, TRACESTATE, get_trace, list_trace_headers
+from statewright.telemetry import logs
+from statewright.telemetry.tracing import TRACEPARENT, TRACESTATE, get_trace, list_trace_headers
 
 Scope = MutableMapping[str, Any]  # Any: what an ASGI scope or message holds is the server's business
 Message = MutableMapping[str, Any]

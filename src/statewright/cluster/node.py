@@ -1,32 +1,190 @@
-"""This process as a node: everything it needs for the others, put together."""
+"""This process as a node: everything it needs for the others, put together.
+
+Letting calculation members go, whatever node they are connected to
+(docs/reference/operations.md#draining-a-member).
+
+The gRPC server for other nodes, on an address that no client needs to reach.
+
+Every call must prove that it comes from a node of this cluster (``authentication``). The requests of clients that come
+through here are authenticated all the same, by their own credentials: knowing the secret makes no caller a principal.
+"""
 
 import asyncio
 import os
 import platform
 import secrets
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
+import grpc
+import grpc.aio
 from msgspec import Struct
+from msgspec.structs import replace
 
-from statewright.cluster.authentication import NodeAuthenticator
-from statewright.cluster.channels import Channels
-from statewright.cluster.draining import MemberDrains
+from statewright.cluster.channels import (
+    MAX_MESSAGE_BYTES,
+    Channels,
+    NodeAuthenticator,
+    NodeUnreachable,
+    decode_callout,
+    encode_failure,
+    encode_result,
+)
 from statewright.cluster.forwarding import ClusterDispatcher
-from statewright.cluster.heartbeat import Heartbeat, start_heartbeat
-from statewright.cluster.http_proxy import Application, HttpProxy
-from statewright.cluster.peer_table import PeerTable
-from statewright.cluster.server import NodeServer, NodeService, RegisterServices, start_node_server
+from statewright.cluster.heartbeat import Heartbeat, PeerTable, start_heartbeat
+from statewright.cluster.http_proxy import Application, HttpProxy, serve_proxied_request
 from statewright.compute.dispatch import Dispatcher
 from statewright.compute.members import Members
-from statewright.ids import NodeId
-from statewright.rpc.server import PortLoad
+from statewright.failures import ComputeMemberDisconnected, Failure, MemberNotFound
+from statewright.ids import NodeId, TenantId
+from statewright.proto import cluster_pb2 as pb
+from statewright.proto.cluster_pb2_grpc import NodeServicer, NodeStub, add_NodeServicer_to_server
+from statewright.rpc.headers import CallRefused, RequestHeaders
+from statewright.rpc.http2 import Limits
+from statewright.rpc.listener import Incidents
+from statewright.rpc.server import PortLoad, Server
 from statewright.storage.connections import DatabaseUrl
 from statewright.storage.nodes import NodeRow, load_cluster_key
+from statewright.telemetry import logs
+
+LIMITS: Final = Limits(
+    message_bytes=MAX_MESSAGE_BYTES,
+    concurrent_calls=10_000,
+    connection_bytes=8 * MAX_MESSAGE_BYTES,
+    port_bytes=16 * MAX_MESSAGE_BYTES,
+    idle_timeout_s=3600.0,
+)
+"""All callouts and requests of one node share a connection, and nodes trust each other."""
+
+STOP_GRACE_S: Final = 1.0
+
+RegisterServices = Callable[[grpc.aio.Server], None]
+
+
+class NodeService(NodeServicer):
+    """What other nodes ask of this one."""
+
+    def __init__(self, dispatcher: Dispatcher, members: Members) -> None:
+        self._dispatcher = dispatcher
+        self._members = members
+        self.application: Application | None = None
+        """Answers HTTP requests; None until the service is there."""
+
+    async def Dispatch(  # noqa: N802 - the name in the proto file
+        self, request: pb.DispatchRequest, context: "grpc.aio.ServicerContext[pb.DispatchRequest, pb.DispatchReply]", /
+    ) -> pb.DispatchReply:
+        try:
+            return encode_result(await self._dispatcher.dispatch(decode_callout(request), avoiding=request.avoiding))
+        except Failure as failure:
+            return encode_failure(failure)
+
+    async def Drain(  # noqa: N802
+        self, request: pb.DrainRequest, context: "grpc.aio.ServicerContext[pb.DrainRequest, pb.DrainReply]", /
+    ) -> pb.DrainReply:
+        member = self._members.drain_member(
+            TenantId(request.tenant), request.member_id, within_s=request.within_ms / 1000
+        )
+        return pb.DrainReply(found=member is not None)
+
+    async def Relay(  # noqa: N802 - the name in the proto file
+        self,
+        request: AsyncIterator[pb.RelayRequest],
+        context: "grpc.aio.ServicerContext[pb.RelayRequest, pb.RelayResponse]",
+        /,
+    ) -> None:
+        if self.application is None:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "not ready")
+        await serve_proxied_request(self.application, request, context.write)
+
+
+class NodeServer:
+    """A server that listens."""
+
+    def __init__(self, server: Server, port: int) -> None:
+        self._server = server
+        self.port = port
+
+    @property
+    def load(self) -> PortLoad:
+        """What other nodes take at the moment."""
+        return self._server.load
+
+    async def stop(self) -> None:
+        """Let calls finish for a moment, then cut them off."""
+        await self._server.stop(STOP_GRACE_S)
+
+
+async def start_node_server(
+    service: NodeService,
+    authenticator: NodeAuthenticator,
+    register_services: RegisterServices,
+    *,
+    host: str,
+    port: int,
+    connections: int,
+) -> NodeServer:
+    """Listens for other nodes. ``register_services`` adds services that answer clients of other nodes.
+
+    Raises ``OSError``.
+    """
+
+    incidents = Incidents()
+
+    def authorize(call: RequestHeaders, peer: str) -> None:
+        if not authenticator.accepts(call.path, call.metadata):
+            incidents.report("node_refused", is_warning=True, method=call.path, peer=peer)
+            raise CallRefused(grpc.StatusCode.UNAUTHENTICATED, "forbidden")
+
+    server = Server(replace(LIMITS, connections=connections), authorize=authorize, incidents=incidents)
+    add_NodeServicer_to_server(service, server)
+    register_services(server)
+    bound = server.add_port(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+    await server.start()
+    return NodeServer(server, bound)
+
+
+DRAIN_METHOD: Final = "/statewright.cluster.v1.Node/Drain"
+
+TIMEOUT_S: Final = 5.0
+
+log = logs.logger(__name__)
+
+
+class MemberDrains:
+    """Lets members go."""
+
+    def __init__(self, node: NodeId, members: Members, channels: Channels) -> None:
+        self._node = node
+        self._members = members
+        self._channels = channels
+
+    async def drain(self, tenant: TenantId, node: NodeId, member_id: str, *, within: timedelta) -> None:
+        """From the return on the member is sent nothing; its stream ends when it is idle, at the latest ``within``.
+
+        Raises ``MemberNotFound``, and ``ComputeMemberDisconnected`` when its node does not answer: it may be drained
+        all the same.
+        """
+        if node == self._node:
+            is_found = self._members.drain_member(tenant, member_id, within_s=within.total_seconds()) is not None
+        else:
+            is_found = await self._ask(tenant, node, member_id, within)
+        if not is_found:
+            raise MemberNotFound
+
+    async def _ask(self, tenant: TenantId, node: NodeId, member_id: str, within: timedelta) -> bool:
+        request = pb.DrainRequest(tenant=tenant, member_id=member_id, within_ms=within // timedelta(milliseconds=1))
+        try:
+            stub = NodeStub(await self._channels.connect(node))
+            reply = await stub.Drain(request, timeout=TIMEOUT_S, metadata=self._channels.sign(node, DRAIN_METHOD))
+        except (NodeUnreachable, grpc.aio.AioRpcError) as broken:
+            log.warning("member_drain_failed", node=node, member=member_id, error=repr(broken))
+            raise ComputeMemberDisconnected("the node of the member does not answer") from broken
+        return bool(reply.found)
+
 
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
@@ -56,6 +214,7 @@ class ClusterNode:
 
     def __init__(self, config: NodeConfig, database: DatabaseUrl, secret: bytes, members: Members) -> None:
         self.id = NodeId(secrets.token_hex(12))
+        self.name = config.name or f"{socket.gethostname()}:{os.getpid()}"
         self.secret = secret
         """Signs transaction tokens. Never to be logged."""
         self.peer_table = PeerTable()
@@ -143,7 +302,7 @@ class ClusterNode:
         host = self._config.host or self._config.bind
         return NodeRow(
             id=self.id,
-            name=self._config.name or f"{socket.gethostname()}:{os.getpid()}",
+            name=self.name,
             address=f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
             machine=_identify_machine(),
             program=self._config.program,

@@ -11,7 +11,7 @@ from statewright.entity import Principal
 from statewright.failures import ComputeMemberDisconnected, DispatchTimeout, FailedAttempt, NoComputeMember
 from statewright.ids import TenantId
 from statewright.jsonval.values import JsonValue
-from statewright.tracing import TraceContext
+from statewright.telemetry.tracing import TraceContext
 
 CalloutKind: TypeAlias = Literal["processor", "criteria", "function"]
 """The kinds of callouts, as messages name them."""

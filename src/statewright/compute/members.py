@@ -26,10 +26,10 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from statewright.background import wait_at_most
 from statewright.compute.callout import Callout, CalloutResult, CalloutTimeout, member_lost_failure
-from statewright.deadlines import Deadlines
 from statewright.ids import TenantId, system_clock
+from statewright.loop.background import wait_at_most
+from statewright.loop.deadlines import Deadlines
 
 MAX_OUTBOX_MESSAGES: Final = 10_000
 """Messages that may wait in the outbox of one member."""

@@ -11,29 +11,40 @@ from statewright.conditions.checks import (
     find_criterion_defects,
     find_criterion_doubts,
 )
-from statewright.conditions.evaluate import EvaluationError, Predicate, TooManyVisits, Visits, compile_predicate
-from statewright.conditions.index_use import FieldKind, IndexedField, IndexUse
+from statewright.conditions.evaluate import Predicate, compile_predicate
+from statewright.conditions.plan import EvaluationError, TooManyVisits, Visits
 from statewright.conditions.search import (
     EVERYTHING,
-    MAX_TURN_VALUES,
     NO_NAMES,
     CompiledSearch,
+    FieldKind,
+    IndexedField,
+    IndexUse,
     SearchCompiler,
     SearchCondition,
     TemplateCache,
     compile_search,
+    count_compilation,
     is_large_condition,
+    is_large_criterion,
     read_search_condition,
 )
 from statewright.conditions.sorting import SortKey, SortValues, check_keys, parse_sort
-from statewright.conditions.synonyms import replace_synonyms
-from statewright.conditions.syntax import Array, Condition, Function, Group, Lifecycle, MalformedCondition, Simple
+from statewright.conditions.syntax import (
+    Array,
+    Condition,
+    Function,
+    Group,
+    Lifecycle,
+    MalformedCondition,
+    Simple,
+    replace_synonyms,
+)
 from statewright.conditions.templates import SqlCondition
 from statewright.conditions.wire import parse, serialise
 
 __all__ = [
     "EVERYTHING",
-    "MAX_TURN_VALUES",
     "NO_NAMES",
     "Array",
     "CompiledSearch",
@@ -62,9 +73,11 @@ __all__ = [
     "check_statistics",
     "compile_predicate",
     "compile_search",
+    "count_compilation",
     "find_criterion_defects",
     "find_criterion_doubts",
     "is_large_condition",
+    "is_large_criterion",
     "parse",
     "parse_sort",
     "read_search_condition",

@@ -16,10 +16,22 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright.conditions.paths import Path, is_field, is_known, parse_path, types_at
-from statewright.conditions.patterns import find_like_defect, find_pattern_defect
 from statewright.conditions.planning import accepts, format_operand, split_range
-from statewright.conditions.syntax import Array, Condition, Function, Group, Lifecycle, Simple
-from statewright.conditions.vocabulary import COMPARISONS, META_FIELDS, OPERATORS, PRESENCE, RANGES, TextOperator
+from statewright.conditions.syntax import (
+    COMPARISONS,
+    META_FIELDS,
+    OPERATORS,
+    PRESENCE,
+    RANGES,
+    Array,
+    Condition,
+    Function,
+    Group,
+    Lifecycle,
+    Simple,
+    TextOperator,
+)
+from statewright.conditions.texts import find_like_defect, find_pattern_defect
 from statewright.failures import (
     BadRequest,
     ConditionTypeMismatch,
@@ -28,7 +40,7 @@ from statewright.failures import (
     InvalidFieldPath,
 )
 from statewright.jsonval.values import DataType, JsonValue
-from statewright.schema.flatten import DeclaredField
+from statewright.schema.node import DeclaredField
 
 Leaf: TypeAlias = Simple | Lifecycle
 

@@ -6,15 +6,16 @@ What a condition means is defined here: searches by other means, as in SQL, must
 those of a whole plan.
 """
 
+import math
 import operator
 from collections.abc import Callable, Mapping
-from decimal import Decimal
+from decimal import ROUND_FLOOR, Context, Decimal
 from operator import attrgetter
 from typing import Any, Final, Protocol, TypeAlias, TypeVar, assert_never
 
 from msgspec import UNSET
 
-from statewright.conditions.paths import Found, Path, compile_collect, compile_lookup, has_wildcard
+from statewright.conditions.paths import Found, Lookup, Path, compile_collect, compile_lookup, has_wildcard
 from statewright.conditions.plan import (
     AllOf,
     AnyOf,
@@ -23,6 +24,7 @@ from statewright.conditions.plan import (
     Branch,
     Branches,
     Characters,
+    EvaluationError,
     FieldPresence,
     FieldTest,
     Matching,
@@ -33,26 +35,22 @@ from statewright.conditions.plan import (
     Texts,
     Unanswerable,
     Uuids,
+    Visits,
 )
-from statewright.conditions.planning import UUID, build_plan
-from statewright.conditions.syntax import Condition
-from statewright.conditions.texts import compile_text_test
-from statewright.conditions.vocabulary import Order
+from statewright.conditions.planning import UUID, UUID_CHARS, build_plan
+from statewright.conditions.syntax import Condition, Order
+from statewright.conditions.texts import Count, compile_text_test
 from statewright.entity import EntityMeta
 from statewright.jsonval.numbers import Number
 from statewright.jsonval.temporals import parse_temporal
 from statewright.jsonval.values import DataType, JsonValue
-from statewright.schema.flatten import DeclaredField
-from statewright.turns import TurnExceeded
+from statewright.schema.node import DeclaredField
 
 Operand = TypeVar("Operand")
 
 Comparisons: TypeAlias = tuple[tuple[Order, Operand], ...]
 
 ValueTest = Callable[[Found], bool]
-
-_NUMBER_CLASSES: Final = frozenset((int, Decimal))
-"""Looked up by class, because ``bool`` is an ``int`` for ``isinstance``."""
 
 _COMPARE: Final[dict[Order, Callable[[Any, Any], bool]]] = {  # Any: operators say nothing about their operands
     Order.EQUALS: operator.eq,
@@ -94,7 +92,7 @@ def compile_comparisons(comparisons: Comparisons[Operand]) -> Callable[[Operand]
 
 def _compile_branch_test(branch: Branch) -> ValueTest:
     match branch:
-        case Numbers(comparisons=((Order.EQUALS, expected),)):
+        case Numbers(comparisons=((Order.EQUALS, int(expected)),)) if abs(expected) < _MAX_SMALL:
             return _compile_number_equality(expected)
         case Numbers(comparisons=comparisons):
             return _compile_number_test(comparisons)
@@ -103,7 +101,7 @@ def _compile_branch_test(branch: Branch) -> ValueTest:
         case Texts(comparisons=comparisons):
             return _compile_string_test(compile_comparisons(comparisons))
         case Matching(operator=text_operator, operand=operand):
-            return _compile_string_test(compile_text_test(text_operator, operand))
+            return _compile_string_test(compile_text_test(text_operator, operand).holds)
         case Temporals(subtype=subtype, comparisons=comparisons):
             return _compile_temporal_test(subtype, compile_comparisons(comparisons))
         case Characters(comparisons=comparisons):
@@ -116,7 +114,11 @@ def _compile_branch_test(branch: Branch) -> ValueTest:
             assert_never(branch)
 
 
-def _compile_number_equality(expected: Number) -> ValueTest:
+_MAX_SMALL: Final = 10**40
+"""Whole operands below it are compared with a stored number of any class in no time."""
+
+
+def _compile_number_equality(expected: int) -> ValueTest:
     """Equality is the most frequent test, so it is spared a call. Only a number equals a number, or ``True``."""
 
     def test(value: Found) -> bool:
@@ -126,14 +128,49 @@ def _compile_number_equality(expected: Number) -> ValueTest:
 
 
 def _compile_number_test(comparisons: Comparisons[Number]) -> ValueTest:
-    compare: Callable[[Any], bool] = compile_comparisons(
-        comparisons
+    """A number is compared with an operand of its own class: Python would convert a whole number of thousands of digits
+    for each comparison with a decimal one.
+    """
+    wholes = [bound for order, operand in comparisons if (bound := _compare_wholes(order, operand)) is not None]
+    compare_whole: Callable[[Any], bool] = _always if not wholes else compile_comparisons(tuple(wholes))
+    compare_decimal: Callable[[Any], bool] = compile_comparisons(
+        tuple([(order, Decimal(operand)) for order, operand in comparisons])
     )  # Any: type checkers do not see what the class test ensures
 
     def test(value: Found) -> bool:
-        return value.__class__ in _NUMBER_CLASSES and compare(value)
+        kind = value.__class__
+        return compare_whole(value) if kind is int else kind is Decimal and compare_decimal(value)
 
     return test
+
+
+def _always(_: object) -> bool:
+    return True
+
+
+def _compare_wholes(order: Order, operand: Number) -> tuple[Order, float | int] | None:
+    """What has to hold of a whole number; ``None``: nothing."""
+    if isinstance(operand, int):
+        return order, operand
+    if operand.adjusted() > _MAX_WHOLE_DIGITS:  # no stored number comes near
+        return order, math.copysign(math.inf, operand)
+    whole = int(operand.to_integral_value(ROUND_FLOOR, _FLOORING)) if operand.adjusted() >= 0 else -operand.is_signed()
+    if whole == operand:
+        return order, whole
+    match order:
+        case Order.NOT_EQUAL:
+            return None
+        case Order.EQUALS:
+            return order, math.nan
+        case Order.GREATER_THAN | Order.GREATER_OR_EQUAL:
+            return Order.GREATER_THAN, whole
+        case _:
+            return Order.LESS_OR_EQUAL, whole
+
+
+_MAX_WHOLE_DIGITS: Final = 10_500
+"""More than any number has that can be stored (docs/reference/models.md#numbers)."""
+_FLOORING: Final = Context(prec=2 * _MAX_WHOLE_DIGITS)
 
 
 def _compile_text_equality(expected: str) -> ValueTest:
@@ -171,7 +208,7 @@ def _compile_character_test(compare: Callable[[str], bool]) -> ValueTest:
 
 def _compile_uuid_test(branch: Uuids) -> ValueTest:
     def test(value: Found) -> bool:
-        stored = UUID.fullmatch(value.lower()) if isinstance(value, str) else None
+        stored = UUID.fullmatch(value.lower()) if isinstance(value, str) and len(value) == UUID_CHARS else None
         if stored is None or not stored[1].startswith(branch.version):
             return False
         return (stored[0] == branch.expected) is branch.equal
@@ -184,48 +221,6 @@ def _compile_boolean_test(*, expected: bool) -> ValueTest:
         return value is expected
 
     return test
-
-
-class EvaluationError(ValueError):
-    """The condition cannot be judged: an unknown operator or metadata field, a function inside a group, a bad regex."""
-
-
-MAX_VISITS: Final = 100_000_000
-"""Elements of arrays that a condition may look at in one document, some ten seconds of work: each of its comparisons
-looks at all of them. Of a text that a pattern is looked for in, 16 characters count as one.
-"""
-
-MAX_TURN_VISITS: Final = 100_000
-"""Those that may be looked at within a turn of the event loop, in some 10 ms."""
-
-
-_CHARS_PER_VISIT: Final = 16
-"""Characters of a text that a pattern is looked for in, in the time of a visit."""
-
-
-class TooManyVisits(EvaluationError):
-    """A condition looks at too many elements of a document."""
-
-    def __init__(self) -> None:
-        super().__init__(f"the condition looks at more than {MAX_VISITS} elements of the document's arrays")
-
-
-class Visits:
-    """The elements of arrays that may still be looked at: within a turn of the event loop, or altogether."""
-
-    __slots__ = ("_left", "within_turn")
-
-    def __init__(self, *, within_turn: bool = False) -> None:
-        self._left = MAX_TURN_VISITS if within_turn else MAX_VISITS
-        self.within_turn = within_turn
-
-    def spend(self, elements: int) -> None:
-        """Account for elements. Raises ``TurnExceeded`` when there are more than a turn allows, else
-        :class:`TooManyVisits`.
-        """
-        self._left -= elements
-        if self._left < 0:
-            raise TurnExceeded if self.within_turn else TooManyVisits
 
 
 class Predicate(Protocol):
@@ -260,12 +255,11 @@ def compile_plan(plan: Plan) -> Predicate:
 def _compile_test(plan: Plan) -> _Test:
     match plan:
         case FieldTest(path=path, branches=branches):
-            reads_texts = any(isinstance(branch, Matching) for branch in branches)
-            return _compile_at(path, compile_value_test(branches), reads_texts=reads_texts)
+            return _compile_at(path, compile_value_test(branches), _compile_charge(branches))
         case FieldPresence():
             return _compile_presence(plan)
         case ArrayTest():
-            return _compile_at(plan.path, _compile_array_test(plan))
+            return _compile_at(plan.path, _compile_array_test(plan), _compile_array_charge(plan))
         case MetaTest():
             return _compile_meta(plan)
         case Unanswerable(reason=reason):
@@ -278,28 +272,119 @@ def _compile_test(plan: Plan) -> _Test:
             assert_never(plan)
 
 
-def _compile_at(path: Path, test: ValueTest, *, reads_texts: bool = False) -> _Test:
-    """Whether some value at the path passes the test, which ``reads_texts`` to their end."""
+_Charge: TypeAlias = Callable[[Found, Visits], None]
+"""Accounts for the visits that a test of a value counts as, beside the one of the value."""
+
+_FREE_VISITS: Final = 4
+"""Those of a test that the visit of its value stands for."""
+_BRANCHES_PER_VISIT: Final = 4
+"""Kinds of values that a value is tested for in the time of a visit."""
+_SHORT_CHARS: Final = (64, 32, 16, 8)
+
+
+def _compile_charge(branches: Branches) -> _Charge | None:
+    """What testing a value takes; ``None`` when that is next to nothing whatever the value is."""
+    counts = [count for branch in branches if (count := BRANCH_COSTS[type(branch)](branch)) is not None]
+    others = len(branches) // _BRANCHES_PER_VISIT
+    if not counts and not others:
+        return None
+    free = next((chars for chars in _SHORT_CHARS if sum([count(chars) for count in counts]) <= _FREE_VISITS), -1)
+
+    if not others and len(counts) == 1:  # as nearly all have
+        return _compile_single_charge(counts[0], free)
+
+    def charge(value: Found, visits: Visits) -> None:
+        if others:
+            visits.spend(others)
+        if isinstance(value, str) and len(value) > free:
+            visits.spend(sum([count(len(value)) for count in counts]))
+
+    return charge
+
+
+def _compile_single_charge(count: Count, free: int) -> _Charge:
+    def charge(value: Found, visits: Visits) -> None:
+        if type(value) is str and len(value) > free:
+            visits.spend(count(len(value)))
+
+    return charge
+
+
+def _compile_array_charge(plan: ArrayTest) -> _Charge:
+    charges = [
+        (index, charge) for index, branches in plan.positions if (charge := _compile_charge(branches)) is not None
+    ]
+    positions = len(plan.positions)
+
+    def charge_elements(array: Found, visits: Visits) -> None:
+        if isinstance(array, list):
+            visits.spend(min(positions, len(array)))
+            for index, charge in charges:
+                if index < len(array):
+                    charge(array[index], visits)
+
+    return charge_elements
+
+
+def _count_nothing(_: Branch) -> None:
+    """A number is compared with one of its class, a text as far as the operand goes, or by its length."""
+    return
+
+
+def _count_matching(branch: Branch) -> Count:
+    assert isinstance(branch, Matching)  # noqa: S101 - the table says so
+    return compile_text_test(branch.operator, branch.operand).count_visits
+
+
+def _count_temporal(_: Branch) -> Count:
+    """Recognising a time looks at all digits of its fraction."""
+    return lambda chars: _TEMPORAL_VISITS + chars // _CHARS_PER_VISIT
+
+
+_TEMPORAL_VISITS: Final = 20
+_CHARS_PER_VISIT: Final = 16
+
+BRANCH_COSTS: Final[Mapping[type[Branch], Callable[[Branch], Count | None]]] = {
+    Numbers: _count_nothing,
+    Temporals: _count_temporal,
+    Texts: _count_nothing,
+    Characters: _count_nothing,
+    Uuids: _count_nothing,
+    Booleans: _count_nothing,
+    Matching: _count_matching,
+}
+"""What testing a text takes by its characters; ``None``: nothing that counts."""
+
+
+def _compile_at(path: Path, test: ValueTest, charge: _Charge | None) -> _Test:
+    """Whether some value at the path passes the test, which is paid for before."""
     if has_wildcard(path):
         values = compile_collect(path)
-        if reads_texts:
+        if charge is not None:
             return lambda document, meta, visits: any(
-                test(_charge_text(value, visits)) for value in values(document, visits.spend) or ()
+                test(_pay(value, charge, visits)) for value in values(document, visits.spend) or ()
             )
         return lambda document, meta, visits: any(test(value) for value in values(document, visits.spend) or ())
-    if reads_texts:
-        find = compile_lookup(path)
-        return lambda document, meta, visits: test(_charge_text(find(document), visits))
+    if charge is not None:
+        return _compile_at_price(compile_lookup(path), test, charge)
     if len(path.steps) == 1 and isinstance(name := path.steps[0], str):
         return _compile_at_member(name, test)
     get = compile_lookup(path)
     return lambda document, meta, visits: test(get(document))
 
 
-def _charge_text(value: Found, visits: Visits) -> Found:
-    """The value, accounted for when it is a long text."""
-    if isinstance(value, str) and len(value) > _CHARS_PER_VISIT:
-        visits.spend(len(value) // _CHARS_PER_VISIT)
+def _compile_at_price(find: Lookup, test: ValueTest, charge: _Charge) -> _Test:
+    def holds(document: JsonValue, meta: EntityMeta, visits: Visits) -> bool:
+        value = find(document)
+        charge(value, visits)
+        return test(value)
+
+    return holds
+
+
+def _pay(value: Found, charge: _Charge, visits: Visits) -> Found:
+    """The value, accounted for."""
+    charge(value, visits)
     return value
 
 
@@ -352,7 +437,9 @@ def _compile_meta(plan: MetaTest) -> _Test:
         is_due = compile_instant_test(plan.branches)
         return lambda document, meta, visits: is_due(read_ms(meta))
     read: Callable[[EntityMeta], str] = attrgetter(plan.field.value)
-    test = compile_value_test(plan.branches)
+    test, charge = compile_value_test(plan.branches), _compile_charge(plan.branches)
+    if charge is not None:
+        return lambda document, meta, visits: test(_pay(read(meta), charge, visits))
     return lambda document, meta, visits: test(read(meta))
 
 

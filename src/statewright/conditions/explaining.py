@@ -11,16 +11,16 @@ from typing import Final, assert_never
 import msgspec
 from msgspec import UNSET
 
-from statewright.conditions.evaluate import EvaluationError, Visits, compile_plan
+from statewright.conditions.evaluate import compile_plan
 from statewright.conditions.paths import compile_collect, compile_lookup, has_wildcard, parse_path
+from statewright.conditions.plan import EvaluationError, Visits
 from statewright.conditions.planning import build_plan
-from statewright.conditions.syntax import Array, Condition, Function, Group, Lifecycle, Simple
-from statewright.conditions.vocabulary import META_FIELDS
+from statewright.conditions.syntax import META_FIELDS, Array, Condition, Function, Group, Lifecycle, Simple
 from statewright.entity import EntityMeta
 from statewright.instants import to_rfc3339
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.schema.flatten import DeclaredField
+from statewright.schema.node import DeclaredField
 
 MAX_LEAVES: Final = 500
 """Leaves that one explanation shows; of larger conditions the rest is judged and left out."""

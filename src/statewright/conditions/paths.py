@@ -10,8 +10,9 @@ from typing import Final, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 
+from statewright.jsonval.codec import MAX_NESTING
 from statewright.jsonval.values import DataType, JsonValue
-from statewright.schema.flatten import DeclaredField
+from statewright.schema.node import DeclaredField
 
 
 class Wildcard(Enum):
@@ -28,6 +29,9 @@ Step: TypeAlias = str | int | Wildcard
 _PART: Final = re.compile(r"([^.\[\]]+)((?:\[(?:\*|[0-9]{1,9})\])*)")
 _BRACKET: Final = re.compile(r"\[(\*|[0-9]+)\]")
 
+
+MAX_STEPS: Final = MAX_NESTING
+"""Steps of a path: no document is nested deeper (decision S6)."""
 
 MAX_CACHED_PATH_CHARS: Final = 256
 """Characters of a path; longer ones are rare, and would take much of the cache's memory."""
@@ -52,19 +56,23 @@ class Path(Struct, frozen=True):
 def parse_path(text: str) -> Path | None:
     """The path that the text names, with or without ``$.``.
 
-    ``None`` when it names nothing: empty, or using what is not supported (filters, slices, ``..``, quoted names).
+    ``None`` when it names nothing: empty, with more than :data:`MAX_STEPS` steps, or using what is not supported
+    (filters, slices, ``..``, quoted names).
     """
     return _parse_cached(text) if len(text) <= MAX_CACHED_PATH_CHARS else _parse(text)
 
 
 def _parse(text: str) -> Path | None:
     text = text.strip()
+    body = text.removeprefix("$.")
+    if body.count(".") + body.count("[") >= MAX_STEPS:
+        return None
     if text == "$":
         return Path(())
     if text.startswith("$["):  # a document is no array
         return None
     steps: list[Step] = []
-    for part in text.removeprefix("$.").split("."):
+    for part in body.split("."):
         match = _PART.fullmatch(part)
         if match is None:
             return None
@@ -144,21 +152,26 @@ def compile_collect(path: Path) -> Collect:
     """The values at the path, which has wildcards."""
     before, *pieces = split_at_wildcards(path.steps)
     first = _compile_steps(before)
-    second, *rest = (_compile_steps(steps) if steps else None for steps in pieces)
+    (second, weight), *rest = ((_compile_steps(steps) if steps else None, _weigh(steps)) for steps in pieces)
 
     def values(document: Found, spend: Spend) -> Sequence[JsonValue] | None:
         array = first(document)
         if not isinstance(array, list):
             return None
-        spend(len(array))
+        spend(len(array) * weight)
         found = _collect_values(array, second)
-        for get in rest:
+        for get, weight_below in rest:
             arrays = [array for array in found if isinstance(array, list)]
-            spend(sum(map(len, arrays)))
+            spend(sum(map(len, arrays)) * weight_below)
             found = _collect_values([element for array in arrays for element in array], get)
         return found
 
     return values
+
+
+def _weigh(steps: tuple[str | int, ...]) -> int:
+    """The visits that an element counts as below which so many steps are gone; no document nests much deeper."""
+    return 1 + min(len(steps), MAX_NESTING) // 4
 
 
 def has_wildcard(path: Path) -> bool:
@@ -175,13 +188,13 @@ def _collect_values(elements: list[JsonValue], get: Lookup | None) -> list[JsonV
 
 def split_at_wildcards(steps: tuple[Step, ...]) -> list[tuple[str | int, ...]]:
     """One more piece than there are wildcards; any of them may be empty."""
-    pieces: list[tuple[str | int, ...]] = [()]
+    pieces: list[list[str | int]] = [[]]
     for step in steps:
         if step is EACH:
-            pieces.append(())
+            pieces.append([])
         else:
-            pieces[-1] = (*pieces[-1], step)
-    return pieces
+            pieces[-1].append(step)
+    return [tuple(piece) for piece in pieces]
 
 
 def _compile_steps(steps: tuple[str | int, ...]) -> Lookup:
@@ -191,10 +204,28 @@ def _compile_steps(steps: tuple[str | int, ...]) -> Lookup:
     return _chain(getters)
 
 
+MAX_CHAIN: Final = 16
+"""Steps of a path that are all gone, whether they lead on or not: one look at each value would take as long."""
+
+
 def _chain(getters: list[Lookup]) -> Lookup:
+    if len(getters) > MAX_CHAIN:
+        return _chain_parts([_chain(getters[at : at + MAX_CHAIN]) for at in range(0, len(getters), MAX_CHAIN)])
+
     def get(value: Found) -> Found:
         for getter in getters:
             value = getter(value)
+        return value
+
+    return get
+
+
+def _chain_parts(parts: list[Lookup]) -> Lookup:
+    def get(value: Found) -> Found:
+        for part in parts:
+            value = part(value)
+            if value is UNSET:
+                break
         return value
 
     return get

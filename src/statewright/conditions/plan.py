@@ -8,6 +8,9 @@ matches nothing, also under a negated operator.
 
 There is no negation in a plan. A search that can only narrow a leaf may replace it by something weaker: AND and OR of
 weaker parts are weaker than the whole, never stronger.
+
+What evaluating a condition may take, counted in *visits*: elements of arrays that are looked at, each a tenth of a
+step of ``statewright.evaluation.costs``.
 """
 
 from typing import Final, TypeAlias, assert_never
@@ -15,9 +18,11 @@ from typing import Final, TypeAlias, assert_never
 from msgspec import Struct
 
 from statewright.conditions.paths import Path, format_path
-from statewright.conditions.vocabulary import MetaField, Order, TextOperator
+from statewright.conditions.syntax import MetaField, Order, TextOperator
+from statewright.evaluation.costs import Budget
 from statewright.jsonval.numbers import Number
 from statewright.jsonval.values import DataType
+from statewright.loop.turns import TurnExceeded
 
 
 class Numbers(Struct, frozen=True):
@@ -172,3 +177,35 @@ def _format_branch(branch: Branch) -> str:
 
 def _format_orders(comparisons: tuple[tuple[object, object], ...]) -> str:
     return " and ".join(str(order) for order, _ in comparisons)
+
+
+class EvaluationError(ValueError):
+    """The condition cannot be judged: an unknown operator or metadata field, a function inside a group, a bad regex."""
+
+
+MAX_VISITS: Final = 30_000_000
+"""Elements of arrays that a condition may look at in one document, some three seconds of work: each of its comparisons
+looks at all of them. What texts and patterns count as is in ``texts.py`` and ``patterns.py``.
+"""
+
+MAX_TURN_VISITS: Final = 80_000
+"""Those that may be looked at within a turn of the event loop, in some 10 ms."""
+
+
+class TooManyVisits(EvaluationError):
+    """A condition looks at too many elements of a document."""
+
+    def __init__(self) -> None:
+        super().__init__(f"the condition looks at more than {MAX_VISITS} elements of the document's arrays")
+
+
+class Visits(Budget):
+    """The elements of arrays that may still be looked at: within a turn of the event loop, or altogether."""
+
+    __slots__ = ("within_turn",)
+
+    def __init__(self, *, within_turn: bool = False) -> None:
+        """One for a turn raises ``TurnExceeded`` when it is used up, others :class:`TooManyVisits`."""
+        limit = MAX_TURN_VISITS if within_turn else MAX_VISITS
+        super().__init__(limit, TurnExceeded if within_turn else TooManyVisits)
+        self.within_turn = within_turn

@@ -8,8 +8,9 @@ import re
 from collections.abc import Mapping, Set
 from typing import Final, assert_never
 
+from msgspec.structs import replace
+
 from statewright.conditions.paths import array_at, parse_path, types_at
-from statewright.conditions.patterns import find_like_defect, find_pattern_defect
 from statewright.conditions.plan import (
     ALWAYS,
     NEVER,
@@ -31,24 +32,34 @@ from statewright.conditions.plan import (
     Unanswerable,
     Uuids,
 )
-from statewright.conditions.syntax import Array, Condition, Function, Group, Lifecycle, Simple
-from statewright.conditions.vocabulary import (
+from statewright.conditions.syntax import (
     COMPARISONS,
     META_FIELDS,
     PRESENCE,
     RANGES,
     TEXT_OPERATORS,
+    Array,
+    Condition,
+    Function,
+    Group,
+    Lifecycle,
+    MetaField,
     Order,
+    Simple,
     TextOperator,
 )
+from statewright.conditions.texts import find_like_defect, find_pattern_defect
+from statewright.ids import ulid_to_uuid
 from statewright.jsonval.codec import encode
 from statewright.jsonval.numbers import NUMERIC_TYPES, Number, format_number, parse_number
 from statewright.jsonval.temporals import TEMPORAL_TYPES, Temporal, parse_temporal, resolve
 from statewright.jsonval.values import DataType, JsonValue
-from statewright.schema.flatten import DeclaredField
+from statewright.schema.node import DeclaredField
 
 UUID: Final = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-([0-9a-f])[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 """A canonical UUID; the group is its version."""
+
+UUID_CHARS: Final = 36
 
 _UUID_VERSIONS: Final = {DataType.UUID_TYPE: "", DataType.TIME_UUID_TYPE: "1"}
 """Declared type -> the version it asks for; empty = any."""
@@ -229,6 +240,8 @@ def _plan_lifecycle(leaf: Lifecycle) -> Plan:
         return Unanswerable(f'unknown meta filter field "{leaf.field}"')
     if leaf.operator in PRESENCE:
         return NEVER if PRESENCE[leaf.operator] else ALWAYS
+    if field is MetaField.ID and leaf.operator in COMPARISONS and isinstance(leaf.value, str):
+        leaf = replace(leaf, value=ulid_to_uuid(leaf.value) or leaf.value)  # ids of processes are known as ULIDs, too
     branches = _plan_branches(leaf, field.types)
     if isinstance(branches, Unanswerable):
         return branches

@@ -3,19 +3,24 @@
 A request is read to a :class:`SearchCondition`, which knows no model. The :class:`SearchCompiler` of a model checks it
 and makes a :class:`CompiledSearch` of it: the same question for a database and for memory, filled with the operands of
 this request. That searches of the same shape are compiled once (``templates.py``) concerns this module alone.
+
+What declared indexes are to a search: whether its plan may be kept whatever its operands are (docs/adr/0013).
+
+Judging a condition in another process, which compiles it for itself.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
+from enum import Enum, auto
 from types import MappingProxyType
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright.conditions.checks import check, check_form
-from statewright.conditions.evaluate import Predicate, compile_plan
-from statewright.conditions.index_use import IndexedField, IndexUse, find_index_use
-from statewright.conditions.plan import NEVER
+from statewright.conditions.evaluate import Predicate, compile_plan, compile_predicate
+from statewright.conditions.paths import Path
+from statewright.conditions.plan import NEVER, AllOf, Branch, FieldTest, Matching, Numbers, Plan, Texts, Visits
 from statewright.conditions.planning import Fields, build_plan
 from statewright.conditions.sorting import (
     BY_ID,
@@ -30,13 +35,93 @@ from statewright.conditions.sorting import (
     resolve_sort,
     sort_by_values,
 )
-from statewright.conditions.sql_terms import Argument
-from statewright.conditions.syntax import Condition, Group, MalformedCondition
+from statewright.conditions.sql_terms import HEAD_CHARS, Argument, is_sendable
+from statewright.conditions.sql_values import find_successor, is_moderate
+from statewright.conditions.syntax import Condition, Group, MalformedCondition, Order, TextOperator
 from statewright.conditions.templates import Operand, SqlCondition, Template, build_template, read_shape
 from statewright.conditions.wire import parse
 from statewright.entity import EntityMeta
-from statewright.jsonval.values import JsonValue
-from statewright.lru import LruCache
+from statewright.evaluation.costs import CHARS_PER_STEP
+from statewright.evaluation.regexes import count_compilation_steps
+from statewright.jsonval.codec import decode_stored
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.loop.lru import LruCache
+from statewright.schema.node import DeclaredField
+
+
+class SentCondition(Struct, frozen=True):
+    """A condition, and the fields of the model that it is about."""
+
+    condition: Condition
+    declared: Mapping[str, DeclaredField]
+
+
+def judge_sent(sent: SentCondition, text: str, meta: EntityMeta) -> bool:
+    """Whether a condition holds for an entity with a document of this text. Raises ``EvaluationError``."""
+    return compile_predicate(sent.condition, sent.declared)(decode_stored(text), meta, Visits())
+
+
+FieldKind = Literal["TEXT", "NUMBER"]
+IndexedField: TypeAlias = tuple[Path, FieldKind]
+
+
+class IndexUse(Enum):
+    """How an index answers a search."""
+
+    VALUE = auto()
+    """Every match has a certain value in one of the fields."""
+    RUN = auto()
+    """The matches are one run of the entries of an index: it reads nothing but matches."""
+
+
+def find_index_use(plan: Plan, fields: Set[IndexedField]) -> IndexUse | None:
+    """How indexes on the fields answer the plan; None when another plan could be better for other operands."""
+    parts = plan.parts if isinstance(plan, AllOf) else (plan,)
+    tests = [part for part in parts if isinstance(part, FieldTest) and len(part.branches) == 1]
+    if any(_is_value(test.path, test.branches[0], fields) for test in tests):
+        return IndexUse.VALUE
+    return IndexUse.RUN if tests and len(tests) == len(parts) and _is_run(tests, fields) else None
+
+
+def _is_value(path: Path, branch: Branch, fields: Set[IndexedField]) -> bool:
+    match branch:
+        case Texts(comparisons=((Order.EQUALS, text),)):
+            return _is_indexable(text) and (path, "TEXT") in fields
+        case Numbers(comparisons=((Order.EQUALS, number),)):
+            return is_moderate(number) and (path, "NUMBER") in fields
+        case _:
+            return False
+
+
+def _is_run(tests: list[FieldTest], fields: Set[IndexedField]) -> bool:
+    path = tests[0].path
+    if any(test.path != path for test in tests):
+        return False
+    branches = [test.branches[0] for test in tests]
+    if (path, "TEXT") in fields and all(map(_is_run_of_texts, branches)):
+        return True
+    return (path, "NUMBER") in fields and all(map(_is_run_of_numbers, branches))
+
+
+def _is_run_of_texts(branch: Branch) -> bool:
+    match branch:
+        case Texts(comparisons=comparisons):
+            return all(order is not Order.NOT_EQUAL and _is_indexable(text) for order, text in comparisons)
+        case Matching(operator=TextOperator.STARTS_WITH, operand=text):
+            return bool(text) and _is_indexable(text) and bool(find_successor(text))
+        case _:
+            return False
+
+
+def _is_run_of_numbers(branch: Branch) -> bool:
+    return isinstance(branch, Numbers) and all(
+        order is not Order.NOT_EQUAL and is_moderate(number) for order, number in branch.comparisons
+    )
+
+
+def _is_indexable(text: str) -> bool:
+    return len(text) < HEAD_CHARS and is_sendable(text)
+
 
 MAX_TEMPLATES: Final = 512
 """Shapes that one process remembers."""
@@ -98,28 +183,72 @@ MAX_VALUES: Final = 50_000
 MAX_TURN_VALUES: Final = 500
 """Operands and members of a condition that is compiled within a turn of the event loop, in some 10 ms."""
 
+MAX_STEPS: Final = 1_000_000
+"""What the patterns and texts of one condition may take to compile, in steps (``statewright.evaluation.costs``)."""
+
+MAX_TURN_STEPS: Final = 5_000
+"""That of a condition that is compiled within a turn."""
+
+_PATTERNS: Final = frozenset((TextOperator.LIKE.value, TextOperator.MATCHES_PATTERN.value))
+
 
 def is_large_condition(raw: JsonValue) -> bool:
     """Whether checking and compiling a condition takes longer than others should wait for. Raises
     ``MalformedCondition`` for one that takes too long in any case.
     """
-    parts, values, level = 0, 0, [raw]
+    parts, values, chars, steps, level = 0, 0, 0, 0, [raw]
     while level:
         inner = list[JsonValue]()
         for value in level:
             if isinstance(value, dict):
                 parts += 1
                 values += len(value)
-                inner += [member for member in value.values() if isinstance(member, list | dict)]
+                for member in value.values():
+                    if isinstance(member, str):
+                        chars += len(member)
+                        steps += _count_pattern_steps(value) if member in _PATTERNS else 0
+                    elif isinstance(member, list | dict):
+                        inner.append(member)
             elif isinstance(value, list):
                 values += len(value)
                 inner += [item for item in value if isinstance(item, list | dict)]
+                chars += sum([len(item) for item in value if isinstance(item, str)])
         if parts > MAX_PARTS:
             raise MalformedCondition(f"a condition has at most {MAX_PARTS} groups and comparisons")
         if values > MAX_VALUES:
             raise MalformedCondition(f"a condition has at most {MAX_VALUES} operands and members")
+        steps, chars = steps + chars // CHARS_PER_STEP, chars % CHARS_PER_STEP
+        if steps > MAX_STEPS:
+            raise MalformedCondition("the patterns of the condition take too long to compile")
         level = inner
-    return values > MAX_TURN_VALUES
+    return values > MAX_TURN_VALUES or steps > MAX_TURN_STEPS
+
+
+def _count_pattern_steps(leaf: JsonObject) -> int:
+    """Of a comparison with a pattern, wherever it stands."""
+    return sum([count_compilation_steps(member) for member in leaf.values() if isinstance(member, str)])
+
+
+def count_compilation(raw: JsonValue) -> int:
+    """What compiling the patterns of a criterion takes, in steps, however deep they are nested."""
+    steps, pending = 0, [raw]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, dict):
+            pending += value.values()
+            if any(isinstance(member, str) and member in _PATTERNS for member in value.values()):
+                steps += _count_pattern_steps(value)
+        elif isinstance(value, list):
+            pending += value
+    return steps
+
+
+def is_large_criterion(raw: JsonValue) -> bool:
+    """The same of a criterion, which is stored whatever it is."""
+    try:
+        return is_large_condition(raw)
+    except MalformedCondition:
+        return True
 
 
 class _Precompiled(Struct, frozen=True, eq=False):
@@ -181,6 +310,10 @@ class CompiledSearch(Struct, frozen=True, eq=False):
         if self._template.operands:
             return compile_plan(build_plan(self._condition.tree, self._declared))
         return compile_plan(self._template.plan)
+
+    def send(self) -> SentCondition:
+        """The condition for another process."""
+        return SentCondition(self._condition.tree, self._declared)
 
     def precompile(self, *, first: int) -> "CompiledSearch":
         """The same with everything compiled that it may be asked for, in SQL with parameters from ``$first`` on: for a

@@ -18,13 +18,13 @@ from msgspec import Struct
 
 from statewright.conditions.paths import Path, compile_lookup, is_field, parse_path, types_at
 from statewright.conditions.sql_terms import DOCUMENT, Argument, Parameters, resolve_place
-from statewright.conditions.vocabulary import META_FIELDS, MetaField
+from statewright.conditions.syntax import META_FIELDS, MetaField
 from statewright.entity import EntityMeta
 from statewright.failures import InvalidFieldPath
 from statewright.jsonval.numbers import NUMERIC_TYPES
 from statewright.jsonval.temporals import TEMPORAL_TYPES
 from statewright.jsonval.values import DataType, JsonValue
-from statewright.schema.flatten import DeclaredField
+from statewright.schema.node import DeclaredField
 
 Item = TypeVar("Item")
 

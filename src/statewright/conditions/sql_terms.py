@@ -10,16 +10,13 @@ from typing import Final, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from statewright.conditions.paths import Wildcard
+from statewright.conditions.paths import MAX_STEPS, Wildcard
 
 Argument: TypeAlias = str | int | Decimal | tuple[str, ...] | tuple[Decimal, ...]
 """A value beside the text of a statement; JSON is passed as its text."""
 
 MAX_ARGUMENTS: Final = 4000
 """Of one condition. PostgreSQL takes 65535, but long before that planning costs more than it saves."""
-
-MAX_STEPS: Final = 256
-"""Of one path: no document nests deeper (decision S6), and PostgreSQL's own stack is finite."""
 
 
 class Unsendable(ValueError):
@@ -173,7 +170,7 @@ def element(name: str) -> Place:
 def resolve_place(base: Place, steps: Sequence[str | int | Wildcard], binder: Binder) -> Place:
     """Where the steps, none of them a wildcard, lead from ``base``. Raises :class:`Unsendable`."""
     if len(steps) > MAX_STEPS:
-        raise Unsendable("a path deeper than any document")
+        raise Unsendable("a path deeper than any document")  # of an array's elements
     place = base
     for step in steps:
         place = _append_member(place, step, binder) if isinstance(step, str) else _append_item(place, step, binder)

@@ -25,10 +25,8 @@ from statewright.conditions.plan import Leaf, Plan, describe_leaf
 from statewright.conditions.planning import Fields, build_plan, format_operand
 from statewright.conditions.sql import compile_sql
 from statewright.conditions.sql_terms import HEAD_CHARS, Argument, is_sendable
-from statewright.conditions.sql_texts import LAST_CHARACTER, find_successor
-from statewright.conditions.sql_values import is_moderate
-from statewright.conditions.syntax import MAX_DEPTH, Condition, Group, Simple
-from statewright.conditions.vocabulary import COMPARISONS, RANGES
+from statewright.conditions.sql_values import LAST_CHARACTER, find_successor, is_moderate
+from statewright.conditions.syntax import COMPARISONS, MAX_DEPTH, RANGES, Condition, Group, Simple
 from statewright.failures import Failure
 from statewright.jsonval.numbers import NUMERIC_TYPES, parse_number
 from statewright.jsonval.values import DataType, JsonObject, JsonValue

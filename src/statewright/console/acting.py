@@ -9,10 +9,8 @@ from msgspec.structs import replace
 
 from statewright.console.calls import CallFailed
 from statewright.console.frame import DONE, FrameConfig, PageFrame
-from statewright.console.problems import build_problem
-from statewright.console.request import ConsoleRequest, Form, InvalidField
+from statewright.console.request import Action, ConsoleRequest, Form, InvalidField, build_problem
 from statewright.console.response import ConsoleResponse, build_redirect
-from statewright.console.route import Action
 from statewright.console.views.page import Confirmation, Problem, View
 
 KEY_FIELD: Final = "idempotency_key"

@@ -10,24 +10,46 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright import logs
 from statewright.console.acting import ActionForms
 from statewright.console.calls import CallFailed, Reply
 from statewright.console.client import Api, ApiClient
-from statewright.console.counts import KeptCounts
-from statewright.console.frame import FrameConfig, PageFrame
-from statewright.console.guard import NO_STORE, SECURITY_HEADERS, is_foreign_form
-from statewright.console.live import MAX_TOPICS, LiveHints, parse_topics
+from statewright.console.frame import FrameConfig, PageFrame, is_offered
+from statewright.console.live import MAX_TOPICS, KeptCounts, LiveHints, parse_topics
 from statewright.console.login import HOME, LOGIN, Login, LoginView, Visitor
-from statewright.console.navigation import is_offered
-from statewright.console.problems import build_problem
-from statewright.console.request import ConsoleRequest, Form, InvalidField, Query, ReadBody, parse_form, parse_query
-from statewright.console.response import TEXT, ConsoleResponse, add_timing, build_download, build_redirect
-from statewright.console.route import Action, Page
+from statewright.console.request import (
+    Action,
+    ConsoleRequest,
+    Form,
+    InvalidField,
+    Page,
+    Query,
+    ReadBody,
+    build_problem,
+    parse_form,
+    parse_query,
+)
+from statewright.console.response import (
+    NO_STORE,
+    SECURITY_HEADERS,
+    TEXT,
+    ConsoleResponse,
+    add_timing,
+    build_download,
+    build_redirect,
+    is_foreign_form,
+)
 from statewright.console.routes import ROUTES
-from statewright.console.session import Session, Sessions, SessionsUnavailable, check_form_token, read_cookies
-from statewright.console.viewer import Viewer, Viewers
+from statewright.console.session import (
+    Session,
+    Sessions,
+    SessionsUnavailable,
+    Viewer,
+    Viewers,
+    check_form_token,
+    read_cookies,
+)
 from statewright.console.views.page import Problem, View
+from statewright.telemetry import logs
 
 MAX_RENDERED: Final = 8
 """Pages that are made at the same time in a process; others wait."""

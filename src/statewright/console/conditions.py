@@ -17,8 +17,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Raw, Struct
 
-from statewright.jsonval.codec import MalformedJson, decode, encode
-from statewright.jsonval.compact import compact_json
+from statewright.jsonval.codec import MalformedJson, compact_json, decode, encode
 
 MAX_ENCODED_CHARS: Final = 6_000
 """Characters that a condition may have in a link, percent-encoded."""

@@ -1,19 +1,90 @@
-"""The frame around pages: navigation, banner, calls that were made, and problems in place of a page."""
+"""The frame around pages: navigation, banner, calls that were made, and problems in place of a page.
 
-from collections.abc import Callable, Mapping, Sequence
+Templates to HTML. Everything is escaped; there is no way around it in a template (tests/unit/console).
+
+The links at the side: those of the pages that exist and that the viewer's service has.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
+from secrets import token_hex
 from typing import Final, Protocol
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from msgspec import Struct
 
 from statewright.console.calls import ApiCall
-from statewright.console.navigation import build_navigation
-from statewright.console.rendering import Renderer
-from statewright.console.request import ConsoleRequest
-from statewright.console.response import ConsoleResponse
-from statewright.console.route import Action, Page
-from statewright.console.session import build_form_token
-from statewright.console.views.page import FrameView, MadeCall, Problem, View
+from statewright.console.request import Action, ConsoleRequest, Group, Page
+from statewright.console.response import ConsoleResponse, get_static_path
+from statewright.console.session import Viewer, build_form_token
+from statewright.console.views import page as text
+from statewright.console.views.page import FrameView, MadeCall, NavigationEntry, NavigationGroup, Problem, View
+
+GROUPS: Final[tuple[Group, ...]] = ("Data", "Processes", "Work", "System")
+
+ORDER: Final[tuple[str, ...]] = (
+    *("home", "models", "entities", "messages"),
+    *("definitions", "instances", "flows", "playbooks", "schedules"),
+    *("tasks", "incidents", "workers", "bulk", "searches"),
+    *("events", "audit", "admin", "help"),
+)
+"""Names of pages from top to bottom; others come behind."""
+
+
+def build_navigation(pages: Iterable[Page], viewer: Viewer, current: str) -> tuple[NavigationGroup, ...]:
+    """The groups that have entries. ``current`` is the path that is shown."""
+    entries: dict[Group, list[NavigationEntry]] = {group: [] for group in GROUPS}
+    for page in sorted(pages, key=_rank):
+        wanted = page.navigation
+        if wanted is None or not is_offered(page, viewer) or not viewer.has(wanted.role):
+            continue
+        inside = current == page.path or (page.path != "/console/" and current.startswith(f"{page.path}/"))
+        entries[wanted.group].append(
+            NavigationEntry(wanted.label, page.path, is_current=inside, key=wanted.key, badge=wanted.badge)
+        )
+    return tuple(NavigationGroup(group, tuple(listed)) for group, listed in entries.items() if listed)
+
+
+def is_offered(page: Page, viewer: Viewer) -> bool:
+    """Whether the service has what a page needs."""
+    return page.feature is None or page.feature in viewer.features
+
+
+def _rank(page: Page) -> int:
+    return ORDER.index(page.name) if page.name in ORDER else len(ORDER)
+
+
+class Renderer:
+    """Compiled templates. ``read_clock`` gives microseconds since 1970."""
+
+    def __init__(self, read_clock: Callable[[], int]) -> None:
+        self._environment = Environment(
+            loader=PackageLoader("statewright.console"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+        )
+        self._environment.globals |= {"static": get_static_path, "idempotency_key": lambda: token_hex(16)}
+        self._environment.filters |= _FILTERS | {"moment": lambda value: text.build_moment(value, read_clock())}
+
+    def render(self, template: str, **values: object) -> str:
+        """One template with its values."""
+        return self._environment.get_template(template).render(values)
+
+
+_FILTERS: Final = {
+    "pieces": text.split_invisible,
+    "cut": text.cut_text,
+    "short_id": text.shorten_id,
+    "count": text.format_count,
+    "exact": text.format_exact,
+    "size": text.format_bytes,
+    "duration": text.format_duration,
+    "segment": text.encode_segment,
+}
+
 
 THEMES: Final = ("system", "light", "dark")
 THEME_COOKIE: Final = "statewright-theme"

@@ -1,21 +1,22 @@
-"""Logging in and out: by a provider, as a client, or with a token that one has (docs/console.md#login)."""
+"""Logging in and out: by a provider, as a client, or with a token that one has (docs/console.md#login).
+
+How often logins may fail (docs/console.md#login).
+"""
 
 import re
 from base64 import b64encode, urlsafe_b64decode, urlsafe_b64encode
+from collections import deque
 from collections.abc import Callable, Mapping
+from time import monotonic
 from typing import Final, Protocol
 from urllib.parse import quote_plus, urlencode
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright import logs
-from statewright.console.attempts import LoginAttempts
-from statewright.console.calls import ApiCall, Reply, build_entity_call
+from statewright.console.calls import ApiCall, Reply, build_entity_call, get_object, get_text
 from statewright.console.client import Api, ApiClient
-from statewright.console.cookies import FLOW_COOKIE, VISITOR_COOKIE
-from statewright.console.guard import is_foreign_form
-from statewright.console.logins import Grant, StoredLogins
+from statewright.console.logins import FLOW_COOKIE, VISITOR_COOKIE, Grant, StoredLogins
 from statewright.console.oidc import (
     FLOW_S,
     LoginFlow,
@@ -32,9 +33,57 @@ from statewright.console.oidc import (
     read_expiry,
 )
 from statewright.console.request import Fields, Form
-from statewright.console.response import ConsoleResponse, build_redirect
+from statewright.console.response import ConsoleResponse, build_redirect, is_foreign_form
 from statewright.console.session import ID_BYTES, Session, check_form_token, make_session_id
-from statewright.console.values import get_object, get_text
+from statewright.loop.lru import LruCache
+from statewright.network.addresses import name_address
+from statewright.telemetry import logs
+
+MAX_FAILURES: Final = 10
+"""Of one account from one address."""
+MAX_FAILURES_OF_ADDRESS: Final = 100
+"""Of whatever accounts: an address may be that of a proxy, and of many people."""
+WITHIN_S: Final = 60.0
+MAX_SOURCES: Final = 8192
+
+
+class LoginAttempts:
+    """Failures in this process by account and address, of IPv6 by site. An account is what somebody tries to log in as,
+    or the flow at a provider. An attempt counts as a failure until it has succeeded, so that many at the same time are
+    no way around.
+    """
+
+    def __init__(self, read_clock: Callable[[], float] = monotonic) -> None:
+        self._failures: LruCache[tuple[str, str | None], deque[float]] = LruCache(MAX_SOURCES)
+        self._read_clock = read_clock
+
+    def begin(self, address: str, account: str) -> bool:
+        """Whether another attempt may be made now."""
+        site, now = name_address(address), self._read_clock()
+        of_account, of_address = self._find((site, account), now), self._find((site, None), now)
+        if len(of_account) >= MAX_FAILURES or len(of_address) >= MAX_FAILURES_OF_ADDRESS:
+            return False
+        of_account.append(now)
+        of_address.append(now)
+        return True
+
+    def succeed(self, address: str, account: str) -> None:
+        """The last attempt was none of guessing."""
+        site, now = name_address(address), self._read_clock()
+        for source in ((site, account), (site, None)):
+            known = self._find(source, now)
+            if known:
+                known.pop()
+
+    def _find(self, source: tuple[str, str | None], now: float) -> deque[float]:
+        known = self._failures.get(source)
+        if known is None:
+            known = deque[float]()
+            self._failures.put(source, known)
+        while known and known[0] <= now - WITHIN_S:
+            known.popleft()
+        return known
+
 
 LOGIN: Final = "/console/login"
 HOME: Final = "/console/"
@@ -43,7 +92,7 @@ MAX_TOKEN_CHARS: Final = 16_384
 MAX_TARGET_CHARS: Final = 8_000
 VISIT_S: Final = 3600
 FAILED: Final = "The login failed."
-BUSY: Final = "Too many logins have failed from this address: wait a minute."
+BUSY: Final = "Too many of these logins have failed from this address: wait a minute."
 UNAVAILABLE: Final = "The service cannot check a login at this moment: try again."
 ABOUT_FLOW: Final = b"login flow"
 
@@ -137,9 +186,9 @@ class Login:
             response = await self._check_form(visitor, form, target)
         except LoginRefused as refused:
             if refused.status >= 500:  # nobody guessed
-                self._attempts.succeed(visitor.address)
+                self._attempts.succeed(visitor.address, _name_account(form))
             return self._refuse(visitor, refused, target, form.get("client_id"), render)
-        self._attempts.succeed(visitor.address)
+        self._attempts.succeed(visitor.address, _name_account(form))
         return response
 
     async def start(self, visitor: Visitor, query: Fields, render: RenderLogin) -> ConsoleResponse:
@@ -164,7 +213,7 @@ class Login:
         except LoginRefused as refused:
             response = self._refuse(visitor, refused, target, "", render)
         else:
-            self._attempts.succeed(visitor.address)
+            self._attempts.succeed(visitor.address, "" if flow is None else flow.state)
         return replace(response, headers=(*response.headers, drop))
 
     async def leave(self, visitor: Visitor) -> ConsoleResponse:
@@ -213,7 +262,7 @@ class Login:
         session = Session(id=visitor.cookies.get(VISITOR_COOKIE, ""))
         if is_foreign_form(visitor.headers) or not check_form_token(session, form.get("form_token")):
             raise LoginRefused("form", "This form is too old: try again.", 403)
-        if not self._attempts.begin(visitor.address):
+        if not self._attempts.begin(visitor.address, _name_account(form)):
             raise LoginRefused("too many", BUSY, 429)
         token = form.get("token").strip() or await self._exchange(form)
         return await self._let_in(visitor, self._build_grant(token), target)
@@ -227,10 +276,12 @@ class Login:
 
     async def _redeem(self, visitor: Visitor, flow: LoginFlow | None, query: Fields) -> ConsoleResponse:
         self._require_own_page(visitor)
-        if not self._attempts.begin(visitor.address):
+        if flow is None:  # a link that anybody may have sent: nobody guesses, and nothing is asked of the provider
+            raise LoginRefused("no flow")
+        if not self._attempts.begin(visitor.address, flow.state):
             raise LoginRefused("too many", BUSY, 429)
         code = query.get("code")
-        if flow is None or query.get("state") != flow.state or not code:
+        if query.get("state") != flow.state or not code:
             raise LoginRefused("state" if not query.get("error") else "provider refused")
         provider = await self._providers.discover(flow.provider)
         if provider is None:
@@ -333,6 +384,11 @@ class Login:
 def read_target(text: str) -> str:
     """A page of the console to go to, home in place of anything else."""
     return text if len(text) <= MAX_TARGET_CHARS and _TARGET.fullmatch(text) else HOME
+
+
+def _name_account(form: Form) -> str:
+    """What somebody tries to log in as: the client, or nothing for a token, which says so itself."""
+    return "" if form.get("token").strip() else form.get("client_id").strip()
 
 
 def _set(cookie: str) -> tuple[bytes, bytes]:

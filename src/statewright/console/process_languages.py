@@ -7,7 +7,7 @@ from msgspec import Struct
 from statewright.console.calls import ApiCall, Method, Parameters, build_root_call
 from statewright.console.diagrams.process import LanguageName
 from statewright.console.request import InvalidField
-from statewright.console.views.text import encode_segment
+from statewright.console.views.page import encode_segment
 from statewright.jsonval.values import JsonObject
 
 CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"

@@ -1,16 +1,23 @@
-"""A request for a page as page functions see it."""
+"""A request for a page as page functions see it.
+
+Failed calls as pages and parts show them.
+
+What a row of the table of routes says (docs/console.md#how-to-add-a-page).
+"""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final
+from http import HTTPStatus
+from typing import Final, Literal, TypeAlias
 from urllib.parse import parse_qsl, quote, urlencode
 
 from msgspec import Struct
 
-from statewright.console.calls import ApiCall, Reply
+from statewright.console.calls import ApiCall, Reply, get_object, get_text
 from statewright.console.client import ApiClient
-from statewright.console.counts import KeptCounts
-from statewright.console.session import Session
-from statewright.console.viewer import Viewer
+from statewright.console.live import KeptCounts
+from statewright.console.session import Session, Viewer
+from statewright.console.views.page import Confirmation, Problem, View
+from statewright.jsonval.values import JsonObject
 
 SIZES: Final = (20, 50, 200)
 DEFAULT_SIZE: Final = 50
@@ -125,3 +132,138 @@ class ConsoleRequest(Struct, frozen=True, kw_only=True):
 
 ReadBody = Callable[[int], Awaitable[bytes]]
 """Reads a body of at most so many bytes. Raises ``BodyTooLong``."""
+
+
+TOO_EXPENSIVE: Final = frozenset({"SCAN_BUDGET_EXHAUSTED", "SEARCH_SHARD_TIMEOUT", "SEARCH_RESULT_LIMIT"})
+"""Codes by which a search gives up."""
+
+_TITLES: Final = {
+    401: "Your login has ended",
+    403: "Your roles do not allow this",
+    404: "There is no such thing here",
+    409: "This cannot be done now",
+    410: "It is not kept any more",
+    412: "It has changed since you looked",
+    429: "Too many requests",
+    503: "The service is not available",
+    504: "No answer in time",
+}
+_RETRYABLE: Final = frozenset({429, 500, 502, 503, 504})
+
+
+def build_problem(reply: Reply, *, retry: str | None = None, subject: str = "") -> Problem:
+    """The problem document of a reply in words. ``retry`` is the address of what could not be shown."""
+    document = reply.document
+    properties = get_object(document, "properties")
+    code = get_text(properties, "errorCode") or get_text(document, "error")
+    return Problem(
+        status=reply.status,
+        title=get_title(reply.status),
+        detail=_read_detail(document, code),
+        code=code,
+        ticket=get_text(document, "ticket"),
+        subject=subject,
+        retry=retry if reply.status in _RETRYABLE else None,
+        offers=_list_offers(reply.status, code),
+    )
+
+
+def _read_detail(document: JsonObject, code: str) -> str:
+    """What the API says without the code before it, which stands beside it; nothing where it is no more than that."""
+    detail = (get_text(document, "detail") or get_text(document, "reason")).removeprefix(f"{code}: ")
+    return "" if detail.casefold() == code.casefold() else detail[:1].upper() + detail[1:]
+
+
+def get_title(status: int) -> str:
+    """What went wrong, in a few words."""
+    known = _TITLES.get(status)
+    if known is not None:
+        return known
+    return "Something failed here" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "This was refused"
+
+
+def _list_offers(status: int, code: str) -> tuple[tuple[str, str], ...]:
+    if code in TOO_EXPENSIVE:
+        return ()
+    return (("/console/find", "Find it by its id"),) if status == HTTPStatus.NOT_FOUND else ()
+
+
+Group = Literal["Data", "Processes", "Work", "System"]
+
+OPERATOR: Final = "ROLE_OPERATOR"
+ADMIN: Final = "ROLE_ADMIN"
+
+Show: TypeAlias = Callable[[ConsoleRequest], Awaitable[View]]
+
+
+class Navigation(Struct, frozen=True):
+    """An entry of the navigation. ``key`` is pressed after ``g``; ``badge`` is the path of the part with its number;
+    ``role`` is the one that the page is of use to, None: everybody.
+    """
+
+    group: Group
+    label: str
+    key: str | None = None
+    badge: str | None = None
+    role: str | None = None
+
+
+class Page(Struct, frozen=True, kw_only=True):
+    """A page, or with ``is_part`` a piece of one, at a path of its own below ``/console/part/``.
+
+    Its template is ``pages/<name>.html``, that of a part ``parts/<name>.html``. ``show`` loads and makes the view; it
+    raises ``CallFailed`` where the page can say nothing else.
+    """
+
+    name: str
+    path: str
+    show: Show
+    navigation: Navigation | None = None
+    feature: str | None = None
+    """The feature of the operations API that it needs: without it there is no such page."""
+    is_part: bool = False
+    is_file: bool = False
+    """Whether it gives a file in place of a page; then it has no template."""
+    is_public: bool = False
+    """Whether it is shown without a login."""
+
+    @property
+    def template(self) -> str:
+        """Where its template is, below ``templates``."""
+        return f"{'parts' if self.is_part else 'pages'}/{self.name}.html"
+
+
+def build_part(name: str, path: str, show: Show, *, feature: str | None = None) -> Page:
+    """The row of a part; ``path`` is that below ``/console/part``."""
+    return Page(name=name, path=f"/console/part{path}", show=show, feature=feature, is_part=True)
+
+
+class Action(Struct, frozen=True, kw_only=True):
+    """What a form does: one call of the API.
+
+    ``build`` makes the call from the fields, and raises ``InvalidField``. ``follow`` says where the browser goes
+    then. ``confirm`` loads what is asked before; without it, the form acts at once.
+    """
+
+    name: str
+    label: str
+    build: Callable[[Form], ApiCall]
+    follow: Callable[[Form, Reply], str]
+    confirm: Callable[[ConsoleRequest, Form], Awaitable[Confirmation]] | None = None
+    show: Callable[[ConsoleRequest, Form, Reply], Awaitable[View | None]] | None = None
+    """Makes a page of the reply in place of following it, whether the call succeeded or not: a check, a secret that is
+    shown once. Its template is ``pages/<name>.html``; None: as without.
+    """
+    show_invalid: Callable[[ConsoleRequest, Form, InvalidField], Awaitable[View]] | None = None
+    """Makes the page of the form again, with the message at the field that cannot be used; ``template`` is needed."""
+    role: str | None = None
+    """Who may: one role of the API, or None for whoever may read."""
+    is_dangerous: bool = False
+
+    @property
+    def path(self) -> str:
+        """Where its form is sent."""
+        return f"/console/do/{self.name}"
+
+
+Routes: TypeAlias = "tuple[Page | Action, ...]"

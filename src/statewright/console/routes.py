@@ -42,7 +42,7 @@ from statewright.console.pages import (
     workflow_diff,
     workflow_parts,
 )
-from statewright.console.route import Routes
+from statewright.console.request import Routes
 
 ROUTES: Final[Routes] = (
     *admin.ROUTES,

@@ -1,13 +1,74 @@
-"""Which page, or section of one, each topic of help is served from: the very text of the documentation."""
+"""Which page, or section of one, each topic of help is served from: the very text of the documentation.
+
+The documentation that is installed along with the program, from the same files as in the repository.
+
+A wheel has them below the package; where the sources run in place, they are read from the repository.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
 from posixpath import dirname, join, normpath
 from typing import Final
 
 from msgspec import Struct
 
-from statewright.documentation.pages import extract_section, read_page, read_title
+_HEADING: Final = re.compile(r"^(#{1,6}) +(.+?) *$", re.MULTILINE)
+_FENCE: Final = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+
+
+class PageNotInstalled(LookupError):
+    """There is no such page, or it was left out of the installation."""
+
+
+def find_docs() -> Traversable:
+    """The folder of the documentation. Raises :class:`PageNotInstalled`."""
+    return _find_folder("docs", "glossary.md")
+
+
+def find_protos() -> Traversable:
+    """The folder of the ``.proto`` sources. Raises :class:`PageNotInstalled`."""
+    return _find_folder("proto", "cloudevents.proto")
+
+
+def _find_folder(name: str, landmark: str) -> Traversable:
+    """The folder of the package or of the repository that has the file ``landmark``."""
+    for place in (files("statewright"), Path(__file__).resolve().parents[3]):
+        if (place / name / landmark).is_file():
+            return place / name
+    raise PageNotInstalled(f"the files of {name} are not installed")
+
+
+@cache
+def read_page(name: str) -> str:
+    """The text of a page by its path below ``docs``, ``reference/workflows.md``. Raises :class:`PageNotInstalled`."""
+    try:
+        return (find_docs() / name).read_text(encoding="utf-8")
+    except OSError as missing:
+        raise PageNotInstalled(f"there is no page {name}") from missing
+
+
+def read_title(text: str) -> str:
+    """The first heading of a page."""
+    found = _HEADING.search(text)
+    return found[2] if found else ""
+
+
+def extract_section(text: str, heading: str) -> str:
+    """The section of a page under that heading, its subsections included. Raises :class:`PageNotInstalled`."""
+    fenced = [fence.span() for fence in _FENCE.finditer(text)]
+    headings = [
+        found for found in _HEADING.finditer(text) if not any(start < found.start() < end for start, end in fenced)
+    ]
+    for index, found in enumerate(headings):
+        if found[2] == heading:
+            level = len(found[1])
+            end = next((later.start() for later in headings[index + 1 :] if len(later[1]) <= level), len(text))
+            return text[found.start() : end].strip() + "\n"
+    raise PageNotInstalled(f'the page has no section "{heading}"')
 
 
 class Source(Struct, frozen=True):

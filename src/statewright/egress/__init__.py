@@ -9,11 +9,17 @@ only where a request says how many. Time, sizes and the number of calls are limi
 Nothing else in the service opens an HTTP connection of its own.
 """
 
-from statewright.egress.addresses import Address
 from statewright.egress.client import Egress
-from statewright.egress.messages import FailureReason, HttpFailure, HttpRequest, HttpResponse
-from statewright.egress.policy import EgressLimits, EgressPolicy
-from statewright.egress.resolving import Resolver
+from statewright.egress.connecting import Resolver
+from statewright.egress.policy import (
+    Address,
+    EgressLimits,
+    EgressPolicy,
+    FailureReason,
+    HttpFailure,
+    HttpRequest,
+    HttpResponse,
+)
 
 __all__ = [
     "Address",

@@ -1,10 +1,23 @@
-"""Sending a request under a policy."""
+"""Sending a request under a policy.
+
+How many requests are under way at a time, in all and of each tenant.
+
+What follows a redirect (RFC 9110, section 15.4).
+
+Bodies of responses: no longer than permitted, packed or not.
+
+Responses are asked for as they are. A server that packs its own all the same is understood, within the same limit: a
+few bytes of gzip can stand for gigabytes, so they are unpacked in small steps.
+
+Which servers are believed to be who they say.
+"""
 
 import asyncio
 import ssl
+import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterable, AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from typing import Final, TypeVar
 
 import h11
@@ -12,14 +25,153 @@ import httpcore
 import httpx
 from msgspec import structs
 
-from statewright.egress.concurrency import ConcurrencyLimit
-from statewright.egress.connecting import CheckedBackend, Refused
-from statewright.egress.messages import FailureReason, HttpFailure, HttpRequest, HttpResponse
-from statewright.egress.policy import EgressPolicy, get_port
-from statewright.egress.redirects import follow_redirect
-from statewright.egress.resolving import Resolver, SystemResolver
-from statewright.egress.trust import build_client_context
-from statewright.egress.unpacking import read_body
+from statewright.egress.connecting import CheckedBackend, Refused, Resolver, SystemResolver
+from statewright.egress.policy import (
+    EgressLimits,
+    EgressPolicy,
+    FailureReason,
+    HttpFailure,
+    HttpRequest,
+    HttpResponse,
+    get_port,
+)
+
+_VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
+
+
+def build_client_context(policy: EgressPolicy) -> ssl.SSLContext:
+    """What a client of TLS needs. ``SSL_CERT_FILE`` and ``SSL_CERT_DIR`` replace the usual authorities. Raises
+    ``OSError`` when the file of the policy cannot be used.
+    """
+    context = httpx.create_ssl_context()
+    context.minimum_version = _VERSIONS[policy.min_tls]
+    if policy.certificates is not None:
+        try:
+            context.load_verify_locations(policy.certificates)
+        except OSError as error:
+            reason = getattr(error, "reason", None) or error.strerror or error
+            raise OSError(f"cannot use the certificates of {policy.certificates}: {reason}") from error
+    return context
+
+
+_STEP_BYTES: Final = 64 * 1024
+_WINDOWS: Final = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
+
+
+async def read_body(parts: AsyncIterable[bytes], encoding: str, max_bytes: int) -> bytes:
+    """The whole body, unpacked. Raises ``Refused`` for one of more than ``max_bytes``, and for other encodings than
+    gzip and deflate.
+    """
+    body = bytearray()
+    async for part in parts if encoding in {"", "identity"} else _unpack(parts, encoding):
+        body += part
+        if len(body) > max_bytes:
+            raise Refused(HttpFailure(reason="body_too_large", detail=f"more than {max_bytes} bytes", was_sent=True))
+    return bytes(body)
+
+
+async def _unpack(parts: AsyncIterable[bytes], encoding: str) -> AsyncIterator[bytes]:
+    if encoding not in _WINDOWS:
+        detail = "the response is neither plain nor packed by gzip or deflate"
+        raise Refused(HttpFailure(reason="encoding_unsupported", detail=detail, was_sent=True))
+    unpacker = zlib.decompressobj(_WINDOWS[encoding])
+    async for part in parts:
+        packed = part
+        while packed and not unpacker.eof:
+            try:
+                yield unpacker.decompress(packed, _STEP_BYTES)
+            except zlib.error:
+                raise Refused(_describe_malformed("the response is packed badly")) from None
+            packed = unpacker.unconsumed_tail
+            await asyncio.sleep(0)
+    if not unpacker.eof:
+        raise Refused(_describe_malformed("the packed response ends early"))
+
+
+def _describe_malformed(detail: str) -> HttpFailure:
+    return HttpFailure(reason="response_malformed", detail=detail, was_sent=True)
+
+
+_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
+_GO_ANYWHERE: Final = frozenset({"accept", "accept-language", "content-type", "user-agent"})
+"""Headers that another host than the one they were written for is sent: none that could hold a secret."""
+
+
+def follow_redirect(request: HttpRequest, response: HttpResponse) -> HttpRequest | None:
+    """The request that ``response`` leads to; None when it is no redirect. Raises ``Refused`` for one that leads
+    nowhere, or from https to http. Whether its URL is permitted is for the policy to say.
+    """
+    location = response.get_header("location")
+    if response.status not in _STATUSES or location is None:
+        return None
+    here = httpx.URL(response.url)
+    try:
+        there = here.join(location)
+    except (httpx.InvalidURL, ValueError, UnicodeError):
+        raise Refused(_refuse("the redirect leads nowhere")) from None
+    if here.scheme == "https" and there.scheme != "https":
+        raise Refused(_refuse("the redirect leads from https to another scheme"))
+    following = structs.replace(request, url=str(there))
+    if _get_origin(here) != _get_origin(there):
+        kept = tuple((name, value) for name, value in following.headers if name.lower() in _GO_ANYWHERE)
+        following = structs.replace(following, headers=kept)
+    return _drop_body(following) if _becomes_get(response.status, request.method) else following
+
+
+def _becomes_get(status: int, method: str) -> bool:
+    return (status == 303 and method != "HEAD") or (status in {301, 302} and method == "POST")
+
+
+def _drop_body(request: HttpRequest) -> HttpRequest:
+    headers = tuple((name, value) for name, value in request.headers if name.lower() != "content-type")
+    return structs.replace(request, method="GET", headers=headers, body=b"")
+
+
+def _get_origin(url: httpx.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
+
+
+def _refuse(detail: str) -> HttpFailure:
+    return HttpFailure(reason="redirect_refused", detail=detail, was_sent=True)
+
+
+class _Queue:
+    """Requests of a tenant, under way and waiting."""
+
+    __slots__ = ("count", "semaphore")
+
+    def __init__(self, most: int) -> None:
+        self.semaphore = asyncio.Semaphore(most)
+        self.count = 0
+
+
+class ConcurrencyLimit:
+    """Lets so many requests begin, and so many more wait. A tenant whose servers are slow waits by itself: what the
+    others may have under way it cannot take from them, as long as not all together ask for too much.
+    """
+
+    def __init__(self, limits: EgressLimits) -> None:
+        self._limits = limits
+        self._all = asyncio.Semaphore(limits.max_requests)
+        self._tenants: dict[str, _Queue] = {}
+
+    @asynccontextmanager
+    async def hold(self, tenant: str) -> AsyncIterator[None]:
+        """A request of ``tenant`` is under way inside the block. Raises ``Refused`` when too many wait already."""
+        most = self._limits.max_tenant_requests
+        queue = self._tenants.setdefault(tenant, _Queue(most))
+        if queue.count >= 2 * most:
+            detail = f"{queue.count} requests of the tenant are under way or waiting"
+            raise Refused(HttpFailure(reason="too_many_requests", detail=detail))
+        queue.count += 1
+        try:
+            async with queue.semaphore, self._all:
+                yield
+        finally:
+            queue.count -= 1
+            if queue.count == 0:
+                del self._tenants[tenant]
+
 
 _Error = TypeVar("_Error", bound=BaseException)
 

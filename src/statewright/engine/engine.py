@@ -6,29 +6,26 @@ and stages. A run that fails raises; its unit of work is then dropped, and nothi
 """
 
 from difflib import get_close_matches
-from functools import partial
 from typing import Final, TypeVar, assert_never
 
 from msgspec import Struct
 
-from statewright import logs
-from statewright.background import run_in_thread
 from statewright.conditions import EvaluationError, Function, Visits
 from statewright.engine import criteria, events
 from statewright.engine.callouts import CalloutDispatcher
 from statewright.engine.cascade import Abort, Ask, Fire, Move, Position, Settled, decide_next_move
-from statewright.engine.criteria import CriterionEvaluator, CriterionResult
-from statewright.engine.failed_runs import note_failed_run
+from statewright.engine.criteria import Computations, CriterionEvaluator, CriterionResult
 from statewright.engine.models import Model
 from statewright.engine.processors import ProcessorRunner, RetryPolicy
-from statewright.engine.run import EntityDraft, EntityWriter, Run, record
+from statewright.engine.run import EntityDraft, EntityWriter, Run, note_failed_run, record
 from statewright.engine.schedules import Reconciler, TaskReader
 from statewright.engine.unit import Unit
 from statewright.entity import Entity, ScheduledTask
 from statewright.failures import Failure, TransitionNotFound, WorkflowFailed
 from statewright.ids import EntityId
 from statewright.jsonval.values import JsonValue
-from statewright.turns import TurnExceeded
+from statewright.loop.turns import TurnExceeded
+from statewright.telemetry import logs
 from statewright.workflow import (
     DEFAULT_WORKFLOW,
     MAX_NAME_BYTES,
@@ -84,7 +81,8 @@ class ScheduledFire(Struct, frozen=True, kw_only=True):
 class Engine:
     """Runs entities through their workflows. ``max_visits``: how often one cascade may be in a state.
 
-    ``checks_output``: whether the documents of processors must fit the model (decision W13).
+    ``checks_output``: whether the documents of processors must fit the model (decision W13). ``computations`` have what
+    is too long for a turn of the event loop; None: there is nobody who would wait for it.
     """
 
     def __init__(
@@ -95,11 +93,12 @@ class Engine:
         max_visits: int = 10,
         retry: RetryPolicy | None = None,
         checks_output: bool = False,
+        computations: Computations | None = None,
     ) -> None:
         self._suspensions = dispatcher.suspensions
         self.metrics = dispatcher.metrics
         self._reconciler = Reconciler(dispatcher=dispatcher, tasks=tasks)
-        self._evaluator = CriterionEvaluator(dispatcher=dispatcher)
+        self._evaluator = CriterionEvaluator(dispatcher=dispatcher, computations=computations)
         self._processors = ProcessorRunner(
             dispatcher=dispatcher, retry=retry or RetryPolicy(), checks_output=checks_output
         )
@@ -286,10 +285,7 @@ class Engine:
         """Fire automated transitions until none does."""
         position = Position.start_at(draft.state)
         while True:
-            try:
-                move = self._decide_next_move(run, position, draft, within_turn=True)
-            except TurnExceeded:
-                move = await run_in_thread(partial(self._decide_next_move, run, position, draft))
+            move = await self._decide_next_move(run, position, draft)
             match move:
                 case Fire(transition, declined) | Ask(transition, declined) if self._is_held(run, transition):
                     _record_declined(run, draft, declined)
@@ -357,18 +353,33 @@ class Engine:
             if unit.may_segment or suspension.scope == "ENTITY":
                 raise suspensions.refuse(suspension)
 
-    def _decide_next_move(self, run: Run, position: Position, draft: EntityDraft, *, within_turn: bool = False) -> Move:
-        """Raises ``TurnExceeded`` for what takes longer ``within_turn`` of the event loop than others should wait."""
-        visits = Visits(within_turn=within_turn)
+    async def _decide_next_move(self, run: Run, position: Position, draft: EntityDraft) -> Move:
+        """Criteria that are too long for a turn are judged one by one, each when it is its turn, and remembered."""
+        known: dict[int, bool] = {}
+        while True:
+            visits = Visits(within_turn=True)
+            undecided: Criterion | None = None
 
-        def holds(transition: Transition) -> bool:
-            criterion = transition.criterion
-            return criterion is None or criteria.evaluate_in_memory(run.model, criterion, draft, visits)
+            def holds(transition: Transition, visits: Visits = visits) -> bool:
+                nonlocal undecided
+                criterion = transition.criterion
+                if criterion is None:
+                    return True
+                if id(criterion) not in known:
+                    undecided = criterion
+                    known[id(criterion)] = criteria.evaluate_in_memory(run.model, criterion, draft, visits)
+                return known[id(criterion)]
 
-        try:
-            return decide_next_move(run.workflow, position, holds, max_visits=self._max_visits)
-        except EvaluationError as error:
-            raise _to_workflow_failed(error) from error
+            try:
+                return decide_next_move(run.workflow, position, holds, max_visits=self._max_visits)
+            except TurnExceeded:
+                assert undecided is not None  # noqa: S101 - it was raised by judging it
+            except EvaluationError as error:
+                raise _to_workflow_failed(error) from error
+            try:
+                known[id(undecided)] = await self._evaluator.judge_long(run, draft, undecided)
+            except EvaluationError as error:
+                raise _to_workflow_failed(error) from error
 
     async def _evaluate_transition(self, run: Run, draft: EntityDraft, transition: Transition) -> CriterionResult:
         try:

@@ -5,35 +5,22 @@ decide it (``cascade``); a criterion is judged by the predicates that runs use.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final, Literal, TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright.conditions import Function
 from statewright.conditions.explaining import ConditionExplainer
-from statewright.engine.models import Model
+from statewright.engine.models import Model, SentModel
 from statewright.entity import Entity, EntityMeta, ScheduledTask
 from statewright.ids import TransactionId
+from statewright.jsonval.codec import decode_stored
 from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.operations.explanations import Block, ProcessorOutlook, Rule, TransitionKind, Verdict
 from statewright.workflow import DEFAULT_WORKFLOW, Criterion, Processor, Transition, Workflow, find_governing
 
-Kind: TypeAlias = Literal["AUTOMATED", "MANUAL", "SCHEDULED"]
-Rule: TypeAlias = Literal["REMEMBERED", "FIRST_WITH_STATE", "DEFAULT", "NONE"]
-Block: TypeAlias = Literal["CRITERION", "DISABLED", "NO_MEMBER", "NOT_DUE", "SHADOWED", "SUSPENDED", "UNKNOWN"]
 Tags: TypeAlias = tuple[str, ...]
-Verdict: TypeAlias = Literal[
-    "SUSPENDED",
-    "FAILED",
-    "STATE_UNKNOWN",
-    "TERMINAL",
-    "READY",
-    "WAITS_FOR_WORKER",
-    "WAITS_FOR_TIMER",
-    "WAITS_FOR_CRITERION",
-    "WAITS_FOR_MANUAL",
-]
-
 GOES_ON: Final = frozenset({"ASYNC_NEW_TX"})
 """Modes of processors whose failure a run survives."""
 
@@ -56,6 +43,18 @@ class Situation(Struct, frozen=True, kw_only=True):
     answers: "Mapping[str, FunctionAnswer]" = {}
 
 
+class SentSituation(Struct, frozen=True, kw_only=True):
+    """The same as another process is sent it; the document is that of the entity."""
+
+    model: SentModel
+    entity: Entity
+    now: int
+    transaction: TransactionId
+    timers: Sequence[ScheduledTask] | None
+    member_counts: Mapping[Tags, int] | None
+    answers: "Mapping[str, FunctionAnswer]"
+
+
 class FunctionAnswer(Struct, frozen=True, kw_only=True):
     """What a member said of a criterion: whether it holds, and why not. ``error``: it said nothing that counts, which
     may pass.
@@ -66,15 +65,6 @@ class FunctionAnswer(Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
-class ProcessorOutlook(Struct, frozen=True, kw_only=True):
-    """A processor and how many members there are for it; None when that is not known."""
-
-    name: str
-    mode: str
-    tags: tuple[str, ...]
-    members: int | None
-
-
 class TransitionOutlook(Struct, frozen=True, kw_only=True):
     """A transition of the state. ``would_fire``: an automated one on a loopback now, a manual one when it is named now,
     a scheduled one at the next scan; None when that depends on a member that was not asked.
@@ -82,7 +72,7 @@ class TransitionOutlook(Struct, frozen=True, kw_only=True):
 
     name: str
     next: str
-    kind: Kind
+    kind: TransitionKind
     disabled: bool
     would_fire: bool | None
     blocked_by: tuple[Block, ...]
@@ -114,6 +104,21 @@ def hold_transitions(explanation: Explanation, names: Collection[str] | None) ->
         for each in explanation.transitions
     )
     return replace(explanation, transitions=transitions)
+
+
+def explain_sent(sent: SentSituation) -> "Explanation":
+    """As :func:`explain_entity`, in another process."""
+    situation = Situation(
+        model=sent.model.compile(),
+        entity=sent.entity,
+        document=decode_stored(sent.entity.document),
+        now=sent.now,
+        transaction=sent.transaction,
+        timers=sent.timers,
+        member_counts=sent.member_counts,
+        answers=sent.answers,
+    )
+    return explain_entity(situation)
 
 
 def explain_entity(situation: Situation) -> Explanation:
@@ -174,7 +179,7 @@ class _Outlooks:
         return [self._look_at(transition) for transition in self._transitions]
 
     def _look_at(self, transition: Transition) -> TransitionOutlook:
-        kind: Kind = "SCHEDULED" if transition.schedule else "MANUAL" if transition.manual else "AUTOMATED"
+        kind: TransitionKind = "SCHEDULED" if transition.schedule else "MANUAL" if transition.manual else "AUTOMATED"
         timer = self._find_timer(transition) if kind == "SCHEDULED" else None
         criterion, result, criterion_block = self._judge_criterion(kind, transition)
         processors = tuple(map(self._look_at_processor, transition.processors))
@@ -211,7 +216,7 @@ class _Outlooks:
         self._decided = "UNKNOWN" if block == "UNKNOWN" or self._decided == "UNKNOWN" else "SHADOWED"
 
     def _judge_criterion(
-        self, kind: Kind, transition: Transition
+        self, kind: TransitionKind, transition: Transition
     ) -> "tuple[JsonObject | None, bool | None, Block | None]":
         criterion = transition.criterion
         if criterion is None:
@@ -270,10 +275,14 @@ class _Outlooks:
         is_expired = timeout_ms is not None and now_ms > fire_at + timeout_ms
         return "NOT_DUE" if now_ms < fire_at or is_expired else None
 
-    def _build_meta(self, kind: Kind, transition: Transition) -> EntityMeta:
+    def _build_meta(self, kind: TransitionKind, transition: Transition) -> EntityMeta:
         """What lifecycle conditions would see in a run that begins now (``EntityDraft.to_meta``)."""
         entity = self._situation.entity
-        previous: Mapping[Kind, str] = {"AUTOMATED": "", "MANUAL": transition.name, "SCHEDULED": entity.transition}
+        previous: Mapping[TransitionKind, str] = {
+            "AUTOMATED": "",
+            "MANUAL": transition.name,
+            "SCHEDULED": entity.transition,
+        }
         return EntityMeta(
             id=entity.id,
             state=entity.state,

@@ -1,7 +1,7 @@
 """What the runs of one process do, told apart by model, transition, function and tags (docs/reference/metrics.md#runs).
 
 Counted as it happens: a transition that a conflict undoes has fired, too. How many models and names are told apart is
-bounded; see :mod:`statewright.labels`.
+bounded; see :mod:`statewright.telemetry.histogram`.
 """
 
 from collections import Counter
@@ -13,8 +13,7 @@ from typing import Final, Literal, TypeAlias
 from statewright.compute.callout import CalloutKind
 from statewright.entity import ModelKey
 from statewright.failures import ComputeMemberDisconnected, DispatchTimeout, NoComputeMember
-from statewright.histogram import Histogram
-from statewright.labels import Count, LabelTable
+from statewright.telemetry.histogram import Count, Histogram, LabelTable
 
 BOUNDS_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 

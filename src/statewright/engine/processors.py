@@ -5,14 +5,10 @@ from typing import assert_never
 
 from msgspec import UNSET, Struct
 
-from statewright import logs
-from statewright.background import free_in_parts, run_by_size
 from statewright.compute.callout import CalloutResult
 from statewright.engine import events
-from statewright.engine.attempts import RepeatedCallout
-from statewright.engine.callouts import CalloutDispatcher, build_processor_spec
-from statewright.engine.failed_runs import note_failed_run
-from statewright.engine.run import EntityDraft, Run
+from statewright.engine.callouts import CalloutDispatcher, RepeatedCallout, build_processor_spec
+from statewright.engine.run import EntityDraft, Run, note_failed_run
 from statewright.failures import (
     ComputeMemberDisconnected,
     DispatchTimeout,
@@ -22,6 +18,8 @@ from statewright.failures import (
     WorkflowFailed,
 )
 from statewright.jsonval.codec import MalformedJson
+from statewright.loop.background import free_in_parts, run_by_size
+from statewright.telemetry import logs
 from statewright.workflow import Processor, Transition
 from statewright.workflow.retries import NOTHING_DONE, PERHAPS_DONE, RetryRule
 

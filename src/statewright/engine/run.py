@@ -1,28 +1,38 @@
 """The state of a run: its anchor entity, held in memory until the run is saved
 (docs/reference/workflows.md#what-holds-for-every-run), how that becomes the next version, and what every step of the
 run shares.
+
+Noting with a failure where its run failed, for those who keep incidents (docs/reference/operations.md#incidents).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright import logs
 from statewright.compute.callout import CalloutKind
 from statewright.engine.events import Event, trim_texts
 from statewright.engine.models import Model
 from statewright.engine.unit import Unit
 from statewright.entity import LOOPBACK, AuditEvent, Entity, EntityMeta, ModelKey
-from statewright.failures import EntityModified, Failure
+from statewright.failures import (
+    ComputeMemberDisconnected,
+    DispatchTimeout,
+    EntityModified,
+    FailedRun,
+    Failure,
+    NoComputeMember,
+    WorkflowFailed,
+)
 from statewright.ids import EntityId, IdSource, TransactionId
 from statewright.instants import to_rfc3339
 from statewright.jsonval.codec import MalformedJson, canonicalise
-from statewright.jsonval.quoting import json_type
-from statewright.jsonval.values import JsonValue
+from statewright.jsonval.values import JsonValue, json_type
 from statewright.schema import NULL_OR_INVALID
-from statewright.workflow import Workflow
+from statewright.telemetry import logs
+from statewright.workflow import Transition, Workflow
 
 _encode_text = msgspec.json.Encoder().encode
 
@@ -278,3 +288,34 @@ def to_audit_event(unit: Unit, event: Event) -> AuditEvent:
     return AuditEvent(
         type=event.type, at=unit.take_event_time(), details=event.details, state=event.state, data=event.data
     )
+
+
+NOTED: Final = (WorkflowFailed, NoComputeMember, ComputeMemberDisconnected, DispatchTimeout)
+"""What is not the fault of a client, where a callout or a limit is the reason."""
+
+SwallowedFailureReport: TypeAlias = Callable[[Unit, Failure], None]
+"""Told of the failure of a processor that its run survives."""
+
+_F = TypeVar("_F", bound=Failure)
+
+
+def note_failed_run(
+    failure: _F, run: Run, draft: EntityDraft, transition: Transition | None, component: str = ""
+) -> _F:
+    """The failure with where its run failed; one that is another's fault stays as it is."""
+    if failure.failed_run is None and isinstance(failure, NOTED):
+        writer, is_half_done = run.writer, run.is_half_done
+        failure.failed_run = FailedRun(
+            entity_id=writer.id,
+            model=run.model.key.name,
+            version=run.model.key.version,
+            workflow=run.workflow.name,
+            state=draft.state,
+            transition=transition.name if transition else "",
+            component=component,
+            base_transaction=writer.base_transaction,
+            document=draft.text if is_half_done else writer.submitted,
+            requested=transition.name if is_half_done and transition else writer.requested,
+            attempts=failure.attempts,
+        )
+    return failure

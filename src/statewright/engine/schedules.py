@@ -17,14 +17,13 @@ from statewright.compute.callout import CalloutResult
 from statewright.engine import events
 from statewright.engine.callouts import CalloutDispatcher, build_function_spec
 from statewright.engine.events import Event
-from statewright.engine.failed_runs import note_failed_run
 from statewright.engine.models import Model
-from statewright.engine.run import EntityDraft, Run
+from statewright.engine.run import EntityDraft, Run, note_failed_run
 from statewright.entity import Arming, Entity, ScheduledTask, TaskKey
 from statewright.failures import Failure, NoComputeMember, ScheduleFunctionInvalidResult, WorkflowFailed
 from statewright.ids import EntityId, TenantId, TransactionId
 from statewright.jsonval.values import JsonValue
-from statewright.tracing import get_trace
+from statewright.telemetry.tracing import get_trace
 from statewright.workflow import Schedule, ScheduleFunction, Transition, Workflow, find_governing
 
 MAX_INSTANT_MS: Final = 2**63 - 1

@@ -8,6 +8,7 @@ from typing import Final
 
 from statewright.compute.callout import CalloutResult
 from statewright.engine.callouts import CalloutDispatcher, CalloutSpec
+from statewright.engine.criteria import Computations
 from statewright.engine.engine import CreateEntity, Engine, ScheduledFire, UpdateEntity
 from statewright.engine.models import Model
 from statewright.engine.processors import RetryPolicy
@@ -15,7 +16,7 @@ from statewright.engine.run import EntityDraft, Run
 from statewright.engine.schedules import TaskReader
 from statewright.engine.unit import Unit
 from statewright.ids import EntityId
-from statewright.tracing import Attribute, Span, Tracer
+from statewright.telemetry.tracing import Attribute, Span, Tracer
 from statewright.workflow import Transition
 
 CALLOUT_FAILED: Final = "CALLOUT_FAILED"
@@ -34,8 +35,16 @@ class TracedEngine(Engine):
         max_visits: int = 10,
         retry: RetryPolicy | None = None,
         checks_output: bool = False,
+        computations: Computations | None = None,
     ) -> None:
-        super().__init__(dispatcher, tasks, max_visits=max_visits, retry=retry, checks_output=checks_output)
+        super().__init__(
+            dispatcher,
+            tasks,
+            max_visits=max_visits,
+            retry=retry,
+            checks_output=checks_output,
+            computations=computations,
+        )
         self._tracer = tracer
 
     async def create(self, unit: Unit, model: Model, request: CreateEntity) -> None:

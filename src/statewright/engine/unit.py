@@ -11,8 +11,7 @@ from typing import Protocol
 from statewright.entity import Actor, Arming, AuditEvent, Entity, Principal, ScheduledTask, TaskKey
 from statewright.failures import Failure
 from statewright.ids import EntityId, ModelId, TenantId, TransactionId
-from statewright.jsonval.values import JsonValue
-from statewright.schema import Claim, Extender, SchemaNode
+from statewright.schema import Claim, Extender, Extension
 
 
 class StagedTasks(Protocol):
@@ -37,10 +36,7 @@ class GrownSchema(Protocol):
     """The schema of a model with what the transaction has taught it."""
 
     @property
-    def schema(self) -> SchemaNode: ...
-
-    @property
-    def extend(self) -> Extender | None: ...
+    def extender(self) -> Extender: ...
 
 
 class StagedGrowth(Protocol):
@@ -48,7 +44,7 @@ class StagedGrowth(Protocol):
 
     def find(self, model: ModelId) -> GrownSchema | None: ...
 
-    def add(self, model: ModelId, document: JsonValue, schema: SchemaNode, extend: Extender) -> None: ...
+    def add(self, model: ModelId, extension: Extension, extender: Extender, revision: int) -> None: ...
 
 
 class Unit(Protocol):

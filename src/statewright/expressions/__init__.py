@@ -6,20 +6,24 @@ which share a :class:`Budget`.
 """
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct
 
 from statewright.expressions.compiling import compile_syntax
-from statewright.expressions.frames import CHARS_PER_ELEMENT, Budget, Frame, count_elements
-from statewright.expressions.lexer import MAX_CHARS
+from statewright.expressions.frames import (
+    CHARS_PER_ELEMENT,
+    TOKENS_PER_ELEMENT,
+    Budget,
+    Frame,
+    count_elements,
+    refuse_large_result,
+)
+from statewright.expressions.lexer import MAX_CHARS, Syntax
 from statewright.expressions.parser import parse_syntax
-from statewright.expressions.syntax import Syntax
 from statewright.expressions.values import ExpressionError, Value, lower_value, type_name
-from statewright.jsonval.quoting import quote
-from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.turns import TurnExceeded
+from statewright.jsonval.values import JsonObject, JsonValue, quote
+from statewright.loop.turns import TurnExceeded
 
 ALWAYS_DEFINED: Final = frozenset({"contains", "len"})
 """Names that may be used without being variables (docs/reference/steps.md#undefined-variables)."""
@@ -30,6 +34,8 @@ class Program(Struct, frozen=True):
 
     text: str
     syntax: Syntax
+    elements: int
+    """What its parts count as, each evaluated once."""
     names: tuple[str, ...]
     """Names of the variables it needs, in the order in which they first occur."""
     run: Callable[[Frame], Value]
@@ -39,9 +45,10 @@ class Program(Struct, frozen=True):
         try:
             _require_variables(self.names, variables)
             frame = Frame(variables, at, budget)
-            frame.spend(len(self.text) // CHARS_PER_ELEMENT)
+            frame.spend(self.elements)
             value = self.run(frame)
             frame.visit(value)
+            refuse_large_result(value)
         except ExpressionError as error:
             raise _wrap_error(self.text, error) from None
         except RecursionError:
@@ -53,11 +60,20 @@ class Program(Struct, frozen=True):
         return value
 
 
-def compile_expression(text: str) -> Program:
-    """The program of an expression. Raises :class:`ExpressionError`, whose text names the expression."""
+def compile_expression(text: str, budget: Budget | None = None) -> Program:
+    """The program of an expression. Raises :class:`ExpressionError`, whose text names the expression, and, if there is
+    a ``budget`` with a turn, ``TurnExceeded``.
+    """
     if len(text) > MAX_CHARS:
         raise ExpressionError(f"expression of {len(text)} characters: {MAX_CHARS} are the most")
-    program = _compile_cached(text)
+    program = _programs.get(text)
+    if program is None:
+        if budget is not None:
+            budget.spend_turn(len(text))  # a character takes about a microsecond
+        program = _compile(text)
+        if len(_programs) >= _MAX_PROGRAMS:
+            _programs.clear()
+        _programs[text] = program
     if isinstance(program, Program):
         return program
     raise ExpressionError(program)
@@ -67,7 +83,7 @@ def evaluate(text: str, variables: JsonObject, at: int, budget: Budget | None = 
     """The result as JSON; ``at``: the value of ``now()``, in microseconds of the epoch. Raises
     :class:`ExpressionError`.
     """
-    value = compile_expression(text).evaluate(variables, at, budget)
+    value = compile_expression(text, budget).evaluate(variables, at, budget)
     try:
         return lower_value(value)
     except ExpressionError as error:
@@ -76,7 +92,7 @@ def evaluate(text: str, variables: JsonObject, at: int, budget: Budget | None = 
 
 def evaluate_bool(text: str, variables: JsonObject, at: int, budget: Budget | None = None) -> bool:
     """The result of an expression that must give a boolean. Raises :class:`ExpressionError` and :class:`NotBoolean`."""
-    value = compile_expression(text).evaluate(variables, at, budget)
+    value = compile_expression(text, budget).evaluate(variables, at, budget)
     if not isinstance(value, bool):
         raise NotBoolean(text, value)
     return value
@@ -96,14 +112,19 @@ def _require_variables(names: tuple[str, ...], variables: JsonObject) -> None:
             raise ExpressionError(f"undefined variable {quote(name)}")
 
 
-@lru_cache(maxsize=4096)
-def _compile_cached(text: str) -> Program | str:
+_MAX_PROGRAMS: Final = 4096
+_programs: Final[dict[str, Program | str]] = {}
+"""What texts were compiled to; threads share it."""
+
+
+def _compile(text: str) -> Program | str:
     """The program, or the message about what is wrong: defects are cached too, as a wrong expression may be evaluated
     as often as a right one.
     """
     try:
-        syntax, names = parse_syntax(text)
-        return Program(text, syntax, names, compile_syntax(syntax))
+        syntax, names, tokens = parse_syntax(text)
+        elements = max(len(text) // CHARS_PER_ELEMENT, tokens // TOKENS_PER_ELEMENT)
+        return Program(text, syntax, elements, names, compile_syntax(syntax))
     except ExpressionError as error:
         return str(_wrap_error(text, error))
 

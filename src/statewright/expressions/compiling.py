@@ -5,15 +5,15 @@ bounds, deepens the stack.
 """
 
 from collections.abc import Callable
-from typing import TypeAlias, assert_never
+from decimal import Decimal
+from typing import Final, TypeAlias, assert_never
 
-from statewright.expressions.frames import Frame
+from statewright.evaluation.charges import charge_text
+from statewright.evaluation.costs import Entry, charge_nothing
+from statewright.expressions.frames import SHORT_BYTES, Frame, list_items
 from statewright.expressions.functions import FUNCTIONS
 from statewright.expressions.functions.times import METHODS
-from statewright.expressions.operators import OPERATORS, count_range
-from statewright.expressions.predicates import Evaluate, compile_predicate_call
-from statewright.expressions.signatures import SIGNATURES
-from statewright.expressions.syntax import (
+from statewright.expressions.lexer import (
     ArrayLiteral,
     Binary,
     Builtin,
@@ -31,7 +31,11 @@ from statewright.expressions.syntax import (
     Syntax,
     Unary,
 )
+from statewright.expressions.operators import DEEP_OPERATORS, OPERATORS
+from statewright.expressions.predicates import Evaluate, compile_predicate_call
+from statewright.expressions.signatures import SIGNATURES
 from statewright.expressions.values import (
+    ExactNumber,
     ExpressionError,
     Map,
     Value,
@@ -101,7 +105,10 @@ def _compile_name(name: str) -> Evaluate:
             return frame.bound[name]
         if name not in frame.variables:
             raise ExpressionError(f"{name} is a function, not a value")
-        return lift_value(frame.variables[name])
+        value = frame.variables[name]
+        if value.__class__ is Decimal and value.__sizeof__() > SHORT_BYTES:
+            frame.charge_number(value)
+        return lift_value(value)
 
     return evaluate
 
@@ -152,38 +159,39 @@ def _compile_step(operator: str, right: Evaluate) -> BinaryStep:
             return lambda left, frame: require_bool(left, "||") or require_bool(right(frame), "||")
         case "??":
             return lambda left, frame: right(frame) if left is None else left
-        case "in":
-            return lambda left, frame: _test_membership(left, right(frame), frame)
-        case "..":
-            return lambda left, frame: _build_range(left, right(frame), frame)
-        case "+":
-            return lambda left, frame: _add_values(left, right(frame), frame)
-        case "==" | "!=":
-            return lambda left, frame: _compare_equality(operator, left, right(frame), frame)
+        case _ if operator in DEEP_OPERATORS:
+            return _compile_deep_step(DEEP_OPERATORS[operator], right)
         case _:
-            apply = OPERATORS[operator]
-            return lambda left, frame: apply(left, right(frame))
+            return _compile_plain_step(OPERATORS[operator], right)
 
 
-def _add_values(left: Value, right: Value, frame: Frame) -> Value:
-    total = OPERATORS["+"](left, right)
-    return frame.charge_text(total) if isinstance(total, str) else total
+def _compile_plain_step(entry: Entry, right: Evaluate) -> BinaryStep:
+    apply, cost = entry.call, entry.cost
+    if cost is charge_nothing:
+        return lambda left, frame: apply(left, right(frame))
+
+    def step(left: Value, frame: Frame) -> Value:
+        other = right(frame)
+        if left.__class__ is str:  # only texts take long
+            frame.spend(cost(left, other))
+        result: Value = apply(left, other)
+        return result
+
+    return step
 
 
-def _compare_equality(operator: str, left: Value, right: Value, frame: Frame) -> Value:
-    frame.visit(left)
-    return OPERATORS[operator](left, right)
+def _compile_deep_step(entry: Entry, right: Evaluate) -> BinaryStep:
+    apply, cost = entry.call, entry.cost
+    if cost is charge_nothing:
+        return lambda left, frame: apply(left, right(frame), frame)
 
+    def step(left: Value, frame: Frame) -> Value:
+        other = right(frame)
+        frame.spend(cost(left, other))
+        result: Value = apply(left, other, frame)
+        return result
 
-def _test_membership(element: Value, collection: Value, frame: Frame) -> Value:
-    if isinstance(collection, list | tuple):
-        frame.spend(len(collection))
-    return OPERATORS["in"](element, collection)
-
-
-def _build_range(first: Value, last: Value, frame: Frame) -> Value:
-    frame.spend(count_range(first, last))
-    return OPERATORS[".."](first, last)
+    return step
 
 
 def _compile_conditional(syntax: Conditional) -> Evaluate:
@@ -212,7 +220,10 @@ def _compile_member(syntax: MemberAccess) -> Evaluate:
 def _fetch(base: Value, key: Value, frame: Frame) -> Value:
     if isinstance(base, str) and not base.isascii():
         frame.charge_text(base)  # its bytes are counted
-    return fetch_member(base, key)
+    member = fetch_member(base, key)
+    if type(member) is ExactNumber:
+        frame.charge_number(member.number)
+    return member
 
 
 def _compile_chain(inner: Evaluate) -> Evaluate:
@@ -236,14 +247,28 @@ def _compile_slice(syntax: Slice) -> Evaluate:
             None if start is None else as_int(start(frame)),
             None if end is None else as_int(end(frame)),
         )
-        if isinstance(whole, str):
-            return whole[part]
-        elements = as_items(whole)
-        if elements is None:
-            raise ExpressionError(f"cannot slice {type_name(whole)}")
-        return elements[part]
+        frame.spend(SLICE.cost(whole))
+        piece: Value = SLICE.call(whole, part)
+        return piece
 
     return evaluate
+
+
+def _cut(whole: Value, part: slice) -> Value:
+    if isinstance(whole, str):
+        return whole[part]
+    elements = as_items(whole)
+    if elements is None:
+        raise ExpressionError(f"cannot slice {type_name(whole)}")
+    return elements[part]
+
+
+def _copy(whole: Value) -> int:
+    return charge_text(whole) if isinstance(whole, str) else list_items(whole)
+
+
+SLICE: Final = Entry(_cut, _copy)
+"""``whole[start:end]``; takes a slice of Python as second argument."""
 
 
 def _compile_call(syntax: MethodCall) -> Evaluate:
@@ -256,10 +281,13 @@ def _compile_call(syntax: MethodCall) -> Evaluate:
         value = base(frame)
         if value is None and optional:
             raise _Absent
-        apply = METHODS.get((type(value), method))
-        if apply is None:
+        entry = METHODS.get((type(value), method))
+        if entry is None:
             raise ExpressionError(f"type {type_name(value)} has no method {method}")
-        return apply(value, tuple(argument(frame) for argument in arguments))
+        given = tuple([argument(frame) for argument in arguments])
+        frame.spend(entry.cost(value, *given))
+        result: Value = entry.call(value, given)
+        return result
 
     return evaluate
 
@@ -274,9 +302,18 @@ def _compile_uncallable(callee: Evaluate) -> Evaluate:
 def _compile_builtin(syntax: Builtin) -> Evaluate:
     arguments = tuple(map(compile_syntax, syntax.arguments))
     if SIGNATURES[syntax.name].predicate:
-        return compile_predicate_call(syntax.name, arguments)
-    function = FUNCTIONS[syntax.name]
-    return lambda frame: function(frame, tuple(argument(frame) for argument in arguments))
+        return compile_predicate_call(syntax.name, arguments, syntax.predicate_tokens)
+    function, cost = FUNCTIONS[syntax.name].call, FUNCTIONS[syntax.name].cost
+    if cost is charge_nothing:
+        return lambda frame: function(frame, tuple([argument(frame) for argument in arguments]))
+
+    def call(frame: Frame) -> Value:
+        given = tuple([argument(frame) for argument in arguments])
+        frame.spend(cost(*given))
+        result: Value = function(frame, given)
+        return result
+
+    return call
 
 
 def _compile_array(elements: tuple[Evaluate, ...]) -> Evaluate:

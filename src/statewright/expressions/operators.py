@@ -3,18 +3,21 @@
 import math
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
-from statewright.expressions.patterns import matches
+from statewright.evaluation.charges import charge_compared, charge_end, charge_joined, charge_search
+from statewright.evaluation.costs import Entry, charge_nothing
+from statewright.evaluation.parts import are_alike, compare_parts
+from statewright.evaluation.regexes import MalformedRegex, compile_regex
+from statewright.expressions.frames import CHARS_PER_ELEMENT, MAX_DEPTH, Frame
 from statewright.expressions.values import (
     ExpressionError,
     Map,
     Value,
-    as_entries,
     as_float,
     as_int,
-    as_items,
     check_key,
+    is_number,
     lift_value,
     type_name,
     wrap_int64,
@@ -101,9 +104,14 @@ def build_range(left: Value, right: Value) -> Value:
     return tuple(_list_range(left, right))
 
 
-def count_range(left: Value, right: Value) -> int:
-    """The elements of a range that is not built yet."""
-    return len(_list_range(left, right))
+def _count_range(left: Value, right: Value) -> int:
+    """The elements of a range that is not built yet; none of one that is refused."""
+    if not is_number(left) or not is_number(right):
+        return 0
+    try:
+        return len(_list_range(left, right))
+    except ExpressionError:
+        return 0
 
 
 def _list_range(left: Value, right: Value) -> range:
@@ -113,21 +121,31 @@ def _list_range(left: Value, right: Value) -> range:
     return range(first, last + 1)
 
 
-def is_equal(left: Value, right: Value) -> bool:
-    """Equality by value, deep, without conversions: what is of different kinds is unequal."""
+def is_equal(left: Value, right: Value, frame: Frame, depth: int = 0) -> bool:
+    """Equality by value, deep, without conversions: what is of different kinds is unequal. What is compared is
+    accounted for as visited.
+    """
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, int | float) and isinstance(right, int | float):
         return (
             as_float(left) == as_float(right) if isinstance(left, float) or isinstance(right, float) else left == right
         )
-    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
-        ours, theirs = as_items(left) or (), as_items(right) or ()
-        return len(ours) == len(theirs) and all(map(is_equal, ours, theirs))
-    if isinstance(left, dict | Map) and isinstance(right, dict | Map):
-        mine, yours = as_entries(left) or {}, as_entries(right) or {}
-        return mine.keys() == yours.keys() and all(is_equal(member, yours[name]) for name, member in mine.items())
+    mine, yours = _get_parts(left), _get_parts(right)
+    if are_alike(mine, yours):
+        frame.spend(len(mine))
+        if depth >= MAX_DEPTH:
+            raise ExpressionError("values are nested too deeply")
+        return compare_parts(
+            mine, yours, lambda one, other: is_equal(lift_value(one), lift_value(other), frame, depth + 1)
+        )
+    if isinstance(left, str) and len(left) > CHARS_PER_ELEMENT:
+        frame.spend(len(left) // CHARS_PER_ELEMENT)
     return type(left) is type(right) and left == right
+
+
+def _get_parts(value: Value) -> Any:  # Any: values of variables, or lifted ones, which stay as they are
+    return value.entries if isinstance(value, Map) else value
 
 
 def is_less(left: Value, right: Value) -> bool:
@@ -135,7 +153,7 @@ def is_less(left: Value, right: Value) -> bool:
     return _compare("<", left, right) < 0
 
 
-def contains_element(element: Value, collection: Value) -> bool:
+def contains_element(element: Value, collection: Value, frame: Frame) -> bool:
     """``element in collection``: an element of an array, a key of an object; nil contains nothing."""
     if collection is None:
         return False
@@ -144,9 +162,11 @@ def contains_element(element: Value, collection: Value) -> bool:
     if isinstance(collection, Map):
         return check_key(collection, element) in collection.entries
     if isinstance(collection, list):
-        return any(is_equal(lift_value(other), element) for other in collection)
+        frame.spend(len(collection))
+        return any(is_equal(lift_value(other), element, frame) for other in collection)
     if isinstance(collection, tuple):
-        return any(is_equal(other, element) for other in collection)
+        frame.spend(len(collection))
+        return any(is_equal(other, element, frame) for other in collection)
     raise ExpressionError(f'operator "in" not defined on {type_name(collection)}')
 
 
@@ -221,24 +241,55 @@ def _range_error() -> ExpressionError:
     return ExpressionError("time out of range")
 
 
-OPERATORS: Final[Mapping[str, Operator]] = {
-    "+": add,
-    "-": subtract,
-    "*": multiply,
-    "/": divide,
-    "%": remainder,
-    "**": power,
-    "..": build_range,
-    "==": is_equal,
-    "!=": lambda left, right: not is_equal(left, right),
-    "<": _make_comparison("<", lambda order: order < 0),
-    "<=": _make_comparison("<=", lambda order: order <= 0),
-    ">": _make_comparison(">", lambda order: order > 0),
-    ">=": _make_comparison(">=", lambda order: order >= 0),
-    "in": contains_element,
-    "matches": _make_text_test("matches", matches),
-    "contains": _make_text_test("contains", str.__contains__),
-    "startsWith": _make_text_test("startsWith", str.startswith),
-    "endsWith": _make_text_test("endsWith", str.endswith),
+OPERATORS: Final[Mapping[str, Entry]] = {
+    "+": Entry(add, charge_joined),
+    "-": Entry(subtract, charge_nothing),
+    "*": Entry(multiply, charge_nothing),
+    "/": Entry(divide, charge_nothing),
+    "%": Entry(remainder, charge_nothing),
+    "**": Entry(power, charge_nothing),
+    "<": Entry(_make_comparison("<", lambda order: order < 0), charge_compared),
+    "<=": Entry(_make_comparison("<=", lambda order: order <= 0), charge_compared),
+    ">": Entry(_make_comparison(">", lambda order: order > 0), charge_compared),
+    ">=": Entry(_make_comparison(">=", lambda order: order >= 0), charge_compared),
+    "contains": Entry(_make_text_test("contains", str.__contains__), charge_search),
+    "startsWith": Entry(_make_text_test("startsWith", str.startswith), charge_end),
+    "endsWith": Entry(_make_text_test("endsWith", str.endswith), charge_end),
 }
-"""All binary operators but those that may leave their right operand unevaluated."""
+"""Binary operators on two operands. Only texts have a cost."""
+
+
+def _matches(left: Value, right: Value, frame: Frame) -> Value:
+    if isinstance(right, str):
+        frame.spend(frame.budget.count_pattern(right))
+
+    def test(text: str, pattern: str) -> bool:
+        try:
+            regex = compile_regex(pattern)
+        except MalformedRegex as error:
+            raise ExpressionError(f"error parsing regexp: {error}") from None
+        frame.spend(regex.count_match_steps(len(text)))
+        return regex.matches_part(text)
+
+    return _make_text_test("matches", test)(left, right)
+
+
+def _differs(left: Value, right: Value, frame: Frame) -> Value:
+    return not is_equal(left, right, frame)
+
+
+def _build_range(left: Value, right: Value, _: Frame) -> Value:
+    return build_range(left, right)
+
+
+DEEP_OPERATORS: Final[Mapping[str, Entry]] = {
+    "..": Entry(_build_range, _count_range),
+    "==": Entry(is_equal, charge_nothing),
+    "!=": Entry(_differs, charge_nothing),
+    "in": Entry(contains_element, charge_nothing),
+    "matches": Entry(_matches, charge_nothing),
+}
+"""Those that look into their operands, which they account for in the frame, their third argument.
+
+``&&``, ``||`` and ``??``, which may leave their right operand unevaluated, cost nothing and are no functions.
+"""

@@ -7,19 +7,12 @@ prefix ``!`` binds tighter than ``==``, and ``??`` cannot be followed by another
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from statewright.expressions.kinds import GO_NAMES, infer_binary_kind, infer_unary_kind
 from statewright.expressions.lexer import (
     BINARY,
     COMPARISONS,
     NEGATABLE,
     SYNONYMS,
     UNARY,
-    Lexeme,
-    parse_number_literal,
-    tokenize,
-)
-from statewright.expressions.signatures import CONTAINS, SIGNATURES, Signature
-from statewright.expressions.syntax import (
     ArrayLiteral,
     Binary,
     Builtin,
@@ -28,6 +21,7 @@ from statewright.expressions.syntax import (
     Constant,
     Element,
     Let,
+    Lexeme,
     MapLiteral,
     MemberAccess,
     MethodCall,
@@ -37,6 +31,16 @@ from statewright.expressions.syntax import (
     Syntax,
     Unary,
     ValueKind,
+    parse_number_literal,
+    tokenize,
+)
+from statewright.expressions.signatures import (
+    CONTAINS,
+    GO_NAMES,
+    SIGNATURES,
+    Signature,
+    infer_binary_kind,
+    infer_unary_kind,
 )
 from statewright.expressions.values import ExpressionError
 
@@ -52,19 +56,21 @@ _KEYWORD_CONSTANTS: Final[Mapping[str, Constant]] = {
 
 
 class ParsedExpression(NamedTuple):
-    """A syntax tree, and the names it refers to, each once, in the order in which they first occur."""
+    """A syntax tree, the names it refers to, each once, in the order in which they first occur, and its tokens."""
 
     syntax: Syntax
     names: tuple[str, ...]
+    tokens: int
 
 
 def parse_syntax(text: str) -> ParsedExpression:
     """The syntax of an expression. Raises :class:`ExpressionError`."""
-    parser = _Parser(tokenize(text))
+    tokens = tokenize(text)
+    parser = _Parser(tokens)
     syntax = parser.parse_series()
     if parser.current.kind != "end":
         raise parser.syntax_error()
-    return ParsedExpression(syntax, tuple(dict.fromkeys(parser.names)))
+    return ParsedExpression(syntax, tuple(dict.fromkeys(parser.names)), len(tokens))
 
 
 class _Parser:
@@ -241,11 +247,16 @@ class _Parser:
         if signature is None:
             self.names.append(name)
             return MethodCall(callee=Name(name=name), arguments=self._parse_arguments(given))
-        arguments = self._parse_predicate_arguments(given) if signature.predicate else self._parse_arguments(given)
+        tokens = 0
+        if signature.predicate:
+            arguments, tokens = self._parse_predicate_arguments(given)
+        else:
+            arguments = self._parse_arguments(given)
         signature.check(name, arguments)
         if signature.is_test and len(arguments) > 1 and arguments[1].kind not in ("bool", "any"):
             raise ExpressionError(f"predicate should return boolean (got {GO_NAMES[arguments[1].kind]})")
-        return Builtin(name=name, arguments=arguments, kind=_result_kind(signature, arguments))
+        kind = _result_kind(signature, arguments)
+        return Builtin(name=name, arguments=arguments, kind=kind, predicate_tokens=tokens)
 
     def _parse_contains_call(self) -> Syntax:
         """``contains(xs, x)`` is ``x in xs``, which is how the format spells it."""
@@ -259,17 +270,21 @@ class _Parser:
     def _parse_arguments(self, given: tuple[Syntax, ...]) -> tuple[Syntax, ...]:
         return (*given, *self._parse_list("(", ")"))
 
-    def _parse_predicate_arguments(self, given: tuple[Syntax, ...]) -> tuple[Syntax, ...]:
-        """The arguments of a function whose second argument is a predicate for the elements of the first."""
-        arguments = list(given)
+    def _parse_predicate_arguments(self, given: tuple[Syntax, ...]) -> tuple[tuple[Syntax, ...], int]:
+        """The arguments of a function whose second argument is a predicate for the elements of the first, and the
+        tokens of that.
+        """
+        arguments, tokens = list(given), 0
         self._expect("bracket", "(")
         while not self._skip("bracket", ")"):
             if len(arguments) > len(given):
                 self._expect("operator", ",")
                 if self._skip("bracket", ")"):
                     break
+            start = self._position
             arguments.append(self._parse_predicate() if len(arguments) == 1 else self.parse_expression(0))
-        return tuple(arguments)
+            tokens = self._position - start if len(arguments) == 2 else tokens
+        return tuple(arguments), tokens
 
     def _parse_predicate(self) -> Syntax:
         self._predicate_depth += 1

@@ -3,7 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
-from statewright.expressions.frames import Frame
+from statewright.evaluation.charges import charge_joined
+from statewright.evaluation.costs import Entry
+from statewright.expressions.frames import TOKENS_PER_ELEMENT, Frame, list_items
 from statewright.expressions.functions.arrays import is_descending, order_positions, require_elements
 from statewright.expressions.operators import add
 from statewright.expressions.values import ExpressionError, Map, Value, check_hashable, type_name
@@ -11,26 +13,39 @@ from statewright.expressions.values import ExpressionError, Map, Value, check_ha
 Evaluate: TypeAlias = Callable[[Frame], Value]
 """A compiled expression."""
 
-Apply: TypeAlias = Callable[[Frame, tuple[Value, ...], Evaluate | None, Value], Value]
-"""A function applied to its elements, its predicate (``None``: not given) and its third argument (nil: not given)."""
 
-
-def compile_predicate_call(name: str, arguments: tuple[Evaluate, ...]) -> Evaluate:
-    """A call of the function ``name``; the second argument is the predicate."""
-    apply, collection = _FUNCTIONS[name], arguments[0]
-    predicate = arguments[1] if len(arguments) > 1 else None
+def compile_predicate_call(name: str, arguments: tuple[Evaluate, ...], tokens: int) -> Evaluate:
+    """A call of the function ``name``; the second argument is the predicate, which has so many ``tokens``."""
+    entry, collection = PREDICATE_FUNCTIONS[name], arguments[0]
+    apply, cost = entry.call, entry.cost
+    predicate = _charge_tokens(arguments[1], tokens // TOKENS_PER_ELEMENT) if len(arguments) > 1 else None
     third = arguments[2] if len(arguments) > 2 else None
 
     def call(frame: Frame) -> Value:
-        elements = require_elements(collection(frame), f"apply {name} to")
+        value = collection(frame)
+        frame.spend(cost(value))
+        elements = require_elements(value, f"apply {name} to")
         extra = None if third is None else third(frame)
         outer = frame.element
         try:
-            return apply(frame, elements, predicate, extra)
+            result: Value = apply(frame, elements, predicate, extra)
+            return result
         finally:
             frame.element = outer
 
     return call
+
+
+def _charge_tokens(predicate: Evaluate, elements: int) -> Evaluate:
+    """The predicate, which counts as so many elements each time, beside the one that it looks at."""
+    if not elements:
+        return predicate
+
+    def evaluate(frame: Frame) -> Value:
+        frame.spend(elements)
+        return predicate(frame)
+
+    return evaluate
 
 
 def _map_elements(frame: Frame, elements: Iterable[Value], predicate: Evaluate | None) -> Iterator[Value]:
@@ -101,21 +116,22 @@ def _find_position(frame: Frame, elements: tuple[Value, ...], predicate: Evaluat
 def _sum(frame: Frame, elements: tuple[Value, ...], predicate: Evaluate | None, _: Value) -> Value:
     total: Value = 0
     for value in _map_elements(frame, elements, predicate):
+        if total.__class__ is str:
+            frame.spend(charge_joined(total, value))
         total = add(total, value)
     return total
 
 
 def _group_by(frame: Frame, elements: tuple[Value, ...], predicate: Evaluate | None, _: Value) -> Value:
-    groups: dict[Value, tuple[Value, ...]] = {}
+    groups: dict[Value, list[Value]] = {}
     for element, key in zip(elements, _map_elements(frame, elements, predicate), strict=True):
-        frame.spend(len(groups.get(check_hashable(key), ())) // 16)  # a group is copied for each of its members
-        groups[key] = (*groups.get(key, ()), element)
-    return Map({**groups}, is_keyed_by_text=False)
+        groups.setdefault(check_hashable(key), []).append(element)
+    return Map({key: tuple(group) for key, group in groups.items()}, is_keyed_by_text=False)
 
 
 def _sort_by(frame: Frame, elements: tuple[Value, ...], predicate: Evaluate | None, order: Value) -> Value:
     descending = order is not None and is_descending(order)
-    positions = order_positions(_map_elements(frame, elements, predicate))
+    positions = order_positions(_map_elements(frame, elements, predicate), frame)
     return tuple(elements[position] for position in (reversed(positions) if descending else positions))
 
 
@@ -131,20 +147,23 @@ def _reduce(frame: Frame, elements: tuple[Value, ...], predicate: Evaluate | Non
     return last
 
 
-_FUNCTIONS: Final[Mapping[str, Apply]] = {
-    "all": _all,
-    "any": _any,
-    "none": _none,
-    "one": _one,
-    "count": _count,
-    "filter": _filter,
-    "map": _map,
-    "find": _find,
-    "findIndex": _find_index,
-    "findLast": _find_last,
-    "findLastIndex": _find_last_index,
-    "sum": _sum,
-    "groupBy": _group_by,
-    "sortBy": _sort_by,
-    "reduce": _reduce,
+PREDICATE_FUNCTIONS: Final[Mapping[str, Entry]] = {
+    "all": Entry(_all, list_items),
+    "any": Entry(_any, list_items),
+    "none": Entry(_none, list_items),
+    "one": Entry(_one, list_items),
+    "count": Entry(_count, list_items),
+    "filter": Entry(_filter, list_items),
+    "map": Entry(_map, list_items),
+    "find": Entry(_find, list_items),
+    "findIndex": Entry(_find_index, list_items),
+    "findLast": Entry(_find_last, list_items),
+    "findLastIndex": Entry(_find_last_index, list_items),
+    "sum": Entry(_sum, list_items),
+    "groupBy": Entry(_group_by, list_items),
+    "sortBy": Entry(_sort_by, list_items),
+    "reduce": Entry(_reduce, list_items),
 }
+"""Each takes the frame, the elements, the predicate and the third argument; its cost takes the array. Each element that
+it looks at is accounted for then, with the predicate.
+"""

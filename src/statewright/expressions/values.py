@@ -14,8 +14,7 @@ from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
-from statewright.jsonval.merging import tidy_number
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.jsonval.values import JsonObject, JsonValue, tidy_number
 
 
 class ExpressionError(ValueError):
@@ -44,6 +43,9 @@ class Map(Struct, frozen=True):
 
 Scalar: TypeAlias = None | bool | int | float | str | datetime | timedelta | ZoneInfo
 Value: TypeAlias = "Scalar | Map | tuple[Value, ...] | JsonObject | list[JsonValue]"
+
+_MAX_FLOAT_BITS: Final = 1024
+"""Of an integer that a float may stand for."""
 
 _MAX_PLAIN_FLOAT: Final = 1e21
 """Integral floats below this bound are written without an exponent."""
@@ -126,7 +128,7 @@ def wrap_int64(number: int) -> int:
     return (number + 2**63) % 2**64 - 2**63
 
 
-def as_float(number: int | float) -> float:
+def as_float(number: int | float | Decimal) -> float:
     """The nearest float; an infinity beyond the range of floats."""
     try:
         return float(number)
@@ -259,10 +261,10 @@ def check_hashable(key: Value) -> Value:
 
 
 def _lift_number(number: int | Decimal) -> ExactNumber:
-    try:
-        lifted_number = ExactNumber(number)
-    except OverflowError:
+    if isinstance(number, int) and number.bit_length() > _MAX_FLOAT_BITS:  # to fail takes longer
         lifted_number = ExactNumber(math.inf if number > 0 else -math.inf)
+    else:
+        lifted_number = ExactNumber(as_float(number))
     lifted_number.number = number
     return lifted_number
 

@@ -84,6 +84,15 @@ class ProviderDuplicate(Failure):
         super().__init__("a provider with this wellKnownConfigUri is already registered")
 
 
+class ProviderTaken(ProviderDuplicate):
+    """Issuer and audience belong to the tenant that registered them first (docs/reference/oidc.md#providers). Which one
+    that is, is not said. ``field`` is the member that would have to be another.
+    """
+
+    def __init__(self, field: str) -> None:
+        Failure.__init__(self, f"{field}: issuer and audience are registered already", {"field": field})
+
+
 class ProviderInactive(Failure):
     """An identity provider is to be changed that was invalidated."""
 

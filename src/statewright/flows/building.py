@@ -5,14 +5,20 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from statewright.flows.declarations import Declarations
-from statewright.flows.failures import InvalidFlow, Position, shorten
-from statewright.flows.graph import MAX_EDGES, MAX_NODES, Edge, FlowGraph, FlowNode, NodeKind
+from statewright.flows.graph import (
+    MAX_EDGES,
+    MAX_NODES,
+    Edge,
+    FlowGraph,
+    FlowNode,
+    NodeKind,
+    find_back_edges,
+    list_warnings,
+)
 from statewright.flows.guards import MalformedGuard, parse_guard
-from statewright.flows.lexer import MAX_DEPTH
-from statewright.flows.parsing import parse
-from statewright.flows.paths import find_back_edges, list_warnings
-from statewright.flows.syntax import (
+from statewright.flows.lexer import MAX_DEPTH, InvalidFlow, Position, shorten
+from statewright.flows.parsing import (
+    Declarations,
     Label,
     LiteralUse,
     ResourceUse,
@@ -20,6 +26,7 @@ from statewright.flows.syntax import (
     Step,
     SubflowUse,
     TaskUse,
+    parse,
 )
 
 RESERVED: Final = ("start", "end")

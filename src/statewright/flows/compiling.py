@@ -4,9 +4,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.flows.graph import FlowGraph, FlowNode
+from statewright.flows.graph import FlowGraph, FlowNode, find_reachable
 from statewright.flows.language import FlowLanguage
-from statewright.flows.paths import find_reachable
 from statewright.net import AllInputs, AnyInput, Arc, Body, Language, Many, Net, NoActivity, Node, NodeId, Routing, Task
 from statewright.net.nodes import Activity, Arrival
 

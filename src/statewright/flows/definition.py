@@ -45,6 +45,18 @@ class FlowSource(Struct, frozen=True, kw_only=True):
     settings: FlowSettings = FlowSettings()
 
 
+class CheckedFlow(Struct, frozen=True, kw_only=True):
+    """What is told of a definition that compiles, also by another process: what was compiled stays there."""
+
+    name: str
+    description: str
+    """The first line of its documentation."""
+    nodes: int
+    tasks: tuple[str, ...]
+    """The types of the jobs that workers do, each once, in the order of the nodes."""
+    warnings: tuple[str, ...]
+
+
 class FlowProcess(Struct, frozen=True, kw_only=True):
     """A version of a definition, ready to run; immutable, shared by all its instances."""
 
@@ -58,21 +70,21 @@ class FlowProcess(Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """What the author calls it."""
+        """What the author calls it, else the id."""
         return self.flow.graph.name or self.source.id
 
-    @property
-    def description(self) -> str:
-        """The first line of its documentation."""
-        return (self.flow.graph.doc or "").strip().split("\n")[0].strip()
-
-    @property
-    def task_types(self) -> tuple[str, ...]:
-        """The types of the jobs that workers do, each once, in the order of the nodes."""
-        own = {int(node) for node in self.builtin_tasks}
-        nodes = (node for node in self.flow.graph.nodes if node.kind in ("task", "read", "write"))
+    def describe(self) -> CheckedFlow:
+        """What is told of it."""
+        graph, own = self.flow.graph, {int(node) for node in self.builtin_tasks}
+        nodes = (node for node in graph.nodes if node.kind in ("task", "read", "write"))
         types = (node.job_type for node in nodes if node.index not in own)
-        return tuple(dict.fromkeys(type_ for type_ in types if type_ not in ENTITY_TYPES))
+        return CheckedFlow(
+            name=self.name,
+            description=(graph.doc or "").strip().split("\n")[0].strip(),
+            nodes=len(graph.nodes),
+            tasks=tuple(dict.fromkeys(type_ for type_ in types if type_ not in ENTITY_TYPES)),
+            warnings=tuple(graph.warnings),
+        )
 
     def create_language(self) -> Language:
         """The rules for one operation."""
@@ -86,6 +98,11 @@ def compile_source(source: FlowSource, version: int) -> FlowProcess:
     limits = FlowLimits(max_visits=settings.max_visits, iteration=settings.concurrency, retries=settings.retries)
     flow = compile_graph(graph, limits)
     return FlowProcess(source=source, version=version, flow=flow, builtin_tasks=find_builtin_tasks(graph))
+
+
+def check_source(source: FlowSource) -> CheckedFlow:
+    """What is told of a definition. Raises ``InvalidFlow``."""
+    return compile_source(source, 0).describe()
 
 
 def find_setting_defect(settings: FlowSettings) -> str | None:
@@ -123,17 +140,17 @@ def hash_source(source: FlowSource) -> str:
     return hashlib.sha256(_encode(source)).hexdigest()
 
 
-def definition_to_document(process: FlowProcess) -> JsonObject:
+def definition_to_document(source: FlowSource, checked: CheckedFlow, version: int) -> JsonObject:
     """The record clients read, and the document of the entity but for what only the host knows."""
-    settings: JsonObject = msgspec.to_builtins(process.source.settings)
+    settings: JsonObject = msgspec.to_builtins(source.settings)
     return {
-        "id": process.source.id,
-        "version": process.version,
-        "name": process.name,
-        "description": process.description,
-        "source": process.source.text,
+        "id": source.id,
+        "version": version,
+        "name": checked.name,
+        "description": checked.description,
+        "source": source.text,
         "settings": settings,
-        "nodes": len(process.flow.graph.nodes),
-        "tasks": list(process.task_types),
-        "warnings": list(process.flow.graph.warnings),
+        "nodes": checked.nodes,
+        "tasks": list(checked.tasks),
+        "warnings": list(checked.warnings),
     }

@@ -1,20 +1,61 @@
-"""What flows plug into the kernel: values along edges, no shared variables (docs/reference/flows.md#at-run-time)."""
+"""What flows plug into the kernel: values along edges, no shared variables (docs/reference/flows.md#at-run-time).
 
-from collections.abc import Mapping, Sequence
+What travels along edges: objects and arrays (docs/reference/flows.md#values).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from statewright.evaluation.costs import Turn
 from statewright.flows.builtin_tasks import BUILTIN_TASKS
-from statewright.flows.graph import FlowGraph, FlowNode
-from statewright.flows.guards import MAX_SELECTED, GuardTooBroad, MalformedGuard, parse_guard
-from statewright.flows.paths import describe
-from statewright.flows.values import combine, merge, to_flow_value
-from statewright.jsonval.merging import merge_shallow
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.flows.graph import FlowGraph, FlowNode, describe
+from statewright.flows.guards import MAX_SELECTED, GuardTooBroad, MalformedGuard, count_parsing_steps, parse_guard
+from statewright.jsonval.values import JsonObject, JsonValue, merge_shallow
+from statewright.loop.turns import TurnExceeded
 from statewright.net import Completed, Concluded, ElementResult, Language, Node, NodeId, Problem, Visit
-from statewright.turns import TurnExceeded
+
+
+def to_flow_value(output: JsonValue) -> JsonValue:
+    """What a task answered as a value: nothing is ``{}``, another scalar an array of it."""
+    if output is None:
+        return {}
+    return output if isinstance(output, dict | list) else [output]
+
+
+def combine(values: Sequence[JsonValue]) -> JsonValue:
+    """What a node sees of the values on its edges: without the empty objects, and one alone as it is."""
+    full = [value for value in values if value != {}]
+    if not full:
+        return {}
+    return full[0] if len(full) == 1 else full
+
+
+def merge(value: JsonValue) -> "JsonObject | None":
+    """An array as one object, later members winning, nested arrays flattened. ``None``: that cannot be."""
+    if isinstance(value, dict):
+        return value
+    merged: JsonObject = {}
+    for part in _flatten(value):
+        if not isinstance(part, dict):
+            return None
+        merged |= part
+    return merged
+
+
+def _flatten(value: JsonValue) -> Iterator[JsonValue]:
+    rest = [value]
+    while rest:
+        part = rest.pop()
+        if isinstance(part, list):
+            rest.extend(reversed(part))
+        else:
+            yield part
+
 
 INPUT: Final = "input"
 """The member of the data of an instance that holds what the flow was started with."""
+MAX_OPERATION_SELECTED: Final = 2_000_000
+"""Values that the guards of one operation on an instance may look at together."""
 ELEMENTS_PER_NODE: Final = 20
 """Elements that looking at a node counts as, in a turn."""
 MERGE_TYPE: Final = "MERGE_TYPE: only objects can be merged"
@@ -26,7 +67,8 @@ class FlowLanguage(Language):
     def __init__(self, graph: FlowGraph, columns: Mapping[NodeId, int], turn_elements: int | None = None) -> None:
         self._graph = graph
         self._columns = columns
-        self._left = turn_elements
+        self._turn = None if turn_elements is None else Turn(turn_elements)
+        self._selectable = MAX_OPERATION_SELECTED
 
     def build_input(self, data: JsonObject, node: Node, payloads: Sequence[JsonValue]) -> "JsonValue | Problem":
         """The values taken from the edges as one, merged where the node asks for it."""
@@ -70,13 +112,18 @@ class FlowLanguage(Language):
         """Whether the query selects anything of the input. Raises ``TurnExceeded``."""
         self._spend(ELEMENTS_PER_NODE)
         try:
-            return parse_guard(guard).holds(visit.input, MAX_SELECTED if self._left is None else self._left)
+            self._spend(count_parsing_steps(guard))
+            limit = min(MAX_SELECTED, self._selectable if self._turn is None else self._turn.left)
+            holds, selected = parse_guard(guard).judge(visit.input, limit)
         except MalformedGuard as defect:
             return Problem(f"GUARD: {defect}")
         except GuardTooBroad as defect:
-            if self._left is not None:
+            if self._turn is not None:
                 raise TurnExceeded from None
             return Problem(f"GUARD: {defect}")
+        self._selectable -= selected
+        self._spend(selected)
+        return holds
 
     def collect(self, data: JsonObject, visit: Visit, results: Sequence[ElementResult]) -> JsonValue:
         """The results in the order of the elements; a column for each edge into the join of an iterated subflow."""
@@ -105,10 +152,8 @@ class FlowLanguage(Language):
         return merge_shallow(data, changes)
 
     def _spend(self, elements: int) -> None:
-        if self._left is not None:
-            self._left -= elements
-            if self._left < 0:
-                raise TurnExceeded
+        if self._turn is not None:
+            self._turn.spend(elements)
 
     def _get_node(self, node: Node) -> FlowNode:
         return self._graph.nodes[int(node.id)]

@@ -13,7 +13,10 @@ from statewright.jsonval.values import JsonObject, JsonValue
 LiteralValue: TypeAlias = dict[str, JsonValue] | list[JsonValue]
 
 MAX_YAML_VALUES: Final = 100_000
-"""Values in a YAML literal; aliases count as often as they are used."""
+"""Values in a YAML literal."""
+
+MAX_ALIASED_VALUES: Final = 10_000
+"""Those of them that stand elsewhere in its text, and are repeated by aliases: few characters can stand for many."""
 
 
 class BadLiteral(ValueError):
@@ -97,12 +100,19 @@ class _Builder:
 
     def __init__(self) -> None:
         self._left = MAX_YAML_VALUES
+        self._aliased_left = MAX_ALIASED_VALUES
+        self._seen: set[int] = set()
         self._open: set[int] = set()
 
     def build(self, node: yaml.Node) -> JsonValue:
         self._left -= 1
         if self._left < 0:
             raise BadLiteral(f"more than {MAX_YAML_VALUES} values")
+        if id(node) in self._seen:
+            self._aliased_left -= 1
+            if self._aliased_left < 0:
+                raise BadLiteral(f"aliases repeat more than {MAX_ALIASED_VALUES} values")
+        self._seen.add(id(node))
         if isinstance(node, yaml.ScalarNode):
             return _read_scalar(node)
         if id(node) in self._open or len(self._open) >= MAX_NESTING:

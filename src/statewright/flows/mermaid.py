@@ -3,18 +3,12 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from msgspec import Struct
-
-from statewright.flows.graph import FlowGraph, FlowNode
+from statewright.flows.definition import FlowProcess
+from statewright.flows.graph import FlowGraph, FlowNode, graph_to_document
+from statewright.flows.instance import FlowInstance
+from statewright.jsonval.values import JsonObject
 from statewright.processes.changes import ExecutionStatus
-
-
-class DiagramOptions(Struct, frozen=True, kw_only=True):
-    """How a diagram is drawn."""
-
-    is_vertical: bool = False
-    with_docs: bool = False
-
+from statewright.processes.language import Drawing
 
 STYLES: Final[Mapping[ExecutionStatus, tuple[str, str]]] = {
     "RUNNING": ("running", "fill:#fef3c7,stroke:#d97706,color:#000"),
@@ -26,13 +20,17 @@ STYLES: Final[Mapping[ExecutionStatus, tuple[str, str]]] = {
 """The class and the colours of nodes by what became of them last."""
 
 
-def render_instance_diagram(
-    graph: FlowGraph,
-    statuses: Mapping[int, ExecutionStatus],
-    options: DiagramOptions = DiagramOptions(),  # noqa: B008
-) -> str:
-    """The diagram of an instance: each node that was entered has the colours of its last status."""
-    drawn = render_diagram(graph, is_vertical=options.is_vertical, with_docs=options.with_docs)
+def draw_process(process: FlowProcess, wanted: Drawing) -> "str | JsonObject":
+    """A definition, as a diagram or as the graph that it is."""
+    graph = process.flow.graph
+    return graph_to_document(graph) if wanted.as_graph else _draw(graph, wanted)
+
+
+def draw_instance(process: FlowProcess, _: FlowInstance, known: Mapping[str, ExecutionStatus], wanted: Drawing) -> str:
+    """An instance: each node that was entered has the colours of its last status."""
+    graph = process.flow.graph
+    drawn = _draw(graph, wanted)
+    statuses: dict[int, ExecutionStatus] = {int(node): status for node, status in known.items()}
     names = {index: _name(graph.nodes[index]) for index in sorted(statuses)}
     coloured: list[tuple[ExecutionStatus, str]] = [
         (statuses[index], name) for index, name in names.items() if name != "[*]"
@@ -41,6 +39,10 @@ def render_instance_diagram(
     lines = [f"  classDef {STYLES[status][0]} {STYLES[status][1]}" for status in STYLES if status in used]
     lines += [f"  class {name} {STYLES[status][0]}" for status, name in coloured]
     return "".join([drawn, *(f"{line}\n" for line in lines)])
+
+
+def _draw(graph: FlowGraph, wanted: Drawing) -> str:
+    return render_diagram(graph, is_vertical=wanted.is_vertical, with_docs=wanted.with_docs)
 
 
 def render_diagram(graph: FlowGraph, *, is_vertical: bool = False, with_docs: bool = False) -> str:

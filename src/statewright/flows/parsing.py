@@ -1,25 +1,108 @@
-"""Tokens to syntax (docs/reference/flows.md#grammar)."""
+"""Tokens to syntax (docs/reference/flows.md#grammar).
+
+What a text says, before names and labels are resolved.
+
+What declarations say about tasks: aliases, default parameters, documentation, subflows
+(docs/reference/flows.md#declarations).
+"""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from lark import Lark, Token, Transformer, UnexpectedInput, UnexpectedToken
 from lark.lexer import Lexer
+from msgspec import Struct
 
-from statewright.flows.failures import InvalidFlow, Position, shorten
-from statewright.flows.lexer import Piece, split
-from statewright.flows.syntax import (
-    Declaration,
-    GuardUse,
-    Label,
-    LiteralUse,
-    Program,
-    ResourceUse,
-    Statement,
-    Step,
-    SubflowUse,
-    TaskUse,
-)
+from statewright.flows.lexer import InvalidFlow, Piece, Position, shorten, split
+from statewright.flows.literals import LiteralValue
+
+
+class Label(Struct, frozen=True):
+    """A label where it is used."""
+
+    name: str
+    position: Position
+
+
+class TaskUse(Struct, frozen=True, kw_only=True):
+    """A task that is invoked."""
+
+    name: str
+    position: Position
+    parameters: LiteralValue | None = None
+
+
+class ResourceUse(Struct, frozen=True, kw_only=True):
+    """A resource that is read or written."""
+
+    uri: str
+    position: Position
+    parameters: LiteralValue | None = None
+
+
+class LiteralUse(Struct, frozen=True, kw_only=True):
+    """A value that a statement begins with."""
+
+    value: LiteralValue
+    position: Position
+
+
+class GuardUse(Struct, frozen=True):
+    """An expression before a step."""
+
+    expression: str
+    position: Position
+
+
+class SubflowUse(Struct, frozen=True, kw_only=True):
+    """Statements in brackets."""
+
+    statements: tuple["Statement", ...]
+    position: Position
+
+
+class Step(Struct, frozen=True, kw_only=True):
+    """One step: a list of tasks (one: the task alone) or a subflow."""
+
+    body: tuple[TaskUse, ...] | SubflowUse
+    input: Label | None = None
+    output: Label | None = None
+    is_merged: bool = False
+    is_iterated: bool = False
+    guard: GuardUse | None = None
+
+
+Source: TypeAlias = Label | ResourceUse | LiteralUse
+Target: TypeAlias = Label | ResourceUse
+
+
+class Statement(Struct, frozen=True, kw_only=True):
+    """Steps in a row. Without a source it begins at the start of its scope, without a target it ends at the end."""
+
+    steps: tuple[Step, ...]
+    source: Source | None = None
+    target: Target | None = None
+    is_target_merged: bool = False
+
+
+class Declaration(Struct, frozen=True, kw_only=True):
+    """A declaration of the flow or of a task."""
+
+    kind: str
+    name: str
+    position: Position
+    alias: str | None = None
+    parameters: LiteralValue | None = None
+    doc: str | None = None
+    subflow: SubflowUse | None = None
+
+
+class Program(Struct, frozen=True):
+    """A whole text."""
+
+    declarations: tuple[Declaration, ...]
+    statements: tuple[Statement, ...]
+
 
 GRAMMAR: Final = r"""
 program: (declaration | statement)*
@@ -204,3 +287,93 @@ def _describe(defect: UnexpectedInput, pieces: list[Piece], text: str) -> Invali
         position, found = _at(token), word if word == shown else f"{word} {shown}"
     reason = f"unexpected {found}; expected {', '.join(expected)}" if expected else f"unexpected {found}"
     return InvalidFlow("SYNTAX", position, reason, piece=piece, expected=expected)
+
+
+class ResolvedTask(Struct, frozen=True, kw_only=True):
+    """What a use of a task comes to: an invocation of ``base``, or a subflow in its place."""
+
+    base: str
+    parameters: LiteralValue
+    doc: str | None
+    subflow: SubflowUse | None = None
+    chain: tuple[str, ...] = ()
+    """The names on the way, the written one first."""
+
+
+class Declarations:
+    """The declarations of one text. Raises :class:`InvalidFlow` where they contradict each other."""
+
+    def __init__(self, declared: tuple[Declaration, ...]) -> None:
+        self.flow: Declaration | None = None
+        self.warnings: list[str] = []
+        self._tasks: dict[str, Declaration] = {}
+        for one in declared:
+            match one.kind:
+                case "flow":
+                    self._take_flow(one)
+                case "task":
+                    self._take_task(one)
+                case kind:
+                    raise InvalidFlow("DECLARATION", one.position, f"unknown declaration @{kind}", piece=f"@{kind}")
+
+    def _take_flow(self, declared: Declaration) -> None:
+        if self.flow is not None:
+            raise InvalidFlow("DECLARATION", declared.position, "a second @flow", piece="@flow")
+        if declared.alias is not None or declared.subflow is not None:
+            reason = "@flow has neither an alias nor a subflow"
+            raise InvalidFlow("DECLARATION", declared.position, reason, piece="@flow")
+        self.flow = declared
+
+    def _take_task(self, declared: Declaration) -> None:
+        if declared.alias is not None and declared.subflow is not None:
+            reason = f"task {declared.name} has both an alias and a subflow"
+            raise InvalidFlow("DECLARATION", declared.position, reason, piece=declared.name)
+        if declared.name in self._tasks:
+            self.warnings.append(_warn(declared.position, f"task {declared.name} is declared again; this one counts"))
+        self._tasks[declared.name] = declared
+
+    def resolve(self, use: TaskUse) -> ResolvedTask:
+        """What the use of a task means. Raises :class:`InvalidFlow`."""
+        name, chain, found = use.name, [use.name], []
+        while (declared := self._tasks.get(name)) is not None:
+            found.append(declared)
+            if declared.alias is None:
+                break
+            name = declared.alias
+            if name in chain:
+                reason = f"the aliases of task {use.name} lead back to {name}"
+                raise InvalidFlow("DECLARATION", declared.position, reason, piece=use.name)
+            chain.append(name)
+        doc = next((one.doc for one in found if one.doc is not None), None)
+        last = found[-1] if found else None
+        if last is not None and last.subflow is not None:
+            return self._resolve_subflow(use, last, tuple(chain), doc)
+        parameters: LiteralValue = {}
+        for stronger in [one.parameters for one in reversed(found)] + [use.parameters]:
+            parameters = _merge(parameters, stronger, use)
+        return ResolvedTask(base=name, parameters=parameters, doc=doc, chain=tuple(chain))
+
+    def _resolve_subflow(
+        self, use: TaskUse, declared: Declaration, chain: tuple[str, ...], doc: str | None
+    ) -> ResolvedTask:
+        if use.parameters is not None:
+            reason = f"task {use.name} is a subflow, which takes no parameters"
+            raise InvalidFlow("PARAMETERS", use.position, reason, piece=use.name)
+        return ResolvedTask(base=declared.name, parameters={}, doc=doc, subflow=declared.subflow, chain=chain)
+
+
+def _merge(weaker: LiteralValue, stronger: LiteralValue | None, use: TaskUse) -> LiteralValue:
+    if stronger is None:
+        return weaker
+    if not weaker:
+        return stronger
+    if isinstance(weaker, dict) and isinstance(stronger, dict):
+        return {**weaker, **stronger}
+    if isinstance(weaker, list) and isinstance(stronger, list):
+        return stronger
+    reason = f"parameters of task {use.name}: an object meets an array"
+    raise InvalidFlow("PARAMETERS", use.position, reason, piece=use.name)
+
+
+def _warn(position: Position, text: str) -> str:
+    return f"{position.line}:{position.column} {text}"

@@ -9,12 +9,13 @@ from msgspec.structs import replace
 
 from statewright.flows import definition, operations
 from statewright.flows.definition import FlowProcess, source_from_text
-from statewright.flows.instance import FlowInstance, instance_from_document, instance_to_document
-from statewright.flows.models import DEFINITION, INSTANCE
-from statewright.flows.paths import describe
+from statewright.flows.graph import describe
+from statewright.flows.instance import DEFINITION, INSTANCE, FlowInstance, instance_from_document, instance_to_document
 from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.loop.turns import MAX_TURN_ELEMENTS
 from statewright.net import Moment
 from statewright.net.effects import ChangePhase, Effect, RecordExit, RecordPatch
+from statewright.processes.changes import Backoff
 from statewright.processes.language import (
     Applied,
     AuditEntry,
@@ -23,8 +24,6 @@ from statewright.processes.language import (
     NewInstance,
     ProcessLanguage,
 )
-from statewright.processes.retries import Backoff
-from statewright.turns import MAX_TURN_ELEMENTS
 
 _PHASES: Final = {
     "RUNNING": "flow-restarted",

@@ -6,7 +6,7 @@ from urllib.parse import quote, urlencode, urljoin, urlsplit
 
 from msgspec import Struct
 
-from statewright.flows.templates import UnfilledTemplate, fill_template
+from statewright.flows.builtin_tasks import UnfilledTemplate, fill_template
 from statewright.jsonval.codec import MalformedJson, decode, encode
 from statewright.jsonval.values import JsonObject, JsonValue
 

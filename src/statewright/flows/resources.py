@@ -9,7 +9,9 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from statewright.flows.builtin_tasks import UnfilledTemplate, fill_template
 from statewright.flows.graph import ENTITY
+from statewright.flows.language import to_flow_value
 from statewright.flows.literals import BadLiteral, read_yaml_documents
 from statewright.flows.requests import (
     JSON,
@@ -21,8 +23,6 @@ from statewright.flows.requests import (
     decode_text,
     is_json,
 )
-from statewright.flows.templates import UnfilledTemplate, fill_template
-from statewright.flows.values import to_flow_value
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject, JsonValue
 

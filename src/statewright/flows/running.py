@@ -10,9 +10,17 @@ from statewright.flows.graph import FlowNode
 from statewright.flows.language import INPUT
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import Marking, Moment, WorkId, advance, start
-from statewright.net.effects import CloseTask, Effect, EnqueueTask
-from statewright.net.events import Event, Restarted, TaskCompleted, TaskFailed, Terminated
-from statewright.net.identifiers import IDS_PER_MOMENT
+from statewright.net.effects import (
+    CloseTask,
+    Effect,
+    EnqueueTask,
+    Event,
+    Restarted,
+    TaskCompleted,
+    TaskFailed,
+    Terminated,
+)
+from statewright.net.marking import IDS_PER_MOMENT
 
 _US_PER_EVENT: Final = 1_000
 

@@ -15,23 +15,27 @@ again, and finds the first defect together with its path. So checking costs abou
 only a refused text pays for a good message.
 
 Large texts are taken piece by piece (:mod:`statewright.jsonval.pieces`): a thread that decodes one lets others go on.
+
+Removing insignificant white space from JSON text piece by piece, with digits and order of members untouched.
+
+The text is known to be valid. It is cut anywhere but behind a backslash, and one bit is carried from piece to piece:
+whether the cut is inside a string. A piece that begins inside one is read as if it began with the missing quote.
 """
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from typing import Final, cast
 
 import msgspec
 
-from statewright.freeing import take_apart
-from statewright.jsonval.literals import MAX_DIGITS, MAX_EXPONENT, read_fraction, read_stored_whole
 from statewright.jsonval.pieces import PIECE_BYTES, NotSplittable, Piece, RepeatedName, decode_pieces, encode_pieces
+from statewright.jsonval.scanning import MAX_DIGITS, MAX_EXPONENT, read_fraction, read_stored_whole, scan, scan_piece
 from statewright.jsonval.scanning import MAX_NESTING as MAX_NESTING
 from statewright.jsonval.scanning import MalformedJson as MalformedJson
-from statewright.jsonval.scanning import scan, scan_piece
 from statewright.jsonval.values import JsonValue
+from statewright.loop.freeing import take_apart
 
 _DECODER: Final = msgspec.json.Decoder(float_hook=read_fraction)
 _ENCODER: Final = msgspec.json.Encoder(decimal_format="number", order="deterministic")
@@ -259,3 +263,43 @@ def _convert_long_ints(value: JsonValue) -> JsonValue:
     if isinstance(value, int) and value.bit_length() > _MAX_PLAIN_INT_BITS:
         return Decimal(value)
     return value
+
+
+MAX_PIECE_BYTES: Final = 64 * 1024
+"""Bytes of a piece, unless the caller chooses another size."""
+
+_WHITE: Final = b" \t\n\r"
+_ANY_WHITE: Final = re.compile(rb"[ \t\n\r]")
+# White space leads to what follows it, so that a long run of it costs one step; at the end nothing would follow.
+_TOKENS: Final = re.compile(rb'[ \t\n\r]*((?:[^ \t\n\r"]+|"[^"\\]*(?:\\.[^"\\]*)*(?:"|\Z))+)', re.DOTALL)
+_ESCAPE: Final = re.compile(rb"\\.", re.DOTALL)
+
+
+def compact_json(text: memoryview, *, size: int = MAX_PIECE_BYTES) -> Iterator[bytes]:
+    """The compacted text in pieces, none of them empty or longer than ``size`` bytes, which must be at least 2."""
+    start, inside = 0, False
+    while start < len(text):
+        piece = _trim_backslash(bytes(text[start : start + size]))
+        start += len(piece)
+        ends_inside = inside ^ (_count_quotes(piece) % 2 == 1)
+        if kept := _strip_white_space(piece, inside, ends_inside):
+            yield kept
+        inside = ends_inside
+
+
+def _trim_backslash(piece: bytes) -> bytes:
+    """The piece without a last backslash that escapes the character after it."""
+    backslashes = len(piece) - len(piece.rstrip(b"\\"))
+    return piece[:-1] if backslashes % 2 else piece
+
+
+def _count_quotes(piece: bytes) -> int:
+    """The number of quotes that begin or end a string, escaped ones left out."""
+    return (_ESCAPE.sub(b"", piece) if b"\\" in piece else piece).count(b'"')
+
+
+def _strip_white_space(piece: bytes, begins_inside: bool, ends_inside: bool) -> bytes:
+    if not _ANY_WHITE.search(piece):
+        return piece
+    opened = b'"' + piece if begins_inside else piece
+    return b"".join(_TOKENS.findall(opened if ends_inside else opened.rstrip(_WHITE)))[begins_inside:]

@@ -11,15 +11,17 @@ it decodes to is then taken apart again, and added to the containers that are be
 
 import heapq
 import re
+import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from decimal import Decimal
 from itertools import chain, islice
 from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from statewright.freeing import take_apart
 from statewright.jsonval.values import JsonObject, JsonValue, item_path, member_path
+from statewright.loop.freeing import take_apart
 
 PIECE_BYTES: Final = 64 * 1024
 """Of text: one to five milliseconds of work."""
@@ -254,6 +256,10 @@ _MAX_WEIGHT: Final = 10_000
 
 _BYTES_PER_WEIGHT: Final = 16
 _CHARS_PER_WEIGHT: Final = 64
+_DECIMAL_BYTES_PER_WEIGHT: Final = 16
+_BITS_PER_WEIGHT: Final = 256
+_MAX_SHORT_WHOLE: Final = 1 << _BITS_PER_WEIGHT
+_DECIMAL_BYTES: Final = sys.getsizeof(Decimal(0))
 _SLICE: Final = 2048
 _CONTAINERS: Final = frozenset((dict, list))
 _MAX_SORTED_AT_ONCE: Final = 10_000
@@ -335,18 +341,31 @@ def _sort_names(members: JsonObject) -> Iterator[str]:
 
 
 def estimate_size(value: JsonValue) -> int:
-    """About how many bytes a value is encoded to, for large ones at least how many."""
+    """About how many bytes a value is encoded to, for large ones at least how many: more where that takes longer than
+    for others of as many bytes.
+    """
     return weigh(value) * _BYTES_PER_WEIGHT
 
 
 def weigh(value: JsonValue, most: int = _MAX_WEIGHT) -> int:
-    """How many values there are, in short texts; when it is more than ``most``, at least how many."""
+    """How many values there are, in short texts and numbers; when it is more than ``most``, at least how many."""
     total, level = 0, [value]
     while level and total <= most:
         total += len(level) + sum([len(item) for item in level if type(item) is str]) // _CHARS_PER_WEIGHT
+        total += _weigh_numbers(level)
         inner = [item for item in level if type(item) in _CONTAINERS]
         level = list(islice(chain.from_iterable(map(_list_values, inner)), most + 1))
     return total
+
+
+def _weigh_numbers(values: list[JsonValue]) -> int:
+    """What long numbers among some values weigh beside the others. Fractions are written in a time that grows with
+    their length, whole numbers in one that grows with its square: 0.2 ms for 4,000 digits.
+    """
+    fractions = [sys.getsizeof(value) - _DECIMAL_BYTES for value in values if type(value) is Decimal]
+    wholes = [value for value in values if type(value) is int and not -_MAX_SHORT_WHOLE < value < _MAX_SHORT_WHOLE]
+    squares = sum([(value.bit_length() // _BITS_PER_WEIGHT) ** 2 for value in wholes])
+    return sum(fractions) // _DECIMAL_BYTES_PER_WEIGHT + squares
 
 
 def _list_values(container: JsonValue) -> Iterable[JsonValue]:

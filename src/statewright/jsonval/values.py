@@ -3,11 +3,19 @@
 A path looks like ``lines[0].sku``; that of the document itself is empty. Names are inserted verbatim
 (docs/reference/models.md#strict-validation), so a dot inside a name cannot be told from a step: paths are for people to
 read, not for programs to follow.
+
+Reading the members of a JSON object by name and type.
+
+How messages quote names and name JSON types (docs/reference/steps.md#conventions).
+
+Merging a delta into the variables of an instance: always a new object, the old one stays as it was (decision J1).
 """
 
+import re
+from abc import ABC, abstractmethod
 from decimal import Decimal
 from enum import StrEnum
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 JsonScalar: TypeAlias = None | bool | int | Decimal | str
 """Whole literals arrive as ``int``, all other numbers as ``Decimal`` with every digit kept; ``float`` never occurs."""
@@ -63,3 +71,200 @@ def extend_path(path: str, step: str) -> str:
         return path
     extended = path + step
     return extended if len(extended) <= MAX_PATH_CHARS else f"{extended[:MAX_PATH_CHARS]}…"
+
+
+WantedType = Literal["string", "bool", "int", "array", "object"]
+
+INT64_LIMIT: Final = 2**63
+
+
+class MemberReader(ABC):
+    """The members of one object, each read as the type that is expected of it; ``null`` counts as absent.
+
+    How a member is found (in which spellings, and whether others may be there) and how a wrong type is refused differs
+    between the kinds of documents, so each has a reader of its own, derived from this one.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def get(self, name: str) -> JsonValue:
+        """The member as it is; ``None`` when absent."""
+
+    @abstractmethod
+    def build_type_error(self, name: str, value: JsonValue, wanted: WantedType) -> Exception:
+        """What is raised for a member of another type than is wanted."""
+
+    def text(self, name: str) -> str:
+        """A string, empty when absent."""
+        value = self.get(name)
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            raise self.build_type_error(name, value, "string")
+        return value
+
+    def flag(self, name: str) -> bool | None:
+        """A boolean; ``None`` when absent."""
+        value = self.get(name)
+        if value is not None and not isinstance(value, bool):
+            raise self.build_type_error(name, value, "bool")
+        return value
+
+    def integer(self, name: str) -> int | None:
+        """A signed 64-bit integer, written without point and exponent; ``None`` when absent."""
+        value = self.get(name)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int) or not -INT64_LIMIT <= value < INT64_LIMIT:
+            raise self.build_type_error(name, value, "int")
+        return value
+
+    def array(self, name: str) -> list[JsonValue]:
+        """An array, empty when absent."""
+        value = self.get(name)
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            raise self.build_type_error(name, value, "array")
+        return value
+
+    def object(self, name: str) -> "JsonObject | None":
+        """An object; ``None`` when absent."""
+        value = self.get(name)
+        if value is not None and not isinstance(value, dict):
+            raise self.build_type_error(name, value, "object")
+        return value
+
+
+_ESCAPES: Final = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\v": "\\v",
+}
+
+
+_JSON_ESCAPES: Final = {character: _ESCAPES[character] for character in '"\\\n\r\t'}
+
+
+def quote(text: str) -> str:
+    """``text`` in double quotes on one line, with backslash escapes for what does not print."""
+    return f'"{"".join([_ESCAPES.get(character) or _escape_character(character) for character in text])}"'
+
+
+def quote_name(text: str) -> str:
+    """As :func:`quote`, but control characters without an escape of JSON are written ``\\u0007``, not ``\\a``."""
+    escapes = (_JSON_ESCAPES.get(character) or _escape_character(character, has_short_form=False) for character in text)
+    return f'"{"".join(escapes)}"'
+
+
+def json_type(value: JsonValue) -> str:
+    """``object``, ``array``, ``string``, ``number``, ``bool`` or ``null``."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "bool"
+        case int() | Decimal():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case dict():
+            return "object"
+
+
+def _escape_character(character: str, has_short_form: bool = True) -> str:
+    if character.isprintable():
+        return character
+    code = ord(character)
+    if code < 0x80 and has_short_form:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+_MAX_PLAIN_DIGITS: Final = 21
+"""Digits up to which integral numbers are written without fraction and exponent
+(docs/reference/steps.md#variables).
+"""
+
+_MAX_PLAIN_INT: Final = 10**_MAX_PLAIN_DIGITS
+
+_MAX_DOUBLE_DIGITS: Final = 17
+"""Significant digits of the longest number that the shortest form of a double has."""
+
+_TRAILING_ZEROS: Final = re.compile(r"00000[,}\]]")
+"""How numbers end that are longer than 21 digits and have no more than 17 significant ones. Ids end with zeros, too,
+but then with a quotation mark.
+"""
+
+
+def merge_shallow(variables: JsonObject, delta: JsonObject) -> JsonObject:
+    """Each member of ``delta`` replaces the whole member of its name; ``null`` is kept, nothing is removed."""
+    return {**variables, **delta} if delta else variables
+
+
+def merge_deep(variables: JsonObject, delta: JsonObject) -> JsonObject:
+    """As :func:`merge_shallow`, but where both sides are objects their members are merged in turn.
+
+    Arrays are replaced. Nesting is bounded by the decoder.
+    """
+    if not delta:
+        return variables
+    result = dict(variables)
+    for name, value in delta.items():
+        current = result.get(name)
+        if isinstance(current, dict) and isinstance(value, dict):
+            result[name] = merge_deep(current, value)
+        else:
+            result[name] = value
+    return result
+
+
+def tidy_numbers(value: JsonObject) -> JsonObject:
+    """The same object with integral numbers written without a fraction: ``1.0`` is stored as ``1``."""
+    return {name: _tidy(member) for name, member in value.items()}
+
+
+def tidy_number(value: int | Decimal) -> int | Decimal:
+    """The number in the form that clients with typed numbers can read: integral ones of up to 21 digits as ``int``,
+    longer ones with an exponent unless they have more digits than a double can tell apart. The value stays the same.
+    """
+    if isinstance(value, int):
+        return value if -_MAX_PLAIN_INT < value < _MAX_PLAIN_INT else _shorten(value)
+    if value.adjusted() >= _MAX_PLAIN_DIGITS:
+        return _shorten(value)
+    return int(value) if value == value.to_integral_value() else value
+
+
+def tidy_stored(value: JsonValue, text: str) -> JsonValue:
+    """A value read from the database, which gave it as ``text``: it writes ``1e300`` as three hundred digits."""
+    for zeros in _TRAILING_ZEROS.finditer(text):
+        if text[max(zeros.start() - _MAX_DOUBLE_DIGITS, 0) : zeros.start()].isdigit():
+            return _tidy(value)
+    return value
+
+
+def _shorten(value: int | Decimal) -> int | Decimal:
+    """A number of more than 21 digits before its point, with an exponent if it has few significant ones."""
+    sign, digits, exponent = Decimal(value).as_tuple()
+    assert isinstance(exponent, int), "JSON has no NaN and no Infinity"  # noqa: S101
+    significant = bytes(digits).rstrip(b"\0")
+    if len(significant) > _MAX_DOUBLE_DIGITS or exponent + len(digits) - len(significant) < 0:
+        return value
+    return Decimal((sign, tuple(significant), exponent + len(digits) - len(significant)))
+
+
+def _tidy(value: JsonValue) -> JsonValue:
+    if isinstance(value, dict):
+        return {name: _tidy(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return [_tidy(item) for item in value]
+    return tidy_number(value) if isinstance(value, int | Decimal) and not isinstance(value, bool) else value

@@ -9,7 +9,7 @@ from prometheus_client.core import (
     Metric,
 )
 
-from statewright.histogram import Histogram
+from statewright.telemetry.histogram import Histogram
 
 
 def build_counter(name: str, meaning: str, value: float) -> Metric:

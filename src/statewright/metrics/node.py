@@ -11,10 +11,11 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from statewright.cluster.node import ClusterNode
+from statewright.computations import OUTCOMES, ComputationPool
 from statewright.compute.members import Members
-from statewright.metrics.families import build_counter, build_counters, build_gauge
+from statewright.metrics.families import build_counter, build_counters, build_gauge, build_histogram
 from statewright.services.runtime import Runtime
-from statewright.storage.faults import FAULT_KINDS
+from statewright.storage.connections import FAULT_KINDS
 
 
 class TargetCollector(Collector):
@@ -37,7 +38,7 @@ class ResourceCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """What the process holds at this moment."""
-        pool, commits = self._runtime.pool.state, self._runtime.commits
+        pool, commits = self._runtime.core.pool.state, self._runtime.core.commits
         connections = GaugeMetricFamily(
             "statewright_pool_connections", "Connections of the shared pool", labels=["state"]
         )
@@ -46,9 +47,25 @@ class ResourceCollector(Collector):
         yield connections
         yield build_gauge("statewright_pool_waiting", "Tasks that wait for a connection", pool.waiting)
         yield build_gauge("statewright_commits_waiting", "Transactions that wait to be committed", commits.waiting)
-        faults = [(kind, self._runtime.pool.faults.counts[kind]) for kind in FAULT_KINDS]
+        faults = [(kind, self._runtime.core.pool.faults.counts[kind]) for kind in FAULT_KINDS]
         yield build_counters("statewright_storage_failures", "What the database could not do", "kind", faults)
         yield build_gauge("statewright_compute_members", "Connected calculation members", self._members.count)
+
+
+class ComputationCollector(Collector):
+    """Computations that took processes of their own."""
+
+    def __init__(self, pool: ComputationPool) -> None:
+        self._pool = pool
+
+    def collect(self) -> Iterator[Metric]:
+        """What became of them, and what is under way."""
+        pool, metrics = self._pool, self._pool.metrics
+        outcomes = [(outcome, metrics.outcomes[outcome]) for outcome in OUTCOMES]
+        yield build_counters("statewright_computations", "Computations that took a process", "outcome", outcomes)
+        yield build_histogram("statewright_computation_seconds", "From asking for one to its end", metrics.seconds)
+        yield build_gauge("statewright_computations_waiting", "Computations that wait for a process", pool.waiting)
+        yield build_gauge("statewright_computing_processes", "Processes that compute, or could", len(pool.pids))
 
 
 class ClusterCollector(Collector):

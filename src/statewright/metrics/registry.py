@@ -7,24 +7,25 @@ from prometheus_client.process_collector import ProcessCollector
 
 from statewright.cluster.node import ClusterNode
 from statewright.compute.members import Members
-from statewright.egress import Egress
-from statewright.metrics.node import ClusterCollector, Dropping, ResourceCollector, SpanCollector, TargetCollector
-from statewright.metrics.operations import IdempotencyCollector, OpsCollector, ProviderCollector, WaitCollector
-from statewright.metrics.processes import LanguageCollector, StepCollector
-from statewright.metrics.queues import QueueCollector
+from statewright.metrics.node import (
+    ClusterCollector,
+    ComputationCollector,
+    Dropping,
+    ResourceCollector,
+    SpanCollector,
+    TargetCollector,
+)
+from statewright.metrics.processes import LanguageCollector, QueueCollector, StepCollector
 from statewright.metrics.requests import ConsoleCollector, GrpcCollector, RequestCollector, StepCallCollector
-from statewright.metrics.runs import RunCollector, ScheduleCollector, TransactionCollector
-from statewright.services.auth.identity import Administration
-from statewright.services.idempotency.requests import IdempotentRequests
-from statewright.services.idempotency.sweeping import IdempotencySweeper
-from statewright.services.ops.audit import OpsAuditSweeper
-from statewright.services.ops.incidents import IncidentSweeper
-from statewright.services.ops.metrics import OpsMetrics
-from statewright.services.ops.presence import WorkPresence
-from statewright.services.ops.queue_watch import QueueWatch
-from statewright.services.ops.suspensions import SuspensionEnder
-from statewright.services.ops.waiting import EntityWaits
-from statewright.services.processes.hosting import ProcessHosts
+from statewright.metrics.runs import (
+    IdempotencyCollector,
+    OpsCollector,
+    ProviderCollector,
+    RunCollector,
+    ScheduleCollector,
+    TransactionCollector,
+    WaitCollector,
+)
 from statewright.services.runtime import Runtime
 from statewright.services.scheduler import ScheduleMetrics
 from statewright.services.steps import find_steps
@@ -61,18 +62,19 @@ class Metrics:
 
     def register_runtime(self, runtime: Runtime, members: Members, node: ClusterNode, *, version: str) -> None:
         """Report what a running service holds and does."""
-        self._registry.register(TransactionCollector(runtime.commits.metrics, node.local.times))
-        self._registry.register(RunCollector(runtime.engine.metrics))
+        self._registry.register(TransactionCollector(runtime.core.commits.metrics, node.local.times))
+        self._registry.register(RunCollector(runtime.core.engine.metrics))
         self._registry.register(TargetCollector(version, node.id))
         self._registry.register(ResourceCollector(runtime, members))
+        self._registry.register(ComputationCollector(runtime.core.computations))
         self._registry.register(ClusterCollector(node))
-        self._registry.register(StepCollector(find_steps(runtime).metrics))
-        self._registry.register(LanguageCollector(runtime.extensions.get(ProcessHosts)))
-        ops, sweeper = runtime.extensions.get(OpsMetrics), runtime.extensions.get(OpsAuditSweeper)
-        incidents = runtime.extensions.get(IncidentSweeper)
-        ender = runtime.extensions.get(SuspensionEnder)
-        removed = runtime.extensions.get(IdempotencySweeper)
-        workers = runtime.extensions.get(WorkPresence)
+        self._registry.register(StepCollector(find_steps(runtime.processes).metrics))
+        self._registry.register(LanguageCollector(runtime.processes.hosts))
+        ops, sweeper = runtime.operations.metrics, runtime.operations.audit_sweeper
+        incidents = runtime.operations.incident_sweeper
+        ender = runtime.operations.suspension_ender
+        removed = runtime.operations.idempotency_sweeper
+        workers = runtime.operations.presence
         self._registry.register(
             OpsCollector(
                 runtime,
@@ -86,8 +88,8 @@ class Metrics:
                 ],
             )
         )
-        self._registry.register(QueueCollector(runtime.extensions.get(QueueWatch), node.local))
-        self._registry.register(WaitCollector(runtime.extensions.get(EntityWaits)))
-        self._registry.register(IdempotencyCollector(runtime.extensions.get(IdempotentRequests), removed))
-        identity = runtime.extensions.get(Administration).identity
-        self._registry.register(ProviderCollector(identity, runtime.extensions.get(Egress)))
+        self._registry.register(QueueCollector(runtime.operations.queue_watch, node.local))
+        self._registry.register(WaitCollector(runtime.operations.waits))
+        self._registry.register(IdempotencyCollector(runtime.core.requests, removed))
+        identity = runtime.identity.identity
+        self._registry.register(ProviderCollector(identity, runtime.processes.egress))

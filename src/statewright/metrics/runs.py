@@ -1,17 +1,21 @@
-"""Transactions, the runs of workflows in them, and the timers that begin some."""
+"""Transactions, the runs of workflows in them, and the timers that begin some.
 
-from collections.abc import Iterator, Mapping
-from typing import Final, get_args
+What operators, waiting clients and identity providers ask for.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, Protocol, get_args
 
 from prometheus_client.core import (
     CounterMetricFamily,
+    GaugeMetricFamily,
     Metric,
 )
 from prometheus_client.registry import Collector
 
 from statewright.compute.callout import CalloutKind
+from statewright.egress import Egress
 from statewright.engine.metrics import RunMetrics
-from statewright.histogram import Histogram
 from statewright.metrics.families import (
     build_counter,
     build_counters,
@@ -20,8 +24,17 @@ from statewright.metrics.families import (
     build_histograms,
     build_labelled_histograms,
 )
+from statewright.operations.incidents import INCIDENT_KINDS
+from statewright.operations.suspensions import SCOPES
+from statewright.services.auth.clients import Identity
+from statewright.services.idempotency.requests import OUTCOMES, IdempotencySweeper, IdempotentRequests
+from statewright.services.ops.audit import OpsMetrics
+from statewright.services.ops.waiting import OUTCOMES as WAIT_OUTCOMES
+from statewright.services.ops.waiting import EntityWaits
+from statewright.services.runtime import Runtime
 from statewright.services.scheduler import ScheduleMetrics, TaskOutcome
 from statewright.storage.commit.metrics import SCHEDULE_EVENTS, TransactionMetrics
+from statewright.telemetry.histogram import Histogram
 
 CALLOUT_LABELS: Final = ("model", "kind", "name", "tags")
 
@@ -97,3 +110,102 @@ class ScheduleCollector(Collector):
         )
         yield build_gauge("statewright_scheduler_under_way", "Scheduled runs under way", metrics.under_way)
         yield build_counter("statewright_scheduler_failed_scans", "Scans that could not be made", metrics.failed_scans)
+
+
+class Sweeper(Protocol):
+    """Counts the rows that it removes from a table."""
+
+    @property
+    def removed(self) -> int: ...
+
+
+class OpsCollector(Collector):
+    """What the operations API was asked for, and what it does in the background."""
+
+    def __init__(self, runtime: Runtime, metrics: OpsMetrics, sweepers: Sequence[tuple[str, Sweeper]]) -> None:
+        self._runtime = runtime
+        self._metrics = metrics
+        self._sweepers = sweepers
+
+    def collect(self) -> Iterator[Metric]:
+        """What was counted so far."""
+        swept = [(table, sweeper.removed) for table, sweeper in self._sweepers]
+        yield build_counter("statewright_explains", "Explanations", self._metrics.explains)
+        yield build_counter("statewright_restores", "Versions of entities that were restored", self._metrics.restores)
+        yield build_counter("statewright_simulations", "Simulations of workflows", self._metrics.simulations)
+        yield build_counters("statewright_checks", "Checks of workflows", "result", self._metrics.checks.items())
+        yield build_counters("statewright_swept_rows", "Rows removed after their retention", "table", swept)
+        yield from self._collect_suspensions()
+        yield from self._collect_incidents()
+
+    def _collect_incidents(self) -> Iterator[Metric]:
+        reports, sweeper = self._runtime.core.incidents, self._runtime.operations.incident_sweeper
+        unresolved = GaugeMetricFamily("statewright_incidents_open", "Open incidents", labels=["tenant", "kind"])
+        for labels, count in sweeper.open.items():
+            unresolved.add_metric(labels, count)
+        yield unresolved
+        totals = [(kind, reports.totals[kind]) for kind in INCIDENT_KINDS]
+        yield build_counters("statewright_incidents", "Failures that were reported", "kind", totals)
+        yield build_counter("statewright_incidents_dropped", "Failures that were not stored", reports.dropped)
+
+    def _collect_suspensions(self) -> Iterator[Metric]:
+        active, commits = self._runtime.core.suspensions, self._runtime.core.commits.metrics
+        suspended = GaugeMetricFamily("statewright_suspensions", "Active suspensions", labels=["tenant", "scope"])
+        for (tenant, scope), count in active.count().items():
+            suspended.add_metric([tenant, scope], count)
+        yield suspended
+        found = [(scope, active.refusals[scope] + (scope == "ENTITY") * commits.suspended) for scope in SCOPES]
+        yield build_counters("statewright_suspended_refusals", "Requests refused by suspensions", "scope", found)
+
+
+class WaitCollector(Collector):
+    """Requests that wait for entities."""
+
+    def __init__(self, waits: EntityWaits) -> None:
+        self._waits = waits
+
+    def collect(self) -> Iterator[Metric]:
+        """What is counted now, and was so far."""
+        ended = [(outcome, self._waits.outcomes[outcome]) for outcome in WAIT_OUTCOMES]
+        yield build_gauge("statewright_waiters", "Requests that wait for an entity or instance", self._waits.count)
+        yield build_counters("statewright_waits", "Waits that have ended", "result", ended)
+
+
+class IdempotencyCollector(Collector):
+    """Requests with an ``Idempotency-Key``."""
+
+    def __init__(self, requests: IdempotentRequests, sweeper: IdempotencySweeper) -> None:
+        self._requests = requests
+        self._sweeper = sweeper
+
+    def collect(self) -> Iterator[Metric]:
+        """What was counted so far."""
+        outcomes = [(outcome, self._requests.outcomes[outcome]) for outcome in OUTCOMES]
+        yield build_counters("statewright_idempotency", "Requests with an Idempotency-Key", "outcome", outcomes)
+        yield build_gauge("statewright_idempotency_records", "Stored records, as estimated", self._sweeper.stored)
+
+
+class ProviderCollector(Collector):
+    """What identity providers were asked for, and requests to other servers."""
+
+    def __init__(self, identity: Identity | None, egress: Egress) -> None:
+        self._identity = identity
+        self._egress = egress
+
+    def collect(self) -> Iterator[Metric]:
+        """What was counted so far."""
+        requests = CounterMetricFamily(
+            "statewright_egress_requests", "Requests to other servers", labels=["purpose", "outcome"]
+        )
+        for outcome, count in self._egress.outcomes.items():
+            requests.add_metric(["processes", outcome], count)
+        if self._identity is not None:
+            live = self._identity.live_providers
+            yield GaugeMetricFamily("oidc_registry_providers", "Active identity providers", value=live.count)
+            yield build_counter("oidc_kid_cache_hit", "Tokens of providers whose key was known", live.hits)
+            yield build_counter("oidc_kid_cache_miss", "Tokens whose key was not known", live.misses)
+            faults = live.faults.items()
+            yield build_counters("oidc_jwks_fetch_error", "Documents that could not be had", "outcome", faults)
+            for outcome, count in live.requests.items():
+                requests.add_metric(["providers", outcome], count)
+        yield requests

@@ -6,40 +6,35 @@ values, without I/O, clock or waiting; :func:`start` and :func:`advance` are its
 (docs/reference/kernel.md#a-function).
 """
 
+from statewright.ids import format_ulid, parse_ulid, ulid_to_uuid, uuid_to_ulid
 from statewright.net.advance import INTERRUPTED, KernelResult, advance, is_waiting, start
 from statewright.net.durations import Delay, add_delay, parse_delay
-from statewright.net.identifiers import (
-    IDS_PER_MOMENT,
-    ActivationId,
-    ExecutionId,
-    Moment,
-    NodeId,
-    ScopeId,
-    TimerId,
-    WorkId,
-    format_ulid,
-    parse_ulid,
-    ulid_to_uuid,
-    uuid_to_ulid,
-)
 from statewright.net.language import Completed, Concluded, Language, Note, Performed, Problem, Verdict, Visit
 from statewright.net.marking import (
+    IDS_PER_MOMENT,
     Activation,
+    ActivationId,
     Branch,
     BranchFailure,
     ElementResult,
+    ExecutionId,
     HeldResult,
     Loop,
     Marking,
+    Moment,
     Move,
+    NodeId,
     Outcome,
     PendingTimer,
     Phase,
     Round,
     Scope,
+    ScopeId,
     Stage,
     Tally,
+    TimerId,
     Token,
+    WorkId,
     marking_from_document,
     marking_to_document,
 )

@@ -8,10 +8,9 @@ with the data of that moment, one after the other, so that no two pass where onl
 from msgspec.structs import replace
 
 from statewright.jsonval.values import JsonValue
-from statewright.net.branches import disarm, discard, end_badly, end_well
 from statewright.net.effects import Trace
 from statewright.net.endings import change_phase
-from statewright.net.executions import arm_time_limit, place_token
+from statewright.net.executions import arm_time_limit, disarm, discard, end_badly, end_well, place_token
 from statewright.net.firing import fire
 from statewright.net.language import Verdict
 from statewright.net.marking import Branch, Move, Token

@@ -1,4 +1,9 @@
-"""Executions: entering a node, and leaving it with all that was set up for it taken down."""
+"""Executions: entering a node, and leaving it with all that was set up for it taken down.
+
+Taking down what goes on in a loop: because something interrupts it, or because a failure costs one element only.
+
+How branches end where failures are routed: well, badly, or by being discarded; and what is counted of it.
+"""
 
 from collections.abc import Sequence
 from typing import Final, assert_never
@@ -23,11 +28,107 @@ from statewright.net.effects import (
     Trace,
     WorkStatus,
 )
-from statewright.net.identifiers import ExecutionId, TimerId, WorkId
 from statewright.net.language import Problem
-from statewright.net.marking import LIFECYCLE, Branch, Move, PendingTimer, Stage, Token
+from statewright.net.marking import (
+    LIFECYCLE,
+    MAX_FAILURES,
+    Branch,
+    BranchFailure,
+    ElementResult,
+    ExecutionId,
+    Move,
+    NodeId,
+    PendingTimer,
+    ScopeId,
+    Stage,
+    TimerId,
+    Token,
+    WorkId,
+)
 from statewright.net.nodes import HumanTask, Inline, Many, NoActivity, Node, SubNet, Task, Wait
 from statewright.net.run import KernelRun
+
+TIMED_OUT: Final = "TIMEOUT"
+"""The reason of what took longer than its node allows."""
+PENDING_TOKENS: Final = "PENDING_TOKENS"
+INCOMPLETE_JOIN: Final = "INCOMPLETE_JOIN"
+GUARD_ERROR: Final = "GUARD_ERROR"
+"""The reason of a branch that has no way on since guards could not be evaluated."""
+
+_NOT_BEGUN: Final[frozenset[Stage]] = frozenset({"READY", "PENDING", "WAITING", "QUEUED"})
+
+
+def end_well(run: KernelRun, token: Token) -> None:
+    """A branch came to its end."""
+    if run.net.on_failure != "ROUTE" or token.scope is not None:
+        return
+    if token.is_final:
+        run.tally = replace(run.tally, final="DONE")
+    else:
+        run.tally = replace(run.tally, succeeded=run.tally.succeeded + 1)
+    if run.net.traces:
+        run.emit(Trace(kind="branch.done", node=token.node, token=token.id, details={"final": token.is_final}))
+
+
+def end_badly(
+    run: KernelRun,
+    node: NodeId,
+    reason: str,
+    error: JsonValue = None,
+    execution: ExecutionId | None = None,
+    *,
+    is_final: bool = False,
+) -> None:
+    """A branch failed, and nothing was there for it; ``execution``: what a restart begins again."""
+    failure = BranchFailure(node=node, reason=reason, error=error, execution=execution)
+    tally = run.tally
+    failures = (*tally.failures, failure) if len(tally.failures) < MAX_FAILURES else tally.failures
+    if is_final:
+        run.tally = replace(tally, failures=failures, final="FAILED")
+    else:
+        run.tally = replace(tally, failures=failures, failed=tally.failed + 1)
+    if run.net.traces:
+        details: dict[str, JsonValue] = {"reason": reason, "error": error, "final": is_final}
+        run.emit(Trace(kind="branch.failed", node=node, token=execution, details=details))
+    if run.is_draining:
+        _discard_what_has_not_begun(run)
+
+
+def give_up(run: KernelRun, node: NodeId, reason: str) -> None:
+    """The instance fails, whatever becomes of its branches: what has not begun is discarded."""
+    run.tally = replace(run.tally, verdict=reason)
+    end_badly(run, node, reason)
+
+
+def forgive(run: KernelRun, token: Token) -> None:
+    """A failed execution begins again: its branch has not ended."""
+    tally = run.tally
+    failures = tuple(failure for failure in tally.failures if failure.execution != token.id)
+    if token.is_final:
+        run.tally = replace(tally, failures=failures, final="AGAIN")
+    else:
+        run.tally = replace(tally, failures=failures, failed=max(0, tally.failed - 1))
+
+
+def discard(run: KernelRun, token: Token, reason: str) -> None:
+    """Remove a token that has not begun."""
+    disarm(run, token)
+    run.remove_token(token)
+    if run.net.traces:
+        run.emit(Trace(kind="token.discarded", node=token.node, token=token.id, details={"reason": reason}))
+
+
+def disarm(run: KernelRun, token: Token) -> None:
+    """Take down the timers of a token that has not begun."""
+    for timer in token.timers:
+        run.emit(DisarmTimer(timer.id))
+
+
+def _discard_what_has_not_begun(run: KernelRun) -> None:
+    for token in [token for token in run.tokens.values() if token.stage in _NOT_BEGUN and token.scope is None]:
+        discard(run, token, "fail_fast")
+        end_well(run, token)
+    run.rounds = {place: each for place, each in run.rounds.items() if place[1] is not None}
 
 
 class Closing(Struct, frozen=True, kw_only=True):
@@ -224,3 +325,62 @@ def find_common_branches(memberships: Sequence[tuple[Branch, ...]]) -> tuple[Bra
         length = next((n for n, (a, b) in enumerate(zip(shared, other, strict=False)) if a != b), None)
         shared = shared[: min(len(shared), len(other)) if length is None else length]
     return shared
+
+
+def withdraw_elements(run: KernelRun, owner: Token) -> None:
+    """Take down all that a loop has going on, before its own token is closed."""
+    if not run.drop_loop(owner.id):
+        return
+    for scope in [scope.id for scope in run.scopes.values() if scope.owner == owner.id]:
+        _withdraw_pass(run, scope)
+    for token in run.index.list_elements(owner.id):
+        _withdraw_token(run, token)
+    run.held_results = [held for held in run.held_results if held.token in run.tokens]
+
+
+def absorb_failure(run: KernelRun, token: Token, closing: Closing, *, is_closed: bool = False) -> bool:
+    """Let a failure cost one element of the innermost loop that survives it; False where there is none.
+
+    A pass over the body of such a loop ends with the first failure in it. ``is_closed``: the execution of the token is
+    recorded as ended already.
+    """
+    error = closing.reason if closing.output is None else closing.output
+    if token.owner is not None and token.element is not None and _goes_on(run, token.owner):
+        run.remove_token(token if is_closed else close(run, token, closing))
+        run.add_result(token.owner, ElementResult(token.element, (error,), "FAILED"))
+        return True
+    scope_id = token.scope
+    while scope_id is not None:
+        scope = run.scopes[scope_id]
+        if _goes_on(run, scope.owner):
+            idle = token if is_closed else close(run, token, closing)
+            run.put_token(replace(idle, stage="FAILED"))  # so that it is not closed with the rest of the pass
+            _withdraw_pass(run, scope_id)
+            run.held_results = [held for held in run.held_results if held.token in run.tokens]
+            run.add_result(scope.owner, ElementResult(scope.element, (error,), "FAILED"))
+            return True
+        scope_id = run.tokens[scope.owner].scope
+    return False
+
+
+def _goes_on(run: KernelRun, owner: ExecutionId) -> bool:
+    activity = run.get_node(run.tokens[owner]).activity
+    return owner in run.loops and isinstance(activity, Many) and activity.on_failure != "FAIL"
+
+
+def _withdraw_pass(run: KernelRun, scope: ScopeId) -> None:
+    for token in run.index.list_scope(scope):
+        _withdraw_token(run, token)
+    run.agenda = [move for move in run.agenda if move.scope != scope]
+    del run.scopes[scope]
+
+
+def _withdraw_token(run: KernelRun, token: Token) -> None:
+    withdraw_elements(run, token)
+    if token.id not in run.tokens:
+        return  # the token of an element goes with that of its loop
+    if token.stage == "WORKING":
+        close(run, token, SKIPPED)
+    elif token.timers:
+        disarm(run, token)
+    run.remove_token(token)

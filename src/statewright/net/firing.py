@@ -3,16 +3,24 @@
 from msgspec.structs import replace
 
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.net.branches import end_badly, end_well
 from statewright.net.effects import RecordPatch, Trace, WorkStatus
 from statewright.net.endings import mark_completed, mark_failed
-from statewright.net.executions import Closing, begin_activity, build_failed_closing, close, enter, place_token
+from statewright.net.executions import (
+    Closing,
+    absorb_failure,
+    begin_activity,
+    build_failed_closing,
+    close,
+    end_badly,
+    end_well,
+    enter,
+    place_token,
+)
 from statewright.net.language import Completed, Problem, Visit
 from statewright.net.marking import Branch, Loop, Move, Outcome, Stage, Token
 from statewright.net.nodes import Inline, Many, NoActivity, Node
 from statewright.net.routing import Departure, choose_departure, depart, trace_departure
 from statewright.net.run import KernelRun
-from statewright.net.withdrawals import absorb_failure
 
 
 def fire(run: KernelRun, node: Node, move: Move, branches: tuple[Branch, ...]) -> None:

@@ -8,8 +8,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.net.identifiers import NodeId
-from statewright.net.marking import ElementResult, Outcome, Tally
+from statewright.net.marking import ElementResult, NodeId, Outcome, Tally
 from statewright.net.nodes import Node
 
 

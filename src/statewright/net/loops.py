@@ -10,9 +10,8 @@ from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net.effects import RecordEntry, RecordPatch, StartChild
 from statewright.net.executions import Closing, close, enqueue_task
 from statewright.net.firing import apply_changes, build_visit, complete, fail
-from statewright.net.identifiers import ExecutionId, ScopeId
 from statewright.net.language import Problem, Visit
-from statewright.net.marking import ElementResult, Move, Scope, Token
+from statewright.net.marking import ElementResult, ExecutionId, Move, Scope, ScopeId, Token
 from statewright.net.nodes import Body, Many, SubNet, Task
 from statewright.net.run import KernelRun
 

@@ -1,18 +1,68 @@
 """The marking: the whole state of an instance as one value, and its form as JSON.
 
 A marking is stored as a document beside the data it belongs to, and read back unchanged.
+
+Where tokens are, and which of them do nothing there.
+
+Identifiers of what the kernel creates, counted from the event's moment so that the kernel stays a function.
+
+An event carries the first of a range of free 128-bit numbers, whose first 48 bits are the milliseconds of its instant;
+whatever the kernel creates is numbered upwards from there and written as a ULID (docs/reference/steps.md#conventions,
+docs/reference/steps.md#as-entities). The same number written as a UUID is the id of an entity.
 """
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, NewType, TypeAlias, cast
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from statewright.ids import format_ulid
 from statewright.jsonval.values import JsonObject
-from statewright.net.identifiers import ActivationId, ExecutionId, NodeId, ScopeId, TimerId, WorkId
+
+NodeId = NewType("NodeId", str)
+"""Chosen by the author of a definition."""
+ExecutionId = NewType("ExecutionId", str)
+"""One entry into a node; also the id of the token that made it."""
+WorkId = NewType("WorkId", str)
+"""A task in the job queue, or a task for a person."""
+TimerId = NewType("TimerId", str)
+ActivationId = NewType("ActivationId", str)
+"""One pass over a node that opens branches."""
+ScopeId = NewType("ScopeId", str)
+"""One pass over the body of a loop."""
+
+IDS_PER_MOMENT: Final = 1 << 32
+"""How many numbers from :attr:`Moment.first_id` on must be free; no event can use up more."""
+
+
+class Moment(Struct, frozen=True, kw_only=True):
+    """When an event arrives, and the ids it may use."""
+
+    at: int
+    """Microseconds since 1970-01-01T00:00:00Z."""
+    first_id: int
+    """The first of :data:`IDS_PER_MOMENT` free numbers."""
+
+
+class IdGenerator:
+    """Gives the ids of one moment, in rising order."""
+
+    def __init__(self, moment: Moment) -> None:
+        self._next = moment.first_id
+
+    @property
+    def upcoming(self) -> int:
+        """The first number that was not given."""
+        return self._next
+
+    def __call__(self) -> str:
+        number = self._next
+        self._next = number + 1
+        return format_ulid(number)
+
 
 if TYPE_CHECKING:
     from statewright.jsonval.values import JsonObject, JsonValue
@@ -289,6 +339,9 @@ def marking_to_document(marking: Marking) -> JsonObject:
     )
     document = cast("_Document", msgspec.to_builtins(bare, builtin_types=(Decimal,), order="deterministic"))
     del document["data"]
+    for name in ("tokens", "loops", "yielded"):
+        if document.get(name):  # a list can be encoded in pieces, however much its items carry
+            document[name] = list(document[name])
     for token, written in zip(marking.tokens, document.get("tokens", ()), strict=True):
         if token.payloads:
             written["payloads"] = list(token.payloads)
@@ -312,3 +365,12 @@ def marking_from_document(document: JsonObject, data: JsonObject) -> Marking:
         return replace(msgspec.convert({**document, "data": {}}, Marking), data=data)
     except msgspec.ValidationError as defect:
         raise ValueError(f"stored marking is damaged: {defect}") from defect
+
+
+Place: TypeAlias = tuple[NodeId, ScopeId | None]
+"""A node, in one pass over the body of a loop it may be part of."""
+
+RESTING: Final[frozenset[Stage]] = frozenset({"READY", "PENDING", "WAITING", "QUEUED", "PARKED", "WITHDRAWN"})
+"""No activity was begun, or it has left the node for good."""
+QUIET: Final[frozenset[Stage]] = frozenset({"WAITING", "PARKED"})
+"""The token does not go on by itself, nor by what it does."""

@@ -11,8 +11,7 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Struct
 
 from statewright.net.durations import Delay
-from statewright.net.identifiers import NodeId
-from statewright.net.marking import Outcome
+from statewright.net.marking import NodeId, Outcome
 
 
 class AnyInput(Struct, frozen=True):

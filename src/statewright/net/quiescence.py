@@ -7,10 +7,10 @@ Whatever begins something puts the rest off until the instance is quiet again.
 from msgspec.structs import replace
 
 from statewright.net.admission import expire
-from statewright.net.branches import PENDING_TOKENS, discard, end_well
+from statewright.net.arrivals import resolve_rounds
 from statewright.net.endings import change_phase, complete_if_quiescent, mark_completed, mark_failed
+from statewright.net.executions import PENDING_TOKENS, discard, end_well
 from statewright.net.marking import Move, Token
-from statewright.net.rounds import resolve_rounds
 from statewright.net.run import KernelRun
 
 

@@ -3,11 +3,10 @@
 from msgspec import Struct
 
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.net.branches import GUARD_ERROR, give_up
 from statewright.net.effects import RecordPatch, Trace
-from statewright.net.identifiers import ActivationId
+from statewright.net.executions import GUARD_ERROR, give_up
 from statewright.net.language import Problem, Visit
-from statewright.net.marking import Activation, Branch, Move, Token
+from statewright.net.marking import Activation, ActivationId, Branch, Move, Token
 from statewright.net.nodes import Arc
 from statewright.net.run import TOO_MANY, KernelRun
 

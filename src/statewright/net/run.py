@@ -12,13 +12,27 @@ from msgspec.structs import replace
 
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net.effects import Effect
-from statewright.net.identifiers import ActivationId, ExecutionId, IdGenerator, Moment, NodeId, ScopeId
-from statewright.net.index import TokenIndex
+from statewright.net.index import TokenIndex, TokenScan
 from statewright.net.language import Language, Visit
-from statewright.net.marking import Activation, ElementResult, Loop, Marking, Move, Phase, Round, Scope, Token
+from statewright.net.marking import (
+    Activation,
+    ActivationId,
+    ElementResult,
+    ExecutionId,
+    IdGenerator,
+    Loop,
+    Marking,
+    Moment,
+    Move,
+    NodeId,
+    Phase,
+    Place,
+    Round,
+    Scope,
+    ScopeId,
+    Token,
+)
 from statewright.net.nodes import Net, Node
-from statewright.net.places import Place
-from statewright.net.scan import TokenScan
 
 TOO_MANY: Final = "TOO_MANY_TOKENS"
 """The reason of an instance that makes more tokens than it may hold at once."""

@@ -6,7 +6,7 @@ or waiting.
 """
 
 from statewright.playbooks.definition import Playbook, Step, Task
-from statewright.playbooks.findings import Finding, InvalidPlaybook
+from statewright.playbooks.place import Finding, InvalidPlaybook
 from statewright.playbooks.reading import Reading, compile_playbook, read_playbook
 
 __all__ = [

@@ -5,13 +5,13 @@ from typing import Final
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import Problem
 from statewright.net.effects import Effect, StartChild
-from statewright.playbooks.boundary import to_problem
 from statewright.playbooks.context import EXECUTION, WORKLOAD, get_member
 from statewright.playbooks.definition import Playbook, Step
-from statewright.playbooks.outcomes import Outcome
+from statewright.playbooks.dispatch import PARENT_ITER, build_dispatch
+from statewright.playbooks.graph import to_problem
 from statewright.playbooks.pipeline import PipelineEnd, begin, prepare
-from statewright.playbooks.runs import PARENT_ITER, build_dispatch
-from statewright.playbooks.task_kinds import PLAYBOOK
+from statewright.playbooks.policies import Outcome
+from statewright.playbooks.tasks import PLAYBOOK
 from statewright.playbooks.templates import Turn
 
 CHILD: Final = "child"

@@ -25,8 +25,8 @@ from statewright.net.nodes import Activity, Arrival
 from statewright.playbooks.children import is_child
 from statewright.playbooks.definition import Playbook, Step
 from statewright.playbooks.dispatch import choose_job_type
-from statewright.playbooks.inline import is_inline
 from statewright.playbooks.language import PlaybookLanguage, StepRules, build_rules
+from statewright.playbooks.pipeline import is_inline
 from statewright.playbooks.templates import Turn
 
 SERVICE: Final = "playbook"

@@ -1,16 +1,64 @@
 """The shared data of an execution: the workload, ``ctx``, results, and changes to them
 (docs/reference/executions.md#scopes).
+
+Writing members of ``ctx`` and ``iter``, without changing what others hold.
+
+What conditions can see, so that a token is asked about again only when something of it has changed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
+from jinja2 import nodes
+from msgspec import Struct
+
 from statewright.jsonval.codec import encode
-from statewright.jsonval.merging import merge_deep
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.jsonval.values import JsonObject, JsonValue, merge_deep
 from statewright.net import Problem
 from statewright.playbooks.definition import Playbook
-from statewright.playbooks.patches import remove_member, write_member
+from statewright.playbooks.jinja.compiling import MAX_REMEMBERED, MAX_REMEMBERED_CHARS, parse
+from statewright.playbooks.templates import Condition
+
+
+class Patch(Struct, frozen=True, kw_only=True):
+    """One member of ``ctx`` that gets a value."""
+
+    path: tuple[str, ...]
+    """The member, and those within it; never empty."""
+    value: JsonValue
+
+    def to_document(self) -> JsonObject:
+        """As reports of workers have it."""
+        return {"path": list(self.path), "value": self.value}
+
+
+def write_member(scope: JsonObject, path: Sequence[str], value: JsonValue) -> JsonObject:
+    """The object with a value at a path. On the way what is no object is replaced by one."""
+    name, *rest = path
+    if not rest:
+        return {**scope, name: value}
+    inner = scope.get(name)
+    return {**scope, name: write_member(inner if isinstance(inner, dict) else {}, rest, value)}
+
+
+def remove_member(scope: JsonObject, path: Sequence[str]) -> JsonObject:
+    """The object without what is at a path, if anything is."""
+    name, *rest = path
+    if name not in scope:
+        return scope
+    if not rest:
+        return {key: value for key, value in scope.items() if key != name}
+    inner = scope[name]
+    return {**scope, name: remove_member(inner, rest)} if isinstance(inner, dict) else scope
+
+
+def apply_patches(ctx: JsonObject, patches: Iterable[Patch]) -> JsonObject:
+    """``ctx`` after patches, in their order."""
+    for patch in patches:
+        ctx = write_member(ctx, patch.path, patch.value)
+    return ctx
+
 
 WORKLOAD: Final = "workload"
 CTX: Final = "ctx"
@@ -93,7 +141,7 @@ def change_context(data: JsonObject, changes: JsonObject, max_chars: int) -> "Js
 
 
 def find_changed_parts(before: JsonObject, after: JsonObject) -> frozenset[str]:
-    """The members of ``ctx`` and ``results`` that are others than before (:mod:`statewright.playbooks.watching`)."""
+    """The members of ``ctx`` and ``results`` that are others than before (:mod:`statewright.playbooks.context`)."""
     changed: set[str] = set()
     for scope in (CTX, RESULTS):
         old, new = get_member(before, scope), get_member(after, scope)
@@ -105,3 +153,78 @@ def find_changed_parts(before: JsonObject, after: JsonObject) -> frozenset[str]:
             changed.add(scope)
             changed.update(f"{scope}.{name}" for name in names)
     return frozenset(changed)
+
+
+_SCOPES: Final = (CTX, RESULTS)
+_METHODS: Final = frozenset(("get", "items", "keys", "values", "length"))
+"""Members that may be methods: then the whole scope is seen."""
+_CONSTANT: Final = frozenset(("workload", "execution_id"))
+_OF_THE_TOKEN: Final = frozenset(("args", "event"))
+
+
+class Watched(Struct, frozen=True, kw_only=True):
+    """What conditions can see."""
+
+    parts: frozenset[str]
+    """``ctx`` and ``results`` as a whole, and their members as ``ctx.name``."""
+    sees_token: bool
+    """Whether what they say may differ between tokens."""
+    sees_event: bool
+
+
+def find_watched(conditions: Iterable[Condition]) -> Watched:
+    """What some conditions can see together."""
+    parts: set[str] = set()
+    names: set[str] = set()
+    for condition in conditions:
+        if isinstance(condition.source, str):
+            seen = _look_into(condition.source)
+            parts |= seen.parts
+            names |= seen.names
+    # a name that is no scope may be that of a result
+    parts.update(f"{RESULTS}.{name}" for name in names - _CONSTANT - _OF_THE_TOKEN)
+    return Watched(parts=frozenset(parts), sees_token=not names.isdisjoint(_OF_THE_TOKEN), sees_event="event" in names)
+
+
+class _Seen(Struct, frozen=True):
+    """What one condition names: scopes and members of them, and all other names."""
+
+    parts: frozenset[str]
+    names: frozenset[str]
+
+
+def _look_into(source: str) -> _Seen:
+    return _remember(source) if len(source) <= MAX_REMEMBERED_CHARS else _collect(source)
+
+
+def _collect(source: str) -> _Seen:
+    text = source.strip()
+    parts: set[str] = set()
+    names: set[str] = set()
+    pending: list[nodes.Node] = [parse(text if text.startswith("{{") else f"{{{{ {text} }}}}")]
+    while pending:
+        node = pending.pop()
+        member = _find_member(node)
+        if member is not None:
+            parts.add(member)
+        elif isinstance(node, nodes.Name):
+            (parts if node.name in _SCOPES else names).add(node.name)
+        else:
+            pending.extend(node.iter_child_nodes())
+    return _Seen(frozenset(parts), frozenset(names))
+
+
+_remember = lru_cache(maxsize=MAX_REMEMBERED)(_collect)
+
+
+def _find_member(node: nodes.Node) -> str | None:
+    """``ctx.name`` for a member of a scope that is named in the text."""
+    if isinstance(node, nodes.Getattr):
+        inner, name = node.node, node.attr
+    elif isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Const) and isinstance(node.arg.value, str):
+        inner, name = node.node, node.arg.value
+    else:
+        return None
+    if not isinstance(inner, nodes.Name) or inner.name not in _SCOPES or name in _METHODS:
+        return None
+    return f"{inner.name}.{name}"

@@ -212,7 +212,7 @@ class Playbook(Struct, frozen=True, kw_only=True, dict=True):
     """As written."""
     keychain: tuple[Credential, ...] = ()
     workload: JsonObject
-    """Defaults; the start request is merged over them (:func:`statewright.jsonval.merging.merge_deep`)."""
+    """Defaults; the start request is merged over them (:func:`statewright.jsonval.values.merge_deep`)."""
     entry: str
     """The step of the first token."""
     final: str | None = None

@@ -30,17 +30,28 @@ the run is over for this worker, which may stop.
 
 A pipeline that :func:`choose_job_type` gives no type is run by the service itself
 (:func:`statewright.services.playbooks.pipelines.run_pipeline`), with a completion of the same form.
+
+Runs of pipelines as another process is sent them, which compiles their templates for itself, and remembers them.
+
+What one run of a step, or of an element of its loop, is given: its pipeline, and the data as they are now.
+
+The elements of a loop: what the worker of each is given, and what they come to together.
 """
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from typing import Final, TypeVar, overload
 
 from msgspec import Struct
 
+from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.playbooks.definition import Limits, Task
-from statewright.playbooks.task_kinds import list_worker_kinds
-from statewright.playbooks.tasks import pipeline_from_document, pipeline_to_document
+from statewright.loop.lru import LruCache
+from statewright.net import ElementResult
+from statewright.playbooks.context import CTX, EXECUTION, RESULTS, WORKLOAD, get_member
+from statewright.playbooks.definition import Limits, Playbook, Step, Task
+from statewright.playbooks.graph import describe_error
+from statewright.playbooks.tasks import list_worker_kinds, pipeline_from_document, pipeline_to_document
 from statewright.playbooks.templates import InvalidTemplate, Template, Turn, compile_template
 
 JOB_PREFIX: Final = "playbook:"
@@ -128,20 +139,41 @@ def dispatch_to_document(dispatch: Dispatch) -> JsonObject:
     return document
 
 
-def dispatch_from_document(document: JsonObject) -> Dispatch:
-    """The run that :func:`dispatch_to_document` wrote. Raises :class:`MalformedDispatch`."""
+class Pipeline(Struct, frozen=True):
+    """What of a run was compiled."""
+
+    tasks: tuple[Task, ...]
+    input: Template | None
+
+
+def compile_pipeline(document: JsonObject) -> Pipeline:
+    """That of a payload. Raises :class:`MalformedDispatch`."""
     tasks = document.get("tasks")
     if not isinstance(tasks, list):
         raise MalformedDispatch("tasks must be a list")
     source = document.get("input")
+    try:
+        return Pipeline(
+            pipeline_from_document([task for task in tasks if isinstance(task, dict)]),
+            None if source is None else compile_template(source),
+        )
+    except (InvalidTemplate, ValueError) as error:
+        raise MalformedDispatch(str(error)) from error
+
+
+def dispatch_from_document(document: JsonObject, pipeline: Pipeline | None = None) -> Dispatch:
+    """The run that :func:`dispatch_to_document` wrote; ``pipeline`` where that is compiled already. Raises
+    :class:`MalformedDispatch`.
+    """
+    compiled = pipeline or compile_pipeline(document)
     limit = document.get("maxTaskExecutions")
     try:
         return Dispatch(
-            tasks=pipeline_from_document([task for task in tasks if isinstance(task, dict)]),
+            tasks=compiled.tasks,
             step=_get_text(document, "step"),
             execution_id=_get_text(document, "executionId"),
             step_run=_get_text(document, "stepRun"),
-            input=None if source is None else compile_template(source),
+            input=compiled.input,
             workload=_get_object(document, "workload"),
             ctx=_get_object(document, "ctx"),
             args=_get_object(document, "args"),
@@ -150,7 +182,7 @@ def dispatch_from_document(document: JsonObject) -> Dispatch:
             keychain=_get_object(document, "keychain"),
             max_task_executions=limit if isinstance(limit, int) else Limits().max_task_executions,
         )
-    except (InvalidTemplate, ValueError) as error:
+    except ValueError as error:
         raise MalformedDispatch(str(error)) from error
 
 
@@ -175,3 +207,125 @@ def _get_text(document: JsonObject, name: str) -> str:
 def _get_object(document: JsonObject, name: str) -> JsonObject:
     value = document.get(name)
     return value if isinstance(value, dict) else {}
+
+
+MAX_SOURCE_BYTES: Final = 4 * 1024 * 1024
+"""Of all pipelines that a process remembers."""
+
+R = TypeVar("R")
+
+_compiled: LruCache[bytes, tuple[Pipeline, int]] = LruCache(MAX_SOURCE_BYTES, lambda found: found[1])
+"""With the size of its source."""
+
+
+class SentRun(Struct, frozen=True):
+    """The payload of a job (:mod:`statewright.playbooks.dispatch`)."""
+
+    document: JsonObject
+
+    def compute(self, function: Callable[[Dispatch], R]) -> R:
+        """What the function makes of the run. Raises ``MalformedDispatch``."""
+        source = encode([self.document.get("tasks"), self.document.get("input")])
+        key = sha256(source).digest()
+        found = _compiled.get(key)
+        if found is None:
+            found = (compile_pipeline(self.document), len(source))
+            _compiled.put(key, found)
+        return function(dispatch_from_document(self.document, found[0]))
+
+
+def send_run(dispatch: Dispatch) -> SentRun:
+    """A run as it is sent; what it sees is not copied."""
+    return SentRun(dispatch_to_document(dispatch))
+
+
+PARENT_ITER: Final = "iter"
+"""The member of what the execution is that has ``iter`` of the element that awaits it."""
+
+
+def build_dispatch(
+    playbook: Playbook,
+    step: Step,
+    data: JsonObject,
+    given: JsonObject,
+    *,
+    run: str = "",
+    element: int | None = None,
+    turn: Turn | None = None,
+) -> Dispatch:
+    """The dispatch of a run. ``given`` is its input as the kernel keeps it: ``args``, of an element its ``item``."""
+    return Dispatch(
+        tasks=step.tasks,
+        step=step.name,
+        execution_id=str(get_member(data, EXECUTION).get("id")),
+        step_run=run,
+        input=step.input,
+        workload=get_member(data, WORKLOAD),
+        ctx=get_member(data, CTX),
+        args=get_member(given, "args"),
+        results=get_member(data, RESULTS),
+        element=_build_element(step, data, given, element),
+        max_task_executions=playbook.limits.max_task_executions,
+        turn=turn,
+    )
+
+
+def _build_element(step: Step, data: JsonObject, given: JsonObject, index: int | None) -> Element | None:
+    if step.loop is None or index is None:
+        return None
+    parent = get_member(data, EXECUTION).get(PARENT_ITER)
+    return Element(
+        iterator=step.loop.iterator,
+        value=given.get("item"),
+        index=index,
+        is_last=given.get("isLast") is True,
+        parent=parent if isinstance(parent, dict) else None,
+    )
+
+
+class Elements(Sequence[JsonValue]):
+    """The elements of the input of a loop, made when they are asked for: there may be very many."""
+
+    def __init__(self, loop_input: JsonValue) -> None:
+        given = loop_input if isinstance(loop_input, dict) else {}
+        items = given.get("items")
+        self._items = items if isinstance(items, list) else []
+        self._args = given.get("args")
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @overload
+    def __getitem__(self, index: int) -> JsonValue: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[JsonValue]: ...
+
+    def __getitem__(self, index: int | slice) -> "JsonValue | Sequence[JsonValue]":
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(len(self)))]
+        return {
+            "args": self._args,
+            "item": self._items[index],
+            "index": index,
+            "isLast": index == len(self._items) - 1,
+        }
+
+
+def summarize_elements(total: int, results: Sequence[ElementResult]) -> JsonObject:
+    """The payload of the end of a loop: counts, results in their order, and errors by the number of the element."""
+    values: list[JsonValue] = [None] * total
+    errors: JsonObject = {}
+    for result in results:
+        value = result.payloads[0] if result.payloads else None
+        if result.outcome == "FAILED":
+            errors[str(result.element)] = describe_error(value)
+        else:
+            values[result.element] = value
+    return {
+        "total": total,
+        "succeeded": len(results) - len(errors),
+        "failed": len(errors),
+        "results": values,
+        "errors": errors,
+    }

@@ -27,9 +27,9 @@ from yaml.events import (
 )
 
 from statewright.jsonval.codec import MalformedJson, decode
-from statewright.jsonval.literals import UnusableNumber, read_number
+from statewright.jsonval.scanning import UnusableNumber, read_number
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.playbooks.findings import escape
+from statewright.playbooks.place import escape
 
 MAX_DOCUMENT_BYTES: Final = 1024 * 1024
 MAX_DEPTH: Final = 64

@@ -23,10 +23,10 @@ from statewright.net.effects import (
     StartChild,
     Trace,
 )
-from statewright.playbooks.boundary import describe_error, get_result
 from statewright.playbooks.compiling import CompiledPlaybook
-from statewright.playbooks.inline import TASK_ENDED
+from statewright.playbooks.graph import describe_error, get_result
 from statewright.playbooks.language import get_args
+from statewright.playbooks.pipeline import TASK_ENDED
 from statewright.playbooks.status import Status
 
 EntityType: TypeAlias = Literal["playbook", "workflow", "token", "step", "task", "loop", "next", "policy", "ctx"]

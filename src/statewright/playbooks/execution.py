@@ -2,6 +2,8 @@
 (docs/reference/executions.md#rest).
 
 The stored document is the record and, beside it, what the kernel knows.
+
+The built-in models of playbooks: executions and definitions (docs/reference/executions.md#as-entities).
 """
 
 from collections.abc import Mapping
@@ -10,15 +12,17 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from statewright.entity import ModelKey
 from statewright.instants import format_instant, parse_instant
 from statewright.jsonval.values import JsonObject
 from statewright.net import Marking, Phase, marking_from_document, marking_to_document
 from statewright.net.effects import Effect
 from statewright.playbooks.context import CTX, RESULTS, WORKLOAD, get_member
 from statewright.playbooks.events import find_execution_status
-from statewright.playbooks.progress import Progress, progress_from_document, progress_to_document
+from statewright.playbooks.run_record import Progress, progress_from_document, progress_to_document
 from statewright.playbooks.status import Status
-from statewright.processes.moves import list_moves
+from statewright.processes.changes import list_moves
+from statewright.processes.language import BuiltinModel
 
 if TYPE_CHECKING:
     from statewright.jsonval.values import JsonValue
@@ -193,3 +197,68 @@ TRANSITIONS: Final[Mapping[tuple[Phase, Phase], Transition]] = {
 def list_transitions(before: Phase | None, effects: tuple[Effect, ...]) -> tuple[Transition, ...]:
     """The moves that one step of the kernel amounts to; ``before`` ``None``: the execution is new."""
     return list_moves(TRANSITIONS, before, effects, initial=INITIAL)
+
+
+OWNER: Final = "the playbook engine"
+
+
+def _build_execution_states() -> dict[str, dict[str, str]]:
+    states: dict[str, dict[str, str]] = {INITIAL: {}}
+    for source, target in TRANSITIONS:
+        states.setdefault(source, {})
+        states.setdefault(target, {})
+    for (source, target), name in TRANSITIONS.items():
+        states[source][name] = target
+    return states
+
+
+EXECUTION: Final = BuiltinModel(
+    key=ModelKey("PlaybookExecution", 1),
+    owner=OWNER,
+    sample={
+        "id": "01JABC3V9E6K8M2Q4S6T8W0Y2Z",
+        "path": "examples/orders",
+        "version": 1,
+        "status": "running",
+        "state": "RUNNING",
+        "workload": {},
+        "ctx": {},
+        "results": {},
+        "result": {},
+        "conclusion": {},
+        "activeSteps": ["a step"],
+        "pendingSteps": ["a step"],
+        "branches": {"succeeded": 1, "failed": 1},
+        "startedAt": "2026-06-01T09:31:00.5Z",
+        "completedAt": "2026-06-01T09:31:00.5Z",
+        "failureReason": "a reason",
+        "businessKey": "a key",
+        "parentExecutionId": "01JABC3V9E6K8M2Q4S6T8W0Y2Z",
+        "awaitedBy": "01JABC3V9E6K8M2Q4S6T8W0Y2Z",
+        "data": {},
+        "marking": {},
+    },
+    states=_build_execution_states(),
+    client_transitions=frozenset({"cancel", "restart"}),
+    open_paths=("$.workload", "$.ctx", "$.results", "$.result", "$.conclusion", "$.data", "$.marking"),
+)
+
+DEFINITION: Final = BuiltinModel(
+    key=ModelKey("PlaybookDefinition", 1),
+    owner=OWNER,
+    sample={
+        "path": "examples/orders",
+        "version": 1,
+        "name": "a name",
+        "description": "a text",
+        "playbookVersion": "1.0",
+        "tags": ["a tag"],
+        "source": "a document",
+        "steps": ["a step"],
+        "kinds": ["noop"],
+        "warnings": [{"path": "/workflow/0", "message": "a text", "severity": "warning"}],
+        "uploadedAt": "2026-06-01T09:31:00.5Z",
+        "contentHash": "a hash",
+    },
+    states={"PUBLISHED": {}},
+)

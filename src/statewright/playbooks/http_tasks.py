@@ -14,7 +14,7 @@ from msgspec import Struct
 from statewright.jsonval.codec import MalformedJson, decode, encode
 from statewright.jsonval.numbers import format_number
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.playbooks.outcomes import Outcome, fail, succeed
+from statewright.playbooks.policies import Outcome, fail, succeed
 
 HTTP: Final = "http"
 METHODS: Final = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")

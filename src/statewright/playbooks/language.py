@@ -13,8 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from statewright.jsonval.codec import encode
-from statewright.jsonval.merging import merge_deep
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.jsonval.values import JsonObject, JsonValue, merge_deep
 from statewright.net import (
     Completed,
     Concluded,
@@ -29,14 +28,6 @@ from statewright.net import (
     Visit,
 )
 from statewright.playbooks import templates
-from statewright.playbooks.boundary import (
-    build_event,
-    build_outcome,
-    describe_error,
-    get_result,
-    revive_event,
-    to_problem,
-)
 from statewright.playbooks.children import build_child_input, is_child
 from statewright.playbooks.context import (
     CTX,
@@ -45,16 +36,25 @@ from statewright.playbooks.context import (
     LAST,
     RESULTS,
     WORKLOAD,
+    Watched,
     change_context,
     find_changed_parts,
+    find_watched,
     get_member,
 )
 from statewright.playbooks.definition import Arc, Assignment, Playbook, Step, list_elements
-from statewright.playbooks.elements import Elements, summarize_elements
-from statewright.playbooks.inline import run_inline
+from statewright.playbooks.dispatch import Elements, summarize_elements
+from statewright.playbooks.graph import (
+    build_event,
+    build_outcome,
+    describe_error,
+    get_result,
+    revive_event,
+    to_problem,
+)
+from statewright.playbooks.pipeline import run_inline
 from statewright.playbooks.status import find_status
 from statewright.playbooks.templates import Turn, holds, render, render_object
-from statewright.playbooks.watching import Watched, find_watched
 
 ARGS: Final = "args"
 EVENT: Final = "event"

@@ -6,9 +6,9 @@ from msgspec import Struct
 
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.playbooks.dispatch import Dispatch
-from statewright.playbooks.outcomes import Outcome, fail
 from statewright.playbooks.pipeline import ToolCall
-from statewright.playbooks.task_kinds import COMPUTE
+from statewright.playbooks.policies import Outcome, fail
+from statewright.playbooks.tasks import COMPUTE
 
 DEFAULT_TIMEOUT_MS: Final = 60_000
 MAX_TIMEOUT_MS: Final = 600_000

@@ -4,6 +4,10 @@ from collections.abc import Iterator, Mapping
 from typing import Final, Literal
 
 from statewright.playbooks.definition import Arc, Playbook, Step
+from statewright.playbooks.execution import Execution
+from statewright.playbooks.source import PlaybookProcess
+from statewright.processes.changes import ExecutionStatus
+from statewright.processes.language import Drawing
 
 StepStatus = Literal["RUNNING", "COMPLETED", "FAILED", "PENDING", "SKIPPED"]
 
@@ -17,6 +21,29 @@ STYLES: Final[Mapping[StepStatus, str]] = {
 """The colours of steps by what became of them last; ``PENDING``: a token waits there for admission."""
 
 MAX_LABEL_CHARS: Final = 60
+
+
+_STATUSES: Final[Mapping[ExecutionStatus, StepStatus]] = {
+    "RUNNING": "RUNNING",
+    "COMPLETED": "COMPLETED",
+    "FAILED": "FAILED",
+    "SKIPPED": "SKIPPED",
+    "BYPASSED": "COMPLETED",
+}
+
+
+def draw_process(process: PlaybookProcess, wanted: Drawing) -> str:
+    """The steps of a playbook."""
+    return render_diagram(process.playbook, is_vertical=wanted.is_vertical)
+
+
+def draw_instance(
+    process: PlaybookProcess, execution: Execution, known: Mapping[str, ExecutionStatus], wanted: Drawing
+) -> str:
+    """The same, coloured by what became of them last."""
+    statuses: dict[str, StepStatus] = {name: _STATUSES[status] for name, status in known.items()}
+    statuses |= dict.fromkeys(execution.pending_steps, "PENDING")
+    return render_diagram(process.playbook, statuses, is_vertical=wanted.is_vertical)
 
 
 def render_diagram(

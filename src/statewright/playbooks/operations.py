@@ -9,8 +9,7 @@ from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
-from statewright.jsonval.merging import tidy_numbers
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.jsonval.values import JsonObject, JsonValue, tidy_numbers
 from statewright.net import (
     IDS_PER_MOMENT,
     ExecutionId,
@@ -23,10 +22,11 @@ from statewright.net import (
     advance,
     start,
 )
-from statewright.net.effects import ChangePhase, Effect, Trace
-from statewright.net.events import (
+from statewright.net.effects import (
     Cancelled,
+    ChangePhase,
     ChildEnded,
+    Effect,
     Event,
     Injected,
     Patched,
@@ -36,20 +36,20 @@ from statewright.net.events import (
     TaskFailed,
     TaskPatched,
     TimerFired,
+    Trace,
 )
-from statewright.net.identifiers import TimerId
+from statewright.net.marking import TimerId
 from statewright.playbooks.children import DEPTH, direct_children
 from statewright.playbooks.completions import Completion, UnusableCompletion, read_completion, read_report
 from statewright.playbooks.context import CTX, WORKLOAD, build_data, describe_patch, get_member, is_key
-from statewright.playbooks.dispatch import dispatch_to_document
+from statewright.playbooks.dispatch import PARENT_ITER, build_dispatch, dispatch_to_document
 from statewright.playbooks.events import REQUEST, WORKER_EVENT
 from statewright.playbooks.execution import Execution, list_transitions
-from statewright.playbooks.process import PlaybookProcess
-from statewright.playbooks.progress import MAX_CHARS, MAX_PATCHES, Progress, add_changes, count_known, restore
-from statewright.playbooks.runs import PARENT_ITER, build_dispatch
+from statewright.playbooks.run_record import MAX_CHARS, MAX_PATCHES, Progress, add_changes, count_known, restore
+from statewright.playbooks.source import PlaybookProcess
 from statewright.processes import language as processes
-from statewright.processes.language import ChildOutcome, JobPlace, NewInstance, Rejection
-from statewright.processes.retries import JOB_FAILED
+from statewright.processes.changes import JOB_FAILED
+from statewright.processes.language import ChildOutcome, InstanceOperation, JobPlace, NewInstance, Rejection
 
 Applied: TypeAlias = processes.Applied[Execution]
 """An execution after an operation."""
@@ -274,8 +274,17 @@ def _read_context(execution: Execution, job: JobPlace) -> JsonObject:
     return ctx if progress is None else restore(ctx, progress)
 
 
-def record_request(outcome: Applied | Rejection, *, principal: str, reason: str = "") -> Applied | Rejection:
+def apply_request(
+    process: PlaybookProcess,
+    execution: Execution,
+    *,
+    operation: InstanceOperation[PlaybookProcess, Execution],
+    principal: str,
+    reason: str,
+    moment: Moment,
+) -> Applied | Rejection:
     """An operation that somebody asked for: the event log says who did, and why."""
+    outcome = operation(process, execution, moment=moment)
     if isinstance(outcome, Rejection) or not outcome.effects:
         return outcome
     asked = Trace(kind=REQUEST, node=NodeId(""), details={"principal": principal, "reason": reason or None})

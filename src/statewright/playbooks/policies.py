@@ -1,14 +1,22 @@
-"""Policies: of admission, and of tasks."""
+"""Policies: of admission, and of tasks.
+
+``set_ctx``, ``set_iter`` and ``set``: what is written, and where.
+
+What a task comes to (docs/reference/playbooks.md#outcomes).
+"""
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Final, get_args
+from typing import Final, Literal, get_args
 
-from statewright.playbooks.assignments import read_assignments, read_scoped_assignments
+from msgspec import Struct
+
+from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.playbooks.definition import (
     DEFAULT_ATTEMPTS,
     Admission,
     AdmissionRule,
+    Assignment,
     Backoff,
     Do,
     OnDeny,
@@ -19,6 +27,47 @@ from statewright.playbooks.definition import (
 )
 from statewright.playbooks.place import Place
 from statewright.playbooks.templates import Condition, Template
+
+_READ_ONLY: Final = frozenset(
+    ("args", "event", "execution_id", "input", "keychain", "outcome", "output", "results", "workload")
+)
+
+
+def read_assignments(place: Place, scope: Literal["ctx", "iter"]) -> tuple[Assignment, ...]:
+    """A mapping of keys to values for one scope (``set_ctx``, ``set_iter``)."""
+    members = (place.get(key) for key in place.read_mapping())
+    return tuple(found for member in members if (found := _read(member, scope, _get_key(member))) is not None)
+
+
+def read_scoped_assignments(place: Place, *, allows_iter: bool) -> tuple[Assignment, ...]:
+    """A mapping of keys with their scopes (``set``): ``ctx.a``, ``iter.a``; without a scope it is ``ctx``."""
+    found: list[Assignment] = []
+    for key in place.read_mapping():
+        member = place.get(key)
+        scope, _, rest = key.partition(".")
+        if rest and scope in _READ_ONLY:
+            member.refuse(f"cannot be set: {scope} does not change; expected a key of ctx or iter")
+        elif rest and scope == "iter" and not allows_iter:
+            member.refuse("cannot be set here: iter lives within a pipeline; expected a key of ctx")
+        else:
+            scoped: Literal["ctx", "iter"] = "iter" if rest and scope == "iter" else "ctx"
+            assignment = _read(member, scoped, rest if rest and scope in ("ctx", "iter", "step") else key)
+            if assignment is not None:
+                found.append(assignment)
+    return tuple(found)
+
+
+def _get_key(member: Place) -> str:
+    return member.path.rpartition("/")[2].replace("~1", "/").replace("~0", "~")
+
+
+def _read(member: Place, scope: Literal["ctx", "iter"], key: str) -> Assignment | None:
+    path = tuple(key.split("."))
+    if not all(path):
+        member.refuse("has a key with an empty part; expected names with dots between them")
+        return None
+    return Assignment(scope=scope, path=path, value=member.read_template())
+
 
 MAX_ATTEMPTS: Final = 10_000
 MAX_RULES: Final = 100
@@ -173,3 +222,55 @@ def _read_target(then: Place, labels: tuple[str, ...], index: int) -> str | None
     else:
         to.expect(f"the label of a task of this step ({', '.join(labels)[:200]}) or {PREVIOUS}")
     return None
+
+
+MAX_MESSAGE_CHARS: Final = 10_000
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """The end of one execution of a task."""
+
+    status: Literal["ok", "error"]
+    result: JsonValue = None
+    error: "JsonObject | None" = None
+    """Of an error: ``kind`` always; ``code``, ``message``, ``retryable`` and ``status`` where they are known."""
+    http: "JsonObject | None" = None
+    """Of HTTP tasks: ``status`` and ``headers`` of the response."""
+    meta: JsonObject = {}
+    """``attempt``, ``duration_ms`` and ``ts``, as far as whoever ran it has measured."""
+
+    @property
+    def is_ok(self) -> bool:
+        """Whether it has a result."""
+        return self.status == "ok"
+
+    def to_document(self) -> JsonObject:
+        """As templates see it (``outcome``, ``output``), with both names of the result."""
+        document: JsonObject = {"status": self.status, "result": self.result, "data": self.result, "meta": self.meta}
+        if self.error is not None:
+            document["error"] = self.error
+        if self.http is not None:
+            document["http"] = self.http
+        return document
+
+
+def succeed(result: JsonValue = None, *, http: "JsonObject | None" = None) -> Outcome:
+    """An outcome with a result."""
+    return Outcome(status="ok", result=result, http=http)
+
+
+def fail(
+    kind: str,
+    message: str,
+    *,
+    code: str | None = None,
+    retryable: bool | None = None,
+    status: int | None = None,
+    result: JsonValue = None,
+    http: "JsonObject | None" = None,
+) -> Outcome:
+    """An outcome with an error. ``result``: what there is of a result nonetheless, as the body of an HTTP error."""
+    error: JsonObject = {"kind": kind, "message": message[:MAX_MESSAGE_CHARS]}
+    known: JsonObject = {"code": code, "retryable": retryable, "status": status}
+    error |= {name: value for name, value in known.items() if value is not None}
+    return Outcome(status="error", result=result, error=error, http=http)

@@ -8,13 +8,19 @@ from msgspec.structs import replace
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import Moment
 from statewright.net.effects import ChangePhase, Effect, RecordExit
-from statewright.playbooks import operations, process
+from statewright.playbooks import operations
+from statewright.playbooks import source as process
 from statewright.playbooks.dispatch import JOB_PREFIX
 from statewright.playbooks.events import list_events, list_start_events, store_event
-from statewright.playbooks.execution import Execution, execution_from_document, execution_to_document
-from statewright.playbooks.models import DEFINITION, EXECUTION
-from statewright.playbooks.process import PlaybookProcess
-from statewright.playbooks.source import source_from_text
+from statewright.playbooks.execution import (
+    DEFINITION,
+    EXECUTION,
+    Execution,
+    execution_from_document,
+    execution_to_document,
+)
+from statewright.playbooks.source import PlaybookProcess, source_from_text
+from statewright.processes.changes import Backoff
 from statewright.processes.language import (
     Applied,
     AuditEntry,
@@ -25,7 +31,6 @@ from statewright.processes.language import (
     ProcessLanguage,
     Rejection,
 )
-from statewright.processes.retries import Backoff
 
 _PHASES: Final = {
     "RUNNING": "execution-resumed",

@@ -17,9 +17,8 @@ from statewright.playbooks.definition import (
     Step,
 )
 from statewright.playbooks.documents import InvalidDocument, read_document
-from statewright.playbooks.findings import Finding, Findings, InvalidPlaybook
 from statewright.playbooks.graph import warn_of_routes
-from statewright.playbooks.place import Place
+from statewright.playbooks.place import Finding, Findings, InvalidPlaybook, Place
 from statewright.playbooks.steps import read_step, read_target, strip_spec
 from statewright.playbooks.tasks import WORKBOOK, TaskContext
 

@@ -7,28 +7,33 @@ from msgspec import Struct
 
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import ExecutionId, Marking, Moment, TimerId, WorkId, advance, start
-from statewright.net.effects import ArmTimer, CloseTask, DisarmTimer, Effect, EnqueueTask, FireTimer, StartChild
-from statewright.net.events import (
+from statewright.net.effects import (
+    ArmTimer,
     Cancelled,
     ChildEnded,
+    CloseTask,
+    DisarmTimer,
+    Effect,
+    EnqueueTask,
     Event,
+    FireTimer,
     Injected,
     Patched,
     Reconsidered,
     Restarted,
+    StartChild,
     TaskCompleted,
     TaskFailed,
     TaskPatched,
     TimerFired,
 )
-from statewright.net.identifiers import IDS_PER_MOMENT, NodeId
+from statewright.net.marking import IDS_PER_MOMENT, NodeId
 from statewright.playbooks.compiling import CompiledPlaybook
 from statewright.playbooks.context import build_data, describe_patch
-from statewright.playbooks.dispatch import Dispatch
+from statewright.playbooks.dispatch import Dispatch, build_dispatch
 from statewright.playbooks.events import LogEvent, find_execution_status, list_events, list_start_events
-from statewright.playbooks.outcomes import Outcome
 from statewright.playbooks.pipeline import PipelineEnd, ToolCall, Turn, begin, prepare, settle
-from statewright.playbooks.runs import build_dispatch
+from statewright.playbooks.policies import Outcome
 from statewright.playbooks.status import Status
 
 _US_PER_EVENT: Final = 1_000

@@ -1,4 +1,7 @@
-"""Definitions of playbooks as they are uploaded and stored (docs/reference/executions.md#definitions)."""
+"""Definitions of playbooks as they are uploaded and stored (docs/reference/executions.md#definitions).
+
+A version of a playbook, ready to run (docs/reference/executions.md#definitions).
+"""
 
 import hashlib
 from typing import Final
@@ -7,9 +10,12 @@ import msgspec
 from msgspec import Struct
 
 from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.net import Language
+from statewright.playbooks.compiling import CompiledPlaybook, compile_net
 from statewright.playbooks.definition import Playbook
-from statewright.playbooks.findings import Finding, InvalidPlaybook
+from statewright.playbooks.place import Finding, InvalidPlaybook
 from statewright.playbooks.reading import read_playbook
+from statewright.playbooks.templates import Turn
 
 MAX_PATH_CHARS: Final = 256
 
@@ -25,6 +31,35 @@ class ReadPlaybook(Struct, frozen=True, kw_only=True):
 
     playbook: Playbook
     warnings: tuple[Finding, ...]
+
+
+class CheckedPlaybook(Struct, frozen=True, kw_only=True):
+    """What is told of a playbook, also by another process: what was compiled stays there."""
+
+    path: str
+    name: str
+    description: str
+    playbook_version: str | None
+    tags: tuple[str, ...]
+    steps: tuple[str, ...]
+    kinds: tuple[str, ...]
+    """Of the tasks, each once, in the order of the document."""
+    warnings: tuple[Finding, ...]
+
+
+def describe_playbook(read: ReadPlaybook) -> CheckedPlaybook:
+    """What is told of a playbook."""
+    playbook = read.playbook
+    return CheckedPlaybook(
+        path=playbook.path,
+        name=playbook.name,
+        description=playbook.description,
+        playbook_version=playbook.version,
+        tags=playbook.tags,
+        steps=tuple(step.name for step in playbook.steps),
+        kinds=tuple(dict.fromkeys(task.kind for step in playbook.steps for task in step.tasks)),
+        warnings=read.warnings,
+    )
 
 
 def read_source(source: PlaybookSource, *, disabled_kinds: frozenset[str] = frozenset()) -> ReadPlaybook:
@@ -57,30 +92,57 @@ def hash_source(source: PlaybookSource) -> str:
     return hashlib.sha256(_encode(source)).hexdigest()
 
 
-def list_task_kinds(playbook: Playbook) -> tuple[str, ...]:
-    """The kinds of the tasks, each once, in the order of the document."""
-    return tuple(dict.fromkeys(task.kind for step in playbook.steps for task in step.tasks))
-
-
 def describe_finding(finding: Finding) -> JsonObject:
     """What clients are told of an error or a warning."""
     return {"path": finding.path, "message": finding.message, "severity": finding.severity}
 
 
-def definition_to_document(source: PlaybookSource, read: ReadPlaybook, version: int) -> JsonObject:
+def definition_to_document(source: PlaybookSource, checked: CheckedPlaybook, version: int) -> JsonObject:
     """The record clients read, and the document of the entity but for what only the host knows."""
-    playbook = read.playbook
-    warnings: list[JsonValue] = [describe_finding(finding) for finding in read.warnings]
-    optional: JsonObject = {"playbookVersion": playbook.version}
+    warnings: list[JsonValue] = [describe_finding(finding) for finding in checked.warnings]
+    optional: JsonObject = {"playbookVersion": checked.playbook_version}
     return {
-        "path": playbook.path,
+        "path": checked.path,
         "version": version,
-        "name": playbook.name,
-        "description": playbook.description,
-        "tags": list(playbook.tags),
+        "name": checked.name,
+        "description": checked.description,
+        "tags": list(checked.tags),
         "source": source.text,
-        "steps": [step.name for step in playbook.steps],
-        "kinds": list(list_task_kinds(playbook)),
+        "steps": list(checked.steps),
+        "kinds": list(checked.kinds),
         "warnings": warnings,
         **{name: value for name, value in optional.items() if value is not None},
     }
+
+
+class PlaybookProcess(Struct, frozen=True, kw_only=True, eq=False):
+    """Immutable, and shared by all executions of the version."""
+
+    source: PlaybookSource
+    read: ReadPlaybook
+    version: int
+    compiled: CompiledPlaybook
+    is_limited_to_turn: bool = False
+    """Whether an operation that computes for long raises ``TurnExceeded``."""
+
+    @property
+    def playbook(self) -> Playbook:
+        """The document."""
+        return self.read.playbook
+
+    def create_language(self) -> Language:
+        """The rules for one operation."""
+        return self.compiled.create_language(Turn() if self.is_limited_to_turn else None)
+
+
+def compile_source(
+    source: PlaybookSource, version: int, *, disabled_kinds: frozenset[str] = frozenset()
+) -> PlaybookProcess:
+    """A definition as a process; ``disabled_kinds`` as ``read_playbook`` has them. Raises ``InvalidPlaybook``."""
+    read = read_source(source, disabled_kinds=disabled_kinds)
+    return PlaybookProcess(source=source, read=read, version=version, compiled=compile_net(read.playbook))
+
+
+def check_source(source: PlaybookSource, *, disabled_kinds: frozenset[str]) -> CheckedPlaybook:
+    """What is told of a playbook that compiles. Raises ``InvalidPlaybook``."""
+    return describe_playbook(compile_source(source, 0, disabled_kinds=disabled_kinds).read)

@@ -4,9 +4,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Final
 
-from statewright.jsonval.merging import merge_deep
-from statewright.jsonval.values import JsonObject
-from statewright.playbooks.assignments import read_scoped_assignments
+from statewright.jsonval.values import JsonObject, merge_deep
 from statewright.playbooks.definition import (
     DEFAULT_MAX_IN_FLIGHT,
     Arc,
@@ -21,7 +19,7 @@ from statewright.playbooks.definition import (
     Step,
 )
 from statewright.playbooks.place import Place
-from statewright.playbooks.policies import read_admission
+from statewright.playbooks.policies import read_admission, read_scoped_assignments
 from statewright.playbooks.tasks import TaskContext, read_tasks
 from statewright.playbooks.templates import Template
 

@@ -1,17 +1,52 @@
-"""Tasks of pipelines: the forms in which they may be written, the workbook, and their effective configuration."""
+"""Tasks of pipelines: the forms in which they may be written, the workbook, and their effective configuration.
+
+Who does tasks, by their kinds (docs/reference/executions.md#task-kinds).
+
+Tasks of the kind ``wait`` (docs/reference/executions.md#task-kinds).
+"""
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Final
 
 from msgspec import Struct
 
-from statewright.jsonval.merging import merge_deep
-from statewright.jsonval.values import JsonObject
+from statewright.instants import parse_instant
+from statewright.jsonval.values import JsonObject, merge_deep
 from statewright.playbooks.definition import Task
-from statewright.playbooks.findings import Findings, InvalidPlaybook
-from statewright.playbooks.place import Place
+from statewright.playbooks.place import Findings, InvalidPlaybook, Place
 from statewright.playbooks.policies import read_task_policy
-from statewright.playbooks.task_kinds import list_worker_kinds
+
+SERVICE_KINDS: Final = frozenset(("http", "noop", "playbook", "wait"))
+"""Kinds of tasks that the service runs itself. Of these a worker, too, runs ``http`` and ``noop`` within a pipeline of
+its own.
+"""
+COMPUTE: Final = "compute"
+"""The kind of tasks that say which calculation members do them; one without ``tags`` is as those of other kinds."""
+PLAYBOOK: Final = "playbook"
+"""The kind of tasks that are other playbooks."""
+_WITHOUT_CREDENTIALS: Final = frozenset(("noop", PLAYBOOK, "wait"))
+
+
+def list_worker_kinds(tasks: Sequence[Task]) -> tuple[str, ...]:
+    """The kinds of a pipeline that the service does not run, each once. Empty: the service runs the pipeline itself."""
+    return tuple(dict.fromkeys(task.kind for task in tasks if not is_run_here(task)))
+
+
+def is_run_here(task: Task) -> bool:
+    """Whether the service does a task, or has members do it, where all tasks of its pipeline are such."""
+    return task.kind in SERVICE_KINDS or is_for_members(task)
+
+
+def is_for_members(task: Task) -> bool:
+    """Whether a task says which calculation members do it."""
+    return task.kind == COMPUTE and "tags" in task.source
+
+
+def needs_credentials(tasks: Sequence[Task]) -> bool:
+    """Whether the service runs a pipeline itself, with tasks whose fields may name the keychain."""
+    return not list_worker_kinds(tasks) and any(task.kind not in _WITHOUT_CREDENTIALS for task in tasks)
+
 
 MAX_TASKS: Final = 100
 """Of one pipeline."""
@@ -153,3 +188,25 @@ def pipeline_from_document(document: Sequence[JsonObject]) -> tuple[Task, ...]:
     if findings.errors:
         raise InvalidPlaybook(tuple(findings.errors))
     return tasks
+
+
+WAIT: Final = "wait"
+MAX_WAIT_S: Final = 10 * 366 * 24 * 60 * 60
+_US_PER_S: Final = 1_000_000
+
+
+def find_due(fields: JsonObject, since: int) -> int | str:
+    """When a wait that began ``since`` is over, in epoch microseconds; a text says what is wrong with its fields."""
+    seconds, until = fields.get("seconds"), fields.get("until")
+    if (seconds is None) == (until is None):
+        return "a wait has either seconds or until"
+    if until is not None:
+        if not isinstance(until, str):
+            return "until must be an instant, as 2026-06-01T09:30:00Z"
+        try:
+            return parse_instant(until)
+        except ValueError:
+            return "until must be an instant, as 2026-06-01T09:30:00Z"
+    if isinstance(seconds, bool) or not isinstance(seconds, int | Decimal) or not 0 <= seconds <= MAX_WAIT_S:
+        return f"seconds must be a number from 0 to {MAX_WAIT_S}"
+    return since + int(seconds * _US_PER_S)

@@ -10,7 +10,7 @@ a boundary event goes in as :func:`name_event`, so that it equals its aliases.
 An evaluation costs *steps*: nodes visited, elements and characters touched. One that costs more than
 :data:`MAX_STEPS` is a problem of its own; the count is the same on every machine, so a decision can be replayed. Where
 others wait for the same event loop, a :class:`Turn` is given, and the sum of what is evaluated in it raises
-``TurnExceeded`` (:mod:`statewright.turns`).
+``TurnExceeded`` (:mod:`statewright.loop.turns`).
 """
 
 from collections.abc import Mapping
@@ -18,10 +18,10 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
+from statewright.evaluation.costs import Turn
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.playbooks.jinja.compiling import Expression, InvalidTemplate, compile_expression, compile_text
-from statewright.playbooks.jinja.failures import EvaluationFailed
-from statewright.playbooks.jinja.frame import MAX_STEPS, MAX_TEXT_CHARS, Frame, Turn
+from statewright.playbooks.jinja.frame import MAX_STEPS, MAX_TEXT_CHARS, EvaluationFailed, Frame
 from statewright.playbooks.jinja.values import EventName, is_true, name_event
 from statewright.playbooks.jinja.values import to_json as _to_json
 

@@ -1,15 +1,34 @@
-"""What the host of processes has to know of a language: small protocols, and the values that pass between them."""
+"""What the host of processes has to know of a language: small protocols, and the values that pass between them.
 
-from collections.abc import Callable, Sequence
+What a built-in model is; the service registers those it has in ``services.builtin``.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
-from statewright.builtin_models import BuiltinModel
+from statewright.entity import ModelKey
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import Marking, Moment
 from statewright.net.effects import CloseHumanTask, Effect, OpenHumanTask
-from statewright.processes.retries import Backoff
+from statewright.processes.changes import Backoff
+
+
+class BuiltinModel(Struct, frozen=True, kw_only=True):
+    """A model whose entities the service writes itself; every tenant has it once it needs it."""
+
+    key: ModelKey
+    owner: str
+    """Who writes its entities, in the words of a refusal."""
+    sample: JsonObject
+    """A document that has every member; the schema is that of its values."""
+    states: Mapping[str, Mapping[str, str]]
+    """For each state where its transitions lead, by their names. The first state is that of new entities."""
+    client_transitions: frozenset[str] = frozenset()
+    """Transitions that clients of the entity API may fire."""
+    open_paths: tuple[str, ...] = ()
+    """What others choose and has no schema: any path at or below is known, and holds texts, numbers and booleans."""
 
 
 class ProcessInstance(Protocol):
@@ -74,6 +93,8 @@ class Applied(Struct, Generic[I], frozen=True, kw_only=True):
     effects: tuple[Effect, ...]
     transitions: tuple[str, ...]
     """What the operation amounts to in the life of the entity."""
+    answer: object = None
+    """What it tells who asked for it, beside the instance."""
 
 
 class Rejection(Struct, frozen=True):
@@ -81,6 +102,16 @@ class Rejection(Struct, frozen=True):
 
     kind: Literal["bad-request", "not-found", "conflict"]
     reason: str
+
+
+class InstanceOperation(Protocol[P_contra, I]):
+    """What is to be done to an instance: a function of its language at the top of a module or a method, the rest of its
+    arguments filled in by ``functools.partial``. So it can be sent to another process.
+    """
+
+    def __call__(self, process: P_contra, instance: I, /, *, moment: Moment) -> Applied[I] | Rejection:
+        """The instance afterwards, or why it is not possible."""
+        ...
 
 
 class NewInstance(Struct, frozen=True, kw_only=True):
@@ -354,3 +385,12 @@ class ProcessLanguage(
     def payloads(self) -> InputPayloads[P] | InstancePayloads[P, I]:
         """What workers are given."""
         ...
+
+
+class Drawing(Struct, frozen=True, kw_only=True):
+    """How a diagram is wanted, as far as a language can draw it so."""
+
+    is_vertical: bool = False
+    with_docs: bool = False
+    as_graph: bool = False
+    """As JSON rather than as a diagram; of definitions only."""

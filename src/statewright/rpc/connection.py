@@ -25,9 +25,7 @@ from h2.events import (
 )
 from h2.exceptions import H2Error, ProtocolError
 
-from statewright import logs
-from statewright.rpc.call import TOO_MUCH_MEMORY, Call
-from statewright.rpc.call_server import CallServer
+from statewright.rpc.call import TOO_MUCH_MEMORY, Call, CallServer
 from statewright.rpc.headers import CallRefused, Headers, NotGrpc, RequestHeaders, read_request_headers
 from statewright.rpc.http2 import (
     FRAMES_PER_FRAME,
@@ -42,6 +40,7 @@ from statewright.rpc.memory import MemoryAccount
 from statewright.rpc.messages import IDENTITY
 from statewright.rpc.receiving import ReceiveWindows
 from statewright.rpc.sending import WRITE_HIGH_WATER, SendingConnection
+from statewright.telemetry import logs
 
 log = logs.logger(__name__)
 

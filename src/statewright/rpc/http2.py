@@ -1,11 +1,20 @@
-"""h2 as a server of gRPC wants it, and what is asked of the sockets of its clients."""
+"""h2 as a server of gRPC wants it, and what is asked of the sockets of its clients.
+
+How connections share the event loop.
+
+What one read brings may take seconds to handle when it is made of tiny frames. So the frames of all connections of a
+port have ``TURN_S`` in a turn of the loop together. A connection that is not done by then is read from no more, and
+waits in line for its next slice. Everything else that the loop has to do comes in between, and has as much time: an
+answer to somebody else may take several turns of the loop.
+"""
 
 import asyncio
 import socket
 import ssl
 import struct
-from time import monotonic
-from typing import Final
+from collections import deque
+from time import monotonic, perf_counter
+from typing import Final, Protocol
 
 from h2.config import H2Configuration
 from h2.connection import H2Connection
@@ -17,7 +26,7 @@ from h2.settings import SettingCodes, Settings
 from hyperframe.frame import ContinuationFrame, DataFrame, Frame, GoAwayFrame, HeadersFrame
 from msgspec import Struct
 
-from statewright.sockets import enable_keepalive
+from statewright.network.sockets import enable_keepalive
 
 MAX_FRAME_BYTES: Final = 16_384
 """Bytes that every client takes in one frame (RFC 9113 §6.5.2)."""
@@ -242,3 +251,77 @@ def format_peer(transport: asyncio.Transport) -> str:
     """The client's address, spelled as grpcio spells it."""
     host, port, *_ = transport.get_extra_info("peername") or ("", 0)
     return f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}"
+
+
+TURN_S: Final = 0.004
+"""Seconds for all connections in one turn of the loop."""
+
+SLICE_S: Final = 0.002
+"""Seconds for one of them, while others wait."""
+
+
+class Sliced(Protocol):
+    """Somebody with frames to handle."""
+
+    def handle_frames(self, until: float) -> bool:
+        """Handle what is there, by ``time.perf_counter`` not much longer than ``until``; whether some is left."""
+        ...
+
+    def pause_reading(self) -> None:
+        """Take nothing more from the network for now."""
+        ...
+
+    def resume_reading(self) -> None:
+        """Go on."""
+        ...
+
+
+class FairTurns:
+    """The turns of one loop."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Sliced] = deque()
+        self._spent = 0.0
+        """Seconds in this turn."""
+        self._is_due = False
+
+    def handle(self, connection: Sliced) -> None:
+        """Handle the frames of a connection: at once if there is time left in this turn, else later."""
+        if not self._waiting and self._spent < TURN_S:
+            begun = perf_counter()
+            is_left = connection.handle_frames(begun + SLICE_S)
+            self._spent += perf_counter() - begun
+            if not is_left:
+                return self._continue_soon()
+        connection.pause_reading()
+        self._waiting.append(connection)
+        return self._continue_soon()
+
+    def _continue_soon(self) -> None:
+        """In the next turn; if somebody waits, not before everything else has had as much time as they."""
+        if self._is_due:
+            return
+        self._is_due = True
+        loop = asyncio.get_running_loop()
+        if self._waiting:
+            loop.call_later(self._spent, self._continue)
+        else:
+            loop.call_soon(self._continue)
+
+    def _continue(self) -> None:
+        """A new turn has begun: those who wait are first."""
+        self._is_due = False
+        self._spent = 0.0
+        if not self._waiting:
+            return
+        begun = now = perf_counter()
+        until = begun + TURN_S
+        while self._waiting and now < until:
+            connection = self._waiting.popleft()
+            if connection.handle_frames(min(until, now + SLICE_S)):
+                self._waiting.append(connection)
+            else:
+                connection.resume_reading()
+            now = perf_counter()
+        self._spent = now - begun
+        self._continue_soon()

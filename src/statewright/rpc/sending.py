@@ -13,7 +13,7 @@ from h2.exceptions import FlowControlError, H2Error
 from statewright.rpc.call import CallEnded
 from statewright.rpc.headers import Headers
 from statewright.rpc.http2 import FRAMES_PER_FRAME, MAX_FRAME_BYTES, Http2Connection, drop_unsent
-from statewright.rpc.incidents import Incidents
+from statewright.rpc.listener import Incidents
 
 WRITE_HIGH_WATER: Final = 256 * 1024
 """Bytes in the transport from which on DATA waits."""

@@ -13,18 +13,15 @@ import grpc
 import grpc.aio
 from msgspec import Struct
 
-from statewright import logs
-from statewright.rpc.call import Call, CallEnded
-from statewright.rpc.call_server import Connected
+from statewright.network.sockets import bind_listening_socket
+from statewright.rpc.call import Call, CallEnded, Connected
 from statewright.rpc.connection import PREFACE_TIMEOUT_S, ServerConnection
 from statewright.rpc.context import CallContext, Codec
 from statewright.rpc.headers import CallRefused, RequestHeaders
-from statewright.rpc.http2 import Limits
-from statewright.rpc.incidents import Incidents
-from statewright.rpc.listener import Listener, TlsConfig
+from statewright.rpc.http2 import FairTurns, Limits
+from statewright.rpc.listener import Incidents, Listener, TlsConfig
 from statewright.rpc.memory import MemoryBudget
-from statewright.rpc.turns import FairTurns
-from statewright.sockets import bind_listening_socket
+from statewright.telemetry import logs
 
 log = logs.logger(__name__)
 

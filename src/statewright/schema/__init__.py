@@ -6,14 +6,23 @@ or, under a change level, compared with it and merged into it. It is exported in
 flattened for conditions. Unique keys are defined over its scalar leaves. Pure: no input, no output, no clock.
 """
 
-from statewright.schema.change_level import ChangeLevel, compare_and_extend
-from statewright.schema.compiler import Validator, compile_validator
 from statewright.schema.export import EXPORTS, export_document, to_json_schema, to_simple_view
-from statewright.schema.flatten import DeclaredField, flatten_fields
-from statewright.schema.growth import Extender, compile_extender
-from statewright.schema.inference import infer, merge
-from statewright.schema.node import Kind, SchemaNode, find_sample_limit, normalise, require_field_limit
-from statewright.schema.stored import UnreadableSchema, schema_from_stored, schema_to_stored
+from statewright.schema.growth import FIELD_WEIGHT, INFERENCE_WEIGHT, ChangeLevel, Extender, Extension, extend_schema
+from statewright.schema.node import (
+    DeclaredField,
+    Kind,
+    SchemaNode,
+    UnreadableSchema,
+    count_fields,
+    find_sample_limit,
+    flatten_fields,
+    infer,
+    merge,
+    normalise,
+    require_field_limit,
+    schema_from_stored,
+    schema_to_stored,
+)
 from statewright.schema.unique_keys import (
     INCOMPLETE,
     NULL_OR_INVALID,
@@ -24,17 +33,27 @@ from statewright.schema.unique_keys import (
     find_definition_fault,
     read_claims,
 )
-from statewright.schema.validation import Violation, build_validation_failure, describe_violations, validate
+from statewright.schema.validation import (
+    Validator,
+    Violation,
+    build_validation_failure,
+    compile_validator,
+    describe_violations,
+    validate,
+)
 from statewright.schema.xml import MalformedXml, xml_to_json
 
 __all__ = [
     "EXPORTS",
+    "FIELD_WEIGHT",
     "INCOMPLETE",
+    "INFERENCE_WEIGHT",
     "NULL_OR_INVALID",
     "ChangeLevel",
     "Claim",
     "DeclaredField",
     "Extender",
+    "Extension",
     "InvalidUniqueKey",
     "InvalidUniqueKeyDefinition",
     "Kind",
@@ -45,11 +64,11 @@ __all__ = [
     "Validator",
     "Violation",
     "build_validation_failure",
-    "compare_and_extend",
-    "compile_extender",
     "compile_validator",
+    "count_fields",
     "describe_violations",
     "export_document",
+    "extend_schema",
     "find_definition_fault",
     "find_sample_limit",
     "flatten_fields",

@@ -13,9 +13,8 @@
 ``processor``, ``criterion``, ``schedule``, ``job``, ``task`` and ``task_kind`` register with ``default_node``.
 """
 
-from statewright.sdk.assertions import ClientKey
 from statewright.sdk.client import AsyncClient, Client
-from statewright.sdk.context import Caller, Context
+from statewright.sdk.endpoint import Tls
 from statewright.sdk.errors import (
     CallFailed,
     Conflicting,
@@ -33,14 +32,13 @@ from statewright.sdk.errors import (
     Unreachable,
 )
 from statewright.sdk.exchange import ONCE, RetryPolicy
-from statewright.sdk.job import Job, Task
-from statewright.sdk.jobs import NonRetryable, RetryLater
+from statewright.sdk.functions import Caller, Context
+from statewright.sdk.jobs import Job, NonRetryable, RetryLater, Task
 from statewright.sdk.node import Node
 from statewright.sdk.operations import Entity, WriteResult
 from statewright.sdk.outcomes import No, Rejected, Schedule
 from statewright.sdk.pipelines import TaskCall
-from statewright.sdk.tls import Tls
-from statewright.sdk.tokens import ClientCredentials
+from statewright.sdk.tokens import ClientCredentials, ClientKey
 
 default_node = Node()
 """Where the module-level decorators register."""

@@ -6,11 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from statewright.sdk import default_node
-from statewright.sdk.address import UnusableAddress
-from statewright.sdk.endpoint import UnusableEndpoint
+from statewright.sdk.endpoint import UnusableAddress, UnusableEndpoint, UnusableTls
 from statewright.sdk.functions import UnfitSignature
 from statewright.sdk.node import Node
-from statewright.sdk.tls import UnusableTls
 from statewright.sdk.tokens import Token
 
 

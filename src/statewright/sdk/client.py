@@ -11,13 +11,14 @@ values (``operations``). What does not succeed raises one of the exceptions of `
 import os
 from typing import Self
 
-from statewright.sdk.address import Address, read_address
-from statewright.sdk.exchange import ONCE, RetryPolicy, Transport
-from statewright.sdk.http import RESPONSE_TIMEOUT_S, HttpTransport
-from statewright.sdk.methods import (
+from statewright.sdk.endpoint import Address, Tls, read_address, read_tls
+from statewright.sdk.exchange import (
+    ONCE,
     ClientPart,
     ClientSession,
+    RetryPolicy,
     Subject,
+    Transport,
     build_async_iterator,
     build_awaited,
     build_awaited_script,
@@ -25,19 +26,10 @@ from statewright.sdk.methods import (
     build_blocking_script,
     build_iterator,
 )
-from statewright.sdk.operations import (
-    audit,
-    entities,
-    flows,
-    messages,
-    models,
-    playbooks,
-    raw,
-    statistics,
-    steps,
-    workflows,
-)
+from statewright.sdk.http import RESPONSE_TIMEOUT_S, HttpTransport
+from statewright.sdk.operations import audit, calls, entities, flows, messages, models, playbooks, steps
 from statewright.sdk.operations import search as searching
+from statewright.sdk.operations import search as statistics
 from statewright.sdk.operators import (
     AsyncIncidents,
     AsyncOps,
@@ -46,7 +38,6 @@ from statewright.sdk.operators import (
     Ops,
     Suspensions,
 )
-from statewright.sdk.tls import Tls, read_tls
 from statewright.sdk.tokens import Token, make_token_source, read_token
 
 
@@ -83,15 +74,15 @@ class AsyncModels(Subject):
 class Workflows(Subject):
     """Workflows of models."""
 
-    import_ = build_blocking(workflows.import_)
-    export = build_blocking(workflows.export)
+    import_ = build_blocking(models.import_)
+    export = build_blocking(models.export)
 
 
 class AsyncWorkflows(Subject):
     """Workflows of models."""
 
-    import_ = build_awaited(workflows.import_)
-    export = build_awaited(workflows.export)
+    import_ = build_awaited(models.import_)
+    export = build_awaited(models.export)
 
 
 class Searches(Subject):
@@ -319,8 +310,8 @@ class Client(_AnyClient):
     count = build_blocking(statistics.count)
     count_states = build_blocking(statistics.count_states)
     group = build_blocking(statistics.group)
-    request = build_blocking(raw.request)
-    fetch = build_blocking(raw.fetch)
+    request = build_blocking(calls.request)
+    fetch = build_blocking(calls.fetch)
 
     @property
     def models(self) -> Models:
@@ -405,8 +396,8 @@ class AsyncClient(_AnyClient):
     count = build_awaited(statistics.count)
     count_states = build_awaited(statistics.count_states)
     group = build_awaited(statistics.group)
-    request = build_awaited(raw.request)
-    fetch = build_awaited(raw.fetch)
+    request = build_awaited(calls.request)
+    fetch = build_awaited(calls.fetch)
 
     @property
     def models(self) -> AsyncModels:

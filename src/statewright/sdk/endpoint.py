@@ -1,7 +1,14 @@
-"""The address of the server, the connection to it, and the pauses between attempts to connect."""
+"""The address of the server, the connection to it, and the pauses between attempts to connect.
+
+The address of the service as people write it, and the parts of it that requests need.
+
+Trust in the service's certificate, and a certificate of one's own, for ``https`` and ``grpcs``.
+"""
 
 import random
+import ssl
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -9,7 +16,66 @@ import grpc
 import grpc.aio
 from msgspec import Struct
 
-from statewright.sdk.tls import NO_FILES, Tls
+CA_VARIABLE: Final = "STATEWRIGHT_CA"
+CERT_VARIABLE: Final = "STATEWRIGHT_CLIENT_CERT"
+KEY_VARIABLE: Final = "STATEWRIGHT_CLIENT_KEY"
+
+
+class UnusableTls(ValueError):
+    """Files of certificates that cannot be used."""
+
+
+class Tls(Struct, frozen=True, kw_only=True):
+    """Files in PEM form. ``ca`` has the authorities that are trusted in place of the system's; ``cert`` and ``key`` are
+    what the client shows to a service that asks for certificates (mutual TLS).
+    """
+
+    ca: str | Path | None = None
+    cert: str | Path | None = None
+    key: str | Path | None = None
+
+    def build_context(self) -> ssl.SSLContext:
+        """What HTTP clients check certificates with. Raises :class:`UnusableTls`."""
+        self._refuse_half()
+        try:
+            context = ssl.create_default_context(cafile=self.ca)
+            if self.cert is not None:
+                context.load_cert_chain(self.cert, self.key, password="")  # or a locked key would ask the terminal
+        except (OSError, ssl.SSLError) as error:
+            raise UnusableTls(f"{self._name_files()}: {error.strerror or error}") from error
+        return context
+
+    def build_credentials(self) -> grpc.ChannelCredentials:
+        """The same for gRPC. Raises :class:`UnusableTls`."""
+        self.build_context()  # which says what is wrong with the files; gRPC would not connect, and say nothing
+        return grpc.ssl_channel_credentials(
+            root_certificates=_read(self.ca), private_key=_read(self.key), certificate_chain=_read(self.cert)
+        )
+
+    def _refuse_half(self) -> None:
+        if (self.cert is None) != (self.key is None):
+            raise UnusableTls(f"a client certificate needs its key: {CERT_VARIABLE} and {KEY_VARIABLE} go together")
+
+    def _name_files(self) -> str:
+        return ", ".join(str(file) for file in (self.ca, self.cert, self.key) if file is not None) or "certificates"
+
+
+NO_FILES: Final = Tls()
+"""The authorities of the system, and no certificate."""
+
+
+def read_tls(environment: Mapping[str, str]) -> Tls:
+    """The files that the environment names."""
+    return Tls(
+        ca=environment.get(CA_VARIABLE) or None,
+        cert=environment.get(CERT_VARIABLE) or None,
+        key=environment.get(KEY_VARIABLE) or None,
+    )
+
+
+def _read(file: str | Path | None) -> bytes | None:
+    return None if file is None else Path(file).read_bytes()
+
 
 ENDPOINT_VARIABLES: Final = ("STATEWRIGHT_COMPUTE_ENDPOINT", "CYODA_COMPUTE_GRPC_ENDPOINT")
 TAGS_VARIABLES: Final = ("STATEWRIGHT_COMPUTE_TAGS",)
@@ -101,3 +167,59 @@ class BackOff:
         pause = self._pause
         self._pause = min(2 * pause, MAX_PAUSE_S)
         return pause * (1 - self._chance() / 2)
+
+
+URL_VARIABLES: Final = ("STATEWRIGHT_URL", "STATEWRIGHT_API_URL")
+"""The older name stays for a release."""
+
+CONTEXT_PATH_VARIABLE: Final = "STATEWRIGHT_CONTEXT_PATH"
+
+DEFAULT_URL: Final = "http://127.0.0.1:8080"
+DEFAULT_CONTEXT_PATH: Final = "/api"
+
+
+class UnusableAddress(ValueError):
+    """A text that is no HTTP address."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(f'not the address of a service (http://host:port): "{text}"')
+
+
+class Address(Struct, frozen=True):
+    """Where a service is: ``origin`` is scheme, host and port, ``api`` the same with the context path."""
+
+    origin: str
+    api: str
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether it is reached by TLS."""
+        return self.origin.startswith("https://")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is on this machine, where no proxy leads."""
+        return (urlsplit(self.origin).hostname or "") in {"127.0.0.1", "localhost", "::1"}
+
+
+def parse_address(text: str, *, context_path: str = DEFAULT_CONTEXT_PATH) -> Address:
+    """``http://host:port``, with or without the context path; a path that is there is taken for it.
+
+    Raises :class:`UnusableAddress`.
+    """
+    try:
+        parts = urlsplit(text.strip())
+        _ = parts.port  # which says whether it is one
+    except ValueError as error:
+        raise UnusableAddress(text) from error
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise UnusableAddress(text)
+    origin = f"{parts.scheme}://{parts.netloc}"
+    path = parts.path.rstrip("/")
+    return Address(origin, origin + (path or context_path.rstrip("/")))
+
+
+def read_address(environment: Mapping[str, str], given: str | None = None) -> Address:
+    """The address that is given, or that the environment names, or that of a service on this machine."""
+    text = given or next((value for name in URL_VARIABLES if (value := environment.get(name))), DEFAULT_URL)
+    return parse_address(text, context_path=environment.get(CONTEXT_PATH_VARIABLE, DEFAULT_CONTEXT_PATH))

@@ -20,8 +20,7 @@ from statewright.proto.workflow.v1 import engine_pb2 as pb
 from statewright.proto.workflow.v1.engine_pb2_grpc import WorkflowEngineStub
 from statewright.sdk.endpoint import Endpoint
 from statewright.sdk.errors import TokenUnavailable
-from statewright.sdk.job import Job
-from statewright.sdk.jobs import JobsRefused, JobsUnavailable, Poll
+from statewright.sdk.jobs import Job, JobsRefused, JobsUnavailable, Poll
 from statewright.sdk.tokens import TokenSource
 
 RESPONSE_TIMEOUT_S: Final = 30.0

@@ -7,6 +7,10 @@ delivers at least once: a job whose worker was lost comes again, so handlers sho
 One task polls, never for more jobs than may run beside those under way; every job is a task of its own, and its lease
 is renewed while its handler runs. Whatever a handler raises is reported and ends nothing but its job. When the worker
 is to leave it stops polling, and finishes the jobs that it has claimed.
+
+What a worker is given: a job of a process, and the task of a flow that a job is for.
+
+A pool of threads for plain functions, which cannot keep a program from ending.
 """
 
 import asyncio
@@ -14,22 +18,132 @@ import logging
 import os
 import secrets
 import socket
+import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from contextlib import suppress
-from datetime import timedelta
-from typing import Final, Protocol
+from datetime import datetime, timedelta
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
 from msgspec import Struct
 
 from statewright.jsonval.codec import encode
-from statewright.jsonval.values import JsonObject
+from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.sdk.endpoint import BackOff
 from statewright.sdk.functions import SLIPS, Function, describe_error, quote_error
-from statewright.sdk.job import Job, read_task
 from statewright.sdk.outcomes import NotJson, encode_json
-from statewright.sdk.threads import DaemonThreadPool
+
+CallP = ParamSpec("CallP")
+ResultT = TypeVar("ResultT")
+
+
+class DaemonThreadPool(Executor):
+    """A pool of up to ``limit`` threads, started as needed and used again.
+
+    The executor of the standard library waits at the end of a program for every function it runs. Here one that never
+    returns cannot keep a node from ending.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._idle = threading.Semaphore(0)
+        self._started = 0
+
+    def submit(  # pyright: ignore[reportIncompatibleMethodOverride]  # typeshed names the same parameters otherwise
+        self, fn: Callable[CallP, ResultT], /, *args: CallP.args, **kwargs: CallP.kwargs
+    ) -> Future[ResultT]:
+        """Run a call in a thread, at once if one is idle or may be started."""
+        future: Future[ResultT] = Future()
+        self._calls.put(partial(_run_call, future, partial(fn, *args, **kwargs)))
+        if not self._idle.acquire(blocking=False) and self._started < self._limit:
+            self._started += 1
+            threading.Thread(target=self._run_calls, name=f"statewright-node-{self._started}", daemon=True).start()
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End every thread as it becomes idle; wait for none of them."""
+        for _ in range(self._started):
+            self._calls.put(None)
+
+    def _run_calls(self) -> None:
+        while (call := self._take_call()) is not None:
+            call()
+
+    def _take_call(self) -> Callable[[], None] | None:
+        try:
+            return self._calls.get_nowait()
+        except Empty:
+            self._idle.release()  # only now: with more calls waiting this thread is not free
+            return self._calls.get()
+
+
+def _run_call(future: Future[ResultT], call: Callable[[], ResultT]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        future.set_result(call())
+    except BaseException as error:  # the future passes it to the caller
+        future.set_exception(error)
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    """A claimed job. ``variables`` are those of the instance when the job was made."""
+
+    id: str
+    type: str
+    instance_id: str
+    step_id: str = ""
+    step_execution_id: str = ""
+    retries_remaining: int = 0
+    lock_expires_at: datetime | None = None
+    """When the lease ends and the engine may give the job to another worker; it is renewed where the engine allows."""
+    variables: JsonObject = {}
+
+
+class Task(Struct, frozen=True, kw_only=True):
+    """What a flow asks a task to do. Parameters and input are apart; neither changes the other."""
+
+    id: str
+    """Of the job."""
+    type: str
+    """What the text calls the task behind its alias; workers poll for it."""
+    name: str
+    """What the text calls it where it is used."""
+    instance_id: str
+    node: int
+    """The number of the node."""
+    parameters: Any
+    """An object or an array; what is in it is between the flow and its workers."""
+    input: JsonValue
+    element: int | None = None
+    """The place of the element of an iteration that it is for."""
+    uri: str | None = None
+    """Of a resource that is read or written."""
+    retries_remaining: int = 0
+
+
+def read_task(job: Job) -> Task:
+    """The task in a job. Raises ``ValueError`` for a job that no flow has made."""
+    payload: JsonObject = job.variables
+    name, node, element, uri = (payload.get(member) for member in ("name", "node", "element", "uri"))
+    if not isinstance(name, str) or not isinstance(node, int) or "input" not in payload:
+        raise ValueError(f"job {job.id} of type {job.type} is not of a flow")
+    return Task(
+        id=job.id,
+        type=job.type,
+        name=name,
+        instance_id=job.instance_id,
+        node=node,
+        parameters=payload.get("parameters", {}),
+        input=payload["input"],
+        element=element if isinstance(element, int) else None,
+        uri=uri if isinstance(uri, str) else None,
+        retries_remaining=job.retries_remaining,
+    )
 
 
 class NonRetryable(Exception):

@@ -1,6 +1,6 @@
 """What clients offer to operators, and to programs that watch over a service (docs/reference/operations.md)."""
 
-from statewright.sdk.methods import (
+from statewright.sdk.exchange import (
     Subject,
     build_async_iterator,
     build_awaited,
@@ -9,89 +9,79 @@ from statewright.sdk.methods import (
     build_blocking_script,
     build_iterator,
 )
-from statewright.sdk.operations.ops import (
-    explanations,
-    incidents,
-    lists,
-    records,
-    suspensions,
-    waits,
-    work,
-    workflows,
-)
-from statewright.sdk.operations.ops import versions as former
+from statewright.sdk.operations.ops import history, incidents, suspensions, work
 
 
 class Ops(Subject):
     """Why something waits, who works, what was done."""
 
-    describe = build_blocking(records.describe)
-    explain = build_blocking(explanations.explain)
-    explain_instance = build_blocking(explanations.explain_instance)
-    wait = build_blocking_script(waits.wait)
-    wait_for_instance = build_blocking_script(waits.wait_for_instance)
-    versions = build_iterator(former.versions)
-    version = build_blocking(former.version)
-    diff = build_blocking(former.diff)
-    restore = build_blocking(former.restore)
-    transaction = build_iterator(records.transaction)
-    events = build_iterator(records.events)
-    changes = build_iterator(records.changes)
+    describe = build_blocking(history.describe)
+    explain = build_blocking(history.explain)
+    explain_instance = build_blocking(history.explain_instance)
+    wait = build_blocking_script(history.wait)
+    wait_for_instance = build_blocking_script(history.wait_for_instance)
+    versions = build_iterator(history.versions)
+    version = build_blocking(history.version)
+    diff = build_blocking(history.diff)
+    restore = build_blocking(history.restore)
+    transaction = build_iterator(history.transaction)
+    events = build_iterator(history.events)
+    changes = build_iterator(history.changes)
     members = build_iterator(work.members)
     drain = build_blocking(work.drain)
     queues = build_iterator(work.queues)
     queue = build_blocking(work.queue)
     nodes = build_iterator(work.nodes)
     rates = build_blocking(work.rates)
-    search = build_iterator(lists.search)
-    count = build_blocking(lists.count)
-    models = build_iterator(lists.models)
-    idle = build_iterator(lists.idle)
-    messages = build_iterator(lists.messages)
-    search_jobs = build_iterator(lists.search_jobs)
-    count_instances = build_blocking(lists.count_instances)
-    count_steps = build_blocking(lists.count_steps)
-    check_workflows = build_blocking(workflows.check_workflows)
-    simulate = build_blocking(workflows.simulate)
-    idempotency = build_blocking(records.idempotency)
-    audit = build_iterator(records.audit)
-    settings = build_blocking(records.settings)
+    search = build_iterator(work.search)
+    count = build_blocking(work.count)
+    models = build_iterator(work.models)
+    idle = build_iterator(work.idle)
+    messages = build_iterator(work.messages)
+    search_jobs = build_iterator(work.search_jobs)
+    count_instances = build_blocking(work.count_instances)
+    count_steps = build_blocking(work.count_steps)
+    check_workflows = build_blocking(work.check_workflows)
+    simulate = build_blocking(work.simulate)
+    idempotency = build_blocking(history.idempotency)
+    audit = build_iterator(history.audit)
+    settings = build_blocking(history.settings)
 
 
 class AsyncOps(Subject):
     """Why something waits, who works, what was done."""
 
-    describe = build_awaited(records.describe)
-    explain = build_awaited(explanations.explain)
-    explain_instance = build_awaited(explanations.explain_instance)
-    wait = build_awaited_script(waits.wait)
-    wait_for_instance = build_awaited_script(waits.wait_for_instance)
-    versions = build_async_iterator(former.versions)
-    version = build_awaited(former.version)
-    diff = build_awaited(former.diff)
-    restore = build_awaited(former.restore)
-    transaction = build_async_iterator(records.transaction)
-    events = build_async_iterator(records.events)
-    changes = build_async_iterator(records.changes)
+    describe = build_awaited(history.describe)
+    explain = build_awaited(history.explain)
+    explain_instance = build_awaited(history.explain_instance)
+    wait = build_awaited_script(history.wait)
+    wait_for_instance = build_awaited_script(history.wait_for_instance)
+    versions = build_async_iterator(history.versions)
+    version = build_awaited(history.version)
+    diff = build_awaited(history.diff)
+    restore = build_awaited(history.restore)
+    transaction = build_async_iterator(history.transaction)
+    events = build_async_iterator(history.events)
+    changes = build_async_iterator(history.changes)
     members = build_async_iterator(work.members)
     drain = build_awaited(work.drain)
     queues = build_async_iterator(work.queues)
     queue = build_awaited(work.queue)
     nodes = build_async_iterator(work.nodes)
     rates = build_awaited(work.rates)
-    search = build_async_iterator(lists.search)
-    count = build_awaited(lists.count)
-    models = build_async_iterator(lists.models)
-    idle = build_async_iterator(lists.idle)
-    messages = build_async_iterator(lists.messages)
-    search_jobs = build_async_iterator(lists.search_jobs)
-    count_instances = build_awaited(lists.count_instances)
-    count_steps = build_awaited(lists.count_steps)
-    check_workflows = build_awaited(workflows.check_workflows)
-    simulate = build_awaited(workflows.simulate)
-    idempotency = build_awaited(records.idempotency)
-    audit = build_async_iterator(records.audit)
-    settings = build_awaited(records.settings)
+    search = build_async_iterator(work.search)
+    count = build_awaited(work.count)
+    models = build_async_iterator(work.models)
+    idle = build_async_iterator(work.idle)
+    messages = build_async_iterator(work.messages)
+    search_jobs = build_async_iterator(work.search_jobs)
+    count_instances = build_awaited(work.count_instances)
+    count_steps = build_awaited(work.count_steps)
+    check_workflows = build_awaited(work.check_workflows)
+    simulate = build_awaited(work.simulate)
+    idempotency = build_awaited(history.idempotency)
+    audit = build_async_iterator(history.audit)
+    settings = build_awaited(history.settings)
 
 
 class Incidents(Subject):

@@ -16,8 +16,7 @@ from statewright.jsonval.codec import MalformedJson, decode, encode
 from statewright.jsonval.values import JsonObject
 from statewright.sdk.errors import Unreachable, build_error
 from statewright.sdk.exchange import Transport
-from statewright.sdk.job import Job
-from statewright.sdk.jobs import JobLost, JobsRefused, JobsUnavailable, Poll
+from statewright.sdk.jobs import Job, JobLost, JobsRefused, JobsUnavailable, Poll
 from statewright.sdk.operations.calls import Call, HttpResponse
 
 RESPONSE_TIMEOUT_S: Final = 30.0

@@ -12,10 +12,9 @@ from msgspec import Struct
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.values import JsonObject
 from statewright.proto.cloudevents_pb2 import CloudEvent
-from statewright.sdk.context import Caller, Context
-from statewright.sdk.functions import Kind
+from statewright.sdk.functions import Caller, Context, Kind
 from statewright.sdk.outcomes import Rejected, encode_document, encode_json, to_match, to_schedule
-from statewright.tracing import TRACEPARENT, TRACESTATE, parse_trace
+from statewright.telemetry.tracing import TRACEPARENT, TRACESTATE, parse_trace
 
 JOIN: Final = "CalculationMemberJoinEvent"
 GREET: Final = "CalculationMemberGreetEvent"

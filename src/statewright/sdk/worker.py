@@ -11,11 +11,10 @@ from msgspec.structs import replace
 from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.sdk.exchange import Transport
 from statewright.sdk.functions import NOUNS, SLIPS, Function, Kind, describe_error, quote_error
-from statewright.sdk.jobs import NonRetryable
-from statewright.sdk.threads import DaemonThreadPool
-from statewright.sdk.tracing import begin_function_span
+from statewright.sdk.http import begin_function_span
+from statewright.sdk.jobs import DaemonThreadPool, NonRetryable
 from statewright.sdk.wire import CalloutRequest, build_answer, build_failed_answer
-from statewright.tracing import NO_SPAN
+from statewright.telemetry.tracing import NO_SPAN
 
 log = logging.getLogger("statewright.sdk")
 

@@ -5,10 +5,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.entity import AuditEvent, EntityChange, Principal
+from statewright.entity import VERSION, AuditEvent, EntityChange, Principal
 from statewright.failures import EntityNotFound
-from statewright.ids import EntityId, TransactionId
-from statewright.services.runtime import Runtime
+from statewright.ids import EntityId, TenantId, TransactionId
+from statewright.services.core import Core
 from statewright.storage import audit, entities
 
 EVENT_SEVERITY: Final = "INFO"
@@ -54,19 +54,28 @@ TrailItem = EntityChanged | RunEvent
 
 
 async def find_finish_event(
-    runtime: Runtime, principal: Principal, entity_id: EntityId, transaction: TransactionId
+    core: Core, principal: Principal, entity_id: EntityId, transaction: TransactionId
 ) -> AuditEvent:
     """How the run of that transaction on the entity ended. Raises ``EntityNotFound`` when it did not settle."""
-    events = await audit.fetch_transaction_events(runtime.pool, principal.tenant, entity_id, transaction)
+    events = await audit.fetch_transaction_events(core.pool, principal.tenant, entity_id, transaction)
     for event in events:
         if event.type == "STATE_MACHINE_FINISH":
             return event
     raise EntityNotFound("finished event not found")
 
 
-async def list_trail(runtime: Runtime, principal: Principal, entity_id: EntityId, query: AuditQuery) -> list[TrailItem]:
+async def find_versions(
+    core: Core, tenant: TenantId, entity_id: EntityId, transaction: TransactionId
+) -> list[TransactionId]:
+    """The ids of the versions that a run wrote of an entity: its entry transaction, and what its events name."""
+    events = await audit.fetch_transaction_events(core.pool, tenant, entity_id, transaction)
+    named = (event.data.get(VERSION) for event in events if event.data is not None)
+    return [transaction, *(TransactionId(version) for version in named if isinstance(version, str))]
+
+
+async def list_trail(core: Core, principal: Principal, entity_id: EntityId, query: AuditQuery) -> list[TrailItem]:
     """The wanted items of an entity, newest first, also of a deleted one. Raises ``EntityNotFound``."""
-    history = await entities.fetch_changes(runtime.pool, principal.tenant, entity_id, limit=entities.FOREVER)
+    history = await entities.fetch_changes(core.pool, principal.tenant, entity_id, limit=entities.FOREVER)
     if not history:
         raise EntityNotFound("entity not found")
     items: list[TrailItem] = []
@@ -74,7 +83,7 @@ async def list_trail(runtime: Runtime, principal: Principal, entity_id: EntityId
         if "EntityChange" in query.types:
             items += [EntityChanged(change) for change in history]
         if "StateMachine" in query.types:
-            events = await audit.fetch_entity_events(runtime.pool, principal.tenant, entity_id)
+            events = await audit.fetch_entity_events(core.pool, principal.tenant, entity_id)
             items += [RunEvent(transaction, event) for transaction, event in events]
     return sorted(_select_items(items, query), key=lambda item: item.at, reverse=True)
 

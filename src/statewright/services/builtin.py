@@ -5,21 +5,26 @@ documents are free of a schema. Which models there are, and what their transitio
 together (``app.languages``). A tenant has them from when it first needs them: locked, with the workflow they follow.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, Literal, TypeVar
 
 from msgspec import Struct
 
-from statewright.builtin_models import BuiltinModel
 from statewright.entity import Entity, ModelKey
 from statewright.failures import Forbidden, TransitionNotFound
 from statewright.ids import ModelId, TenantId, TransactionId, model_id
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import DataType, JsonObject, JsonValue
+from statewright.processes.language import BuiltinModel
 from statewright.schema import DeclaredField, SchemaNode, infer, normalise
 from statewright.schema import schema_to_stored as schema_to_stored
 from statewright.storage import models
 from statewright.storage.pool import Pool
+
+T = TypeVar("T")
+
+ModelScope = Literal["own", "all"]
+"""Which models a list is about: those that users have made, or the built-in ones, too."""
 
 _ANYTHING: Final = DeclaredField(types=frozenset({DataType.STRING, DataType.UNBOUND_DECIMAL, DataType.BOOLEAN}))
 
@@ -49,6 +54,10 @@ class BuiltinModels:
 
     def __contains__(self, model: ModelId) -> bool:
         return model in self._models
+
+    def select(self, found: Iterable[T], get_key: Callable[[T], ModelKey], scope: ModelScope) -> list[T]:
+        """Those of ``found`` whose models are in the scope, in the same order."""
+        return [each for each in found if scope == "all" or get_key(each) not in self._keys]
 
     def refuse_model(self, key: ModelKey) -> None:
         """Keep clients from making, changing or removing a built-in model or its entities. Raises ``Forbidden``."""

@@ -5,7 +5,6 @@ Items are cut, in order, into chunks. Each chunk is one transaction; chunks foll
 the request: the first with its failure, a later one with an element that reports it, since the ones before are durable.
 """
 
-import uuid
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
@@ -14,12 +13,10 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import Struct
 
-from statewright import logs
-from statewright.background import MAX_INLINE_BYTES, TimeSlices, free_in_parts, run_by_size
 from statewright.engine import events
 from statewright.engine.engine import CreateEntity, UpdateEntity
+from statewright.engine.models import may_segment_at_all, may_segment_on_create, may_segment_on_update
 from statewright.engine.run import record
-from statewright.engine.segments import may_segment_at_all, may_segment_on_create, may_segment_on_update
 from statewright.entity import LOOPBACK, Entity, ModelKey
 from statewright.failures import (
     BadRequest,
@@ -30,15 +27,16 @@ from statewright.failures import (
     IdempotencyKeyTaken,
     ModelNotFound,
 )
-from statewright.freeing import use_once
-from statewright.ids import EntityId
+from statewright.ids import EntityId, parse_entity_id
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.pieces import estimate_size
 from statewright.jsonval.values import JsonValue
+from statewright.loop.background import MAX_INLINE_BYTES, TimeSlices, free_in_parts, run_by_size
+from statewright.loop.freeing import use_once
+from statewright.services.core import Caller, Core
 from statewright.services.definitions import ModelDefinition
 from statewright.services.entities import get_for_update, get_governing_definition
 from statewright.services.idempotency.keyed import KeyedRequest
-from statewright.services.runtime import Caller, Runtime
 from statewright.services.writing import (
     Document,
     Saved,
@@ -52,6 +50,7 @@ from statewright.services.writing import (
     validate_and_stage,
 )
 from statewright.storage.commit.unit_of_work import UnitOfWork
+from statewright.telemetry import logs
 
 T = TypeVar("T")
 
@@ -109,19 +108,19 @@ class _ChangedItem(Struct, rename="camel", kw_only=True):
     if_match: str | None = None
 
 
-async def create_all(runtime: Runtime, caller: Caller, items: Sequence[NewItem], *, window: int) -> Results:
+async def create_all(core: Core, caller: Caller, items: Sequence[NewItem], *, window: int) -> Results:
     """Create entities, ``window`` of them per transaction. Raises ``BadRequest`` for too many."""
     require_limit(items)
-    return await _commit_in_chunks(caller, items, window, lambda chunk: _create_chunk(runtime, caller, chunk))
+    return await _commit_in_chunks(caller, items, window, lambda chunk: _create_chunk(core, caller, chunk))
 
 
-async def update_all(runtime: Runtime, caller: Caller, items: Sequence[ChangedItem], *, window: int) -> Results:
+async def update_all(core: Core, caller: Caller, items: Sequence[ChangedItem], *, window: int) -> Results:
     """Update entities, ``window`` of them per transaction; items with a stale ``ifMatch`` are left out and reported.
 
     Raises ``BadRequest`` for too many.
     """
     require_limit(items)
-    return await _commit_in_chunks(caller, items, window, lambda chunk: _update_chunk(runtime, caller, chunk))
+    return await _commit_in_chunks(caller, items, window, lambda chunk: _update_chunk(core, caller, chunk))
 
 
 def require_limit(items: Sequence[object]) -> None:
@@ -256,51 +255,51 @@ def _build_failed_chunk(failure: Failure, number: int) -> FailedChunk:
     return FailedChunk(code=failure.code, message=failure.detail, chunk=number)
 
 
-async def _create_chunk(runtime: Runtime, caller: Caller, items: Sequence[NewItem]) -> Saved:
+async def _create_chunk(core: Core, caller: Caller, items: Sequence[NewItem]) -> Saved:
     """Check all items, then run and store them all."""
-    async with runtime.open_unit(caller) as unit:
+    async with core.open_unit(caller) as unit:
         validated: list[tuple[ModelDefinition, CreateEntity]] = []
         slices = TimeSlices()
         for number, item in enumerate(items):
             with _ItemErrors(number):
-                validated.append(await _validate_item(runtime, unit, item))
+                validated.append(await _validate_item(core, unit, item))
             await slices.yield_if_due()
         may_segment = any(may_segment_on_create(definition.model) for definition, _ in validated)
         ids = [request.id for _, request in validated]
-        work = _create_items(runtime, unit, validated)
-        return await run_and_commit(runtime, caller, unit, work, lambda _: to_saved(unit, ids), may_segment=may_segment)
+        work = _create_items(core, unit, validated)
+        return await run_and_commit(core, caller, unit, work, lambda _: to_saved(unit, ids), may_segment=may_segment)
 
 
-async def _validate_item(runtime: Runtime, unit: UnitOfWork, item: NewItem) -> tuple[ModelDefinition, CreateEntity]:
+async def _validate_item(core: Core, unit: UnitOfWork, item: NewItem) -> tuple[ModelDefinition, CreateEntity]:
     if item.key is None:
         raise ModelNotFound("model not found")
-    definition = await get_locked_definition(runtime, unit.tenant, item.key)
+    definition = await get_locked_definition(core, unit.tenant, item.key)
     document = await run_by_size(item.size, item.document)
     free_in_parts(document.value, item.size)
-    definition = await validate_and_stage(runtime, unit, definition, document)
+    definition = await validate_and_stage(core, unit, definition, document)
     require_complete_keys(definition, document.value)
-    return definition, CreateEntity(id=runtime.ids.new_entity_id(), document=document.value, text=document.text)
+    return definition, CreateEntity(id=core.ids.new_entity_id(), document=document.value, text=document.text)
 
 
 async def _create_items(
-    runtime: Runtime, unit: UnitOfWork, validated: Sequence[tuple[ModelDefinition, CreateEntity]]
+    core: Core, unit: UnitOfWork, validated: Sequence[tuple[ModelDefinition, CreateEntity]]
 ) -> None:
     slices = TimeSlices()
     for number, (definition, request) in enumerate(validated):
         with _ItemErrors(number):
-            await runtime.engine.create(unit, definition.model, request)
+            await core.engine.create(unit, definition.model, request)
         await slices.yield_if_due()
 
 
-async def _update_chunk(runtime: Runtime, caller: Caller, items: Sequence[ChangedItem]) -> Saved:
+async def _update_chunk(core: Core, caller: Caller, items: Sequence[ChangedItem]) -> Saved:
     """Read all items, then update one entity after the other; later ones see what earlier ones did."""
     updates: list[_PlannedUpdate] = []
     slices = TimeSlices()
     for number, item in enumerate(items):
         updates.append(await run_by_size(len(item.payload), partial(_read_update, number, item)))
         await slices.yield_if_due()
-    async with runtime.open_unit(caller) as unit:
-        chunk = _Chunk(runtime, caller, unit)
+    async with core.open_unit(caller) as unit:
+        chunk = _Chunk(core, caller, unit)
         may_segment = await chunk.prepare(updates)
 
         def conclude(failed: list[StaleItem]) -> Saved:
@@ -308,7 +307,7 @@ async def _update_chunk(runtime: Runtime, caller: Caller, items: Sequence[Change
             return to_saved(unit, [update.entity_id for n, update in enumerate(updates) if n not in stale], failed)
 
         try:
-            return await run_and_commit(runtime, caller, unit, chunk.update(updates), conclude, may_segment=may_segment)
+            return await run_and_commit(core, caller, unit, chunk.update(updates), conclude, may_segment=may_segment)
         except EntityModified as error:  # by a commit that came between: repeating the request tells which item
             conflict = Conflict()
             conflict.warnings = error.warnings
@@ -331,17 +330,17 @@ def _read_update(number: int, item: ChangedItem) -> _PlannedUpdate:
 def _parse_entity_id(text: str) -> EntityId:
     if not text:
         raise BadRequest("id is required")
-    try:
-        return EntityId(str(uuid.UUID(text)))
-    except ValueError as malformed:
-        raise BadRequest(f'id "{text}" is no UUID') from malformed
+    found = parse_entity_id(text)
+    if found is None:
+        raise BadRequest(f'id "{text}" is no UUID')
+    return found
 
 
 class _Chunk:
     """The updates of one transaction."""
 
-    def __init__(self, runtime: Runtime, caller: Caller, unit: UnitOfWork) -> None:
-        self._runtime = runtime
+    def __init__(self, core: Core, caller: Caller, unit: UnitOfWork) -> None:
+        self._core = core
         self._caller = caller
         self._unit = unit
 
@@ -354,7 +353,7 @@ class _Chunk:
         return any([await self._may_segment(entity, wanted[entity.id]) for entity in found])
 
     async def _may_segment(self, entity: Entity, transitions: Sequence[str | None]) -> bool:
-        model = (await get_governing_definition(self._runtime, self._caller, entity)).model
+        model = (await get_governing_definition(self._core, self._caller, entity)).model
         if len(transitions) > 1:  # where the second begins is not known yet
             return may_segment_at_all(model)
         return may_segment_on_update(model, entity, transitions[0])
@@ -390,10 +389,10 @@ class _Chunk:
 
     async def _update(self, unit: UnitOfWork, entity: Entity, update: _PlannedUpdate) -> None:
         item, document = update.item, update.document
-        self._runtime.builtin.refuse_entities(entity.model)
-        definition = await get_governing_definition(self._runtime, self._caller, entity)
+        self._core.builtin.refuse_entities(entity.model)
+        definition = await get_governing_definition(self._core, self._caller, entity)
         require_complete_keys(definition, document.value)
-        definition = await validate_and_stage(self._runtime, unit, definition, document)
+        definition = await validate_and_stage(self._core, unit, definition, document)
         request = UpdateEntity(
             entity=entity,
             document=document.value,
@@ -401,7 +400,7 @@ class _Chunk:
             transition=item.transition,
             if_match=item.if_match,
         )
-        await self._runtime.engine.update(unit, definition.model, request)
+        await self._core.engine.update(unit, definition.model, request)
 
     def _record_aborted(self, entity: Entity, item: ChangedItem, stale: EntityModified) -> None:
         started = "Loopback started" if item.transition is None else "Manual transition started"

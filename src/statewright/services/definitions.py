@@ -11,39 +11,32 @@ from functools import partial
 from random import Random
 from typing import Final
 
-import msgspec
 from msgspec import Struct
 
-from statewright import logs
-from statewright.background import repeat, run_by_size
 from statewright.conditions import SearchCompiler, TemplateCache
-from statewright.engine.models import DocumentRules, Model
+from statewright.engine.models import Model, SentModel, StoredRules
 from statewright.entity import ModelKey
 from statewright.ids import Clock, ModelId, TenantId, model_id
 from statewright.jsonval.codec import decode
 from statewright.jsonval.values import JsonValue
-from statewright.lru import LruCache
+from statewright.loop.background import repeat, run_by_size
+from statewright.loop.lru import LruCache
 from statewright.schema import (
-    ChangeLevel,
     SchemaNode,
-    UniqueKey,
     Violation,
-    compile_extender,
-    compile_validator,
     flatten_fields,
     schema_from_stored,
 )
 from statewright.services.builtin import BuiltinModels
 from statewright.storage import models
 from statewright.storage.pool import Pool
+from statewright.telemetry import logs
 from statewright.workflow import workflows_from_stored
 
 MAX_ENTRIES: Final = 10_000
 
 _jitter = Random()  # noqa: S311 - spreads loads, guards nothing
 """Our own: the module's shared state is what tests of laws reset, and compare afterwards."""
-
-_decode_unique_keys = msgspec.json.Decoder(tuple[UniqueKey, ...]).decode
 
 log = logs.logger(__name__)
 
@@ -59,6 +52,17 @@ class ModelDefinition(Struct, frozen=True, kw_only=True, eq=False):
     validate: Callable[[JsonValue], tuple[Violation, ...]]
     model: Model
     searches: SearchCompiler
+
+    def send(self) -> SentModel:
+        """The model for another process."""
+        return SentModel(
+            rules=to_rules(self.stored),
+            schema=self.stored.schema,
+            declared=self.model.declared,
+            workflows=self.model.workflows,
+            workflows_revision=self.model.workflows_revision,
+            lock=self.model.lock,
+        )
 
     @property
     def is_locked(self) -> bool:
@@ -184,7 +188,7 @@ def compile_model_definition(
     stored, imported = definitions.model, definitions.workflows
     schema = schema_from_stored(decode(stored.schema))
     workflows = workflows_from_stored(imported.text.encode()) if imported else ()
-    documents = _compile_rules(stored, schema)
+    documents = to_rules(stored).compile(schema)
     declared = builtin.open_free_fields(stored.id, flatten_fields(schema))
     return ModelDefinition(
         stored=stored,
@@ -203,17 +207,14 @@ def compile_model_definition(
     )
 
 
-def _compile_rules(stored: models.StoredModel, schema: SchemaNode) -> DocumentRules:
-    level = None if stored.change_level is None else ChangeLevel(stored.change_level)
-    unique_keys = _decode_unique_keys(stored.unique_keys)
-    return DocumentRules(
+def to_rules(stored: models.StoredModel) -> StoredRules:
+    """The rules for documents, of a model row."""
+    return StoredRules(
         model=stored.id,
         key=stored.key,
-        schema=schema,
-        validate=compile_validator(schema),
-        level=level,
-        extend=None if level is None else compile_extender(schema, level, unique_keys),
-        unique_keys=unique_keys,
+        revision=stored.revision,
+        change_level=stored.change_level,
+        unique_keys=stored.unique_keys,
     )
 
 

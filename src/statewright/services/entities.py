@@ -1,25 +1,29 @@
 """Use cases on single entities: create, read, list, update, delete
 (docs/reference/entities.md#entities-and-messages).
+
+Partial updates as all interfaces take them (docs/reference/entities.md#partial-update).
 """
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from statewright.background import free_in_parts, run_by_size
 from statewright.engine.engine import CreateEntity, UpdateEntity, list_declared_transitions
+from statewright.engine.models import may_segment_on_create, may_segment_on_update
 from statewright.engine.run import check_if_match
-from statewright.engine.segments import may_segment_on_create, may_segment_on_update
 from statewright.entity import Entity, EntityChange, EntityView, ModelKey, Page
 from statewright.failures import BadRequest, EntityNotFound, ModelNotFound
 from statewright.ids import EntityId, ModelId, TransactionId
-from statewright.jsonval.codec import decode_stored
+from statewright.jsonval.codec import MalformedJson, decode, decode_stored
+from statewright.jsonval.patches import PatchFailed, count_copies
 from statewright.jsonval.values import JsonValue
+from statewright.loop.background import free_in_parts, run_by_size
+from statewright.services import audit
 from statewright.services.builtin import BuiltinChange, FireRequest
+from statewright.services.core import Caller, Core
 from statewright.services.definitions import ModelDefinition
-from statewright.services.runtime import Caller, Runtime
 from statewright.services.writing import (
     Saved,
     get_locked_definition,
@@ -34,8 +38,47 @@ from statewright.storage import entities
 from statewright.storage.commit.unit_of_work import UnitOfWork
 from statewright.storage.versions import EntityList, Entry, VersionRef
 
-Patch = Callable[[JsonValue], JsonValue]
-"""What a patch makes of a document. Raises ``BadRequest`` when it cannot be applied."""
+Dialect: TypeAlias = Callable[[JsonValue, JsonValue], JsonValue]
+"""Document and patch to the changed document; raises ``PatchFailed``."""
+
+MAX_DOUBLINGS: Final = 16
+"""Of a document, by operations that copy: more are limited by what they copy, and take a thread in any case."""
+
+
+class Patch(Struct, frozen=True, kw_only=True, eq=False):
+    """A change to a part of a document."""
+
+    dialect: Dialect
+    value: JsonValue
+    size: int
+    """Bytes of its text."""
+    copies: int = 0
+    """Operations that copy a part of the document, each of which may double it."""
+
+    def weigh(self, document: str) -> int:
+        """Bytes of a text that takes as long to work on as the document of that text with its changes, at the most."""
+        return (self.size + len(document)) << min(self.copies, MAX_DOUBLINGS)
+
+    def apply(self, document: JsonValue) -> JsonValue:
+        """The changed document. Raises ``BadRequest`` when the patch does not fit it."""
+        try:
+            return self.dialect(document, self.value)
+        except PatchFailed as failed:
+            raise BadRequest(f"the patch cannot be applied: {failed}") from failed
+
+
+async def read_patch(dialect: Dialect, raw: bytes) -> Patch:
+    """The patch of a text. Raises ``BadRequest``."""
+    return await run_by_size(len(raw), partial(_read_patch, dialect, raw))
+
+
+def _read_patch(dialect: Dialect, raw: bytes) -> Patch:
+    try:
+        value = decode(raw)
+    except MalformedJson as malformed:
+        raise BadRequest(f"invalid patch: {malformed}") from malformed
+    return Patch(dialect=dialect, value=value, size=len(raw), copies=count_copies(value))
+
 
 MAX_PAGE_SIZE: Final = 10_000
 MAX_PAGE_NUMBER: Final = (2**31 - 1) // MAX_PAGE_SIZE
@@ -50,51 +93,49 @@ class DeletionResult(Struct, frozen=True, kw_only=True):
 
 
 async def create(
-    runtime: Runtime, caller: Caller, *, key: ModelKey, media: str, body: bytes, entity_id: EntityId | None = None
+    core: Core, caller: Caller, *, key: ModelKey, media: str, body: bytes, entity_id: EntityId | None = None
 ) -> Saved:
     """Create one entity; ``entity_id`` is an id of the service's own choice. Checks in the order of
     docs/reference/entities.md#order-of-checks: model, lock, format, document, schema, keys. Raises ``Conflict`` for an
     id that is taken.
     """
-    definition = await get_locked_definition(runtime, caller.tenant, key)
+    definition = await get_locked_definition(core, caller.tenant, key)
     document = await read_document_by_size(body, media)
-    async with runtime.open_unit(caller) as unit:
-        definition = await validate_and_stage(runtime, unit, definition, document)
+    async with core.open_unit(caller) as unit:
+        definition = await validate_and_stage(core, unit, definition, document)
         require_complete_keys(definition, document.value)
-        request = CreateEntity(id=entity_id or runtime.ids.new_entity_id(), document=document.value, text=document.text)
-        run = runtime.engine.create(unit, definition.model, request)
+        request = CreateEntity(id=entity_id or core.ids.new_entity_id(), document=document.value, text=document.text)
+        run = core.engine.create(unit, definition.model, request)
         may_segment = may_segment_on_create(definition.model)
         return await run_and_commit(
-            runtime, caller, unit, run, lambda _: to_saved(unit, [request.id]), may_segment=may_segment
+            core, caller, unit, run, lambda _: to_saved(unit, [request.id]), may_segment=may_segment
         )
 
 
-async def read(runtime: Runtime, caller: Caller, entity_id: EntityId) -> Entity:
+async def read(core: Core, caller: Caller, entity_id: EntityId) -> Entity:
     """The current version, in a joined transaction as that one sees it. Raises ``EntityNotFound``."""
     if caller.transaction is None:
-        return _require_entity(await runtime.reader.get(caller.tenant, entity_id), entity_id)
-    async with runtime.open_unit(caller) as unit:
+        return _require_entity(await core.reader.get(caller.tenant, entity_id), entity_id)
+    async with core.open_unit(caller) as unit:
         entity = await unit.get_entity(entity_id)
         await unit.commit()
         return _require_entity(entity, entity_id)
 
 
-async def read_at(runtime: Runtime, caller: Caller, entity_id: EntityId, instant: int) -> Entity:
+async def read_at(core: Core, caller: Caller, entity_id: EntityId, instant: int) -> Entity:
     """The version valid at ``instant`` (epoch microseconds). Raises ``EntityNotFound``."""
-    return _require_entity(await entities.fetch_entity_at(runtime.pool, caller.tenant, entity_id, instant), entity_id)
+    return _require_entity(await entities.fetch_entity_at(core.pool, caller.tenant, entity_id, instant), entity_id)
 
 
-async def read_by_transaction(
-    runtime: Runtime, caller: Caller, entity_id: EntityId, transaction: TransactionId
-) -> Entity:
+async def read_by_transaction(core: Core, caller: Caller, entity_id: EntityId, transaction: TransactionId) -> Entity:
     """The version a transaction left behind. Raises ``EntityNotFound``."""
     return _require_entity(
-        await entities.fetch_entity_by_transaction(runtime.pool, caller.tenant, entity_id, transaction), entity_id
+        await entities.fetch_entity_by_transaction(core.pool, caller.tenant, entity_id, transaction), entity_id
     )
 
 
 async def list_portions(
-    runtime: Runtime, caller: Caller, key: ModelKey, page: Page, *, instant: int | None = None
+    core: Core, caller: Caller, key: ModelKey, page: Page, *, instant: int | None = None
 ) -> AsyncGenerator[Sequence[EntityView]]:
     """One page of a model's entities by ascending id, in portions.
 
@@ -104,27 +145,27 @@ async def list_portions(
         raise BadRequest(f"pageSize must be between 0 and {MAX_PAGE_SIZE}")
     if not 0 <= page.number <= MAX_PAGE_NUMBER:
         raise BadRequest(f"pageNumber must be between 0 and {MAX_PAGE_NUMBER}")
-    model = (await runtime.get_definition(caller.tenant, key)).stored.id
+    model = (await core.get_definition(caller.tenant, key)).stored.id
     if page.size == 0:
         return
     if caller.transaction is not None and instant is None:
-        found = await _list_page_in_transaction(runtime, caller, model, page)
+        found = await _list_page_in_transaction(core, caller, model, page)
         async for portion in found.take_portions():
             yield portion
     else:
-        async for entities_ in entities.fetch_entities(runtime.pool, caller.tenant, model, page, instant=instant):
+        async for entities_ in entities.fetch_entities(core.pool, caller.tenant, model, page, instant=instant):
             yield entities_
 
 
-async def _list_page_in_transaction(runtime: Runtime, caller: Caller, model: ModelId, page: Page) -> EntityList:
+async def _list_page_in_transaction(core: Core, caller: Caller, model: ModelId, page: Page) -> EntityList:
     """A page as a joined transaction sees it: what is committed, less what it deleted, plus what it wrote. It relies on
     the versions that are returned.
     """
-    async with runtime.open_unit(caller) as unit:
+    async with core.open_unit(caller) as unit:
         writes = [write for write in unit.staged.values() if write.entity.model == model]
         deleted = {write.entity.id for write in writes if write.deletes}
         wanted = page.offset + page.size + len(deleted)
-        committed = await entities.fetch_first_refs(runtime.pool, caller.tenant, model, limit=wanted, after=page.after)
+        committed = await entities.fetch_first_refs(core.pool, caller.tenant, model, limit=wanted, after=page.after)
         seen: dict[EntityId, Entry] = {ref.id: ref for ref in committed if ref.id not in deleted}
         seen |= {
             write.entity.id: write.entity for write in writes if not write.deletes and write.entity.id > page.after
@@ -134,11 +175,11 @@ async def _list_page_in_transaction(runtime: Runtime, caller: Caller, model: Mod
             if isinstance(entry, VersionRef):
                 unit.expect(entry.id, entry.transaction_id)
         await unit.commit()
-        return EntityList(runtime.pool, caller.tenant, chosen)
+        return EntityList(core.pool, caller.tenant, chosen)
 
 
 async def update(
-    runtime: Runtime,
+    core: Core,
     caller: Caller,
     entity_id: EntityId,
     *,
@@ -153,65 +194,64 @@ async def update(
     workflow, ``If-Match``.
     """
     document = await read_document_by_size(body, media)
-    async with runtime.open_unit(caller) as unit:
+    async with core.open_unit(caller) as unit:
         entity = await get_for_update(unit, entity_id)
-        if entity.model in runtime.builtin:
+        if entity.model in core.builtin:
             fire_request = FireRequest(entity=entity, transition=transition, document=document.value, if_match=if_match)
-            return await _fire_builtin_transition(runtime, caller, fire_request)
-        definition = await get_governing_definition(runtime, caller, entity)
-        definition = await validate_and_stage(runtime, unit, definition, document)
+            return await _fire_builtin_transition(core, caller, fire_request)
+        definition = await get_governing_definition(core, caller, entity)
+        definition = await validate_and_stage(core, unit, definition, document)
         require_complete_keys(definition, document.value)
         request = UpdateEntity(
             entity=entity, document=document.value, text=document.text, transition=transition, if_match=if_match
         )
-        run = runtime.engine.update(unit, definition.model, request)
+        run = core.engine.update(unit, definition.model, request)
         may_segment = may_segment_on_update(definition.model, entity, transition)
         return await run_and_commit(
-            runtime, caller, unit, run, lambda _: to_saved(unit, [entity_id]), may_segment=may_segment
+            core, caller, unit, run, lambda _: to_saved(unit, [entity_id]), may_segment=may_segment
         )
 
 
 async def patch(
-    runtime: Runtime,
+    core: Core,
     caller: Caller,
     entity_id: EntityId,
     *,
     change: Patch,
-    size: int,
     transition: str | None = None,
     if_match: str | None = None,
 ) -> Saved:
     """Change an entity's document in part and run its workflow (docs/reference/entities.md#partial-update).
 
     The changed document must fit the model strictly, whatever its change level. Checks in this order: entity, patch,
-    schema, keys, workflow, ``If-Match``. ``size``: bytes of the patch. Raises ``BadRequest`` for a patch that cannot be
+    schema, keys, workflow, ``If-Match``. Raises ``BadRequest`` for a patch that cannot be
     applied.
     """
-    async with runtime.open_unit(caller) as unit:
+    async with core.open_unit(caller) as unit:
         entity = await get_for_update(unit, entity_id)
-        runtime.builtin.refuse_entities(entity.model)
-        definition = await get_governing_definition(runtime, caller, entity)
-        size += len(entity.document)
-        document = await run_by_size(size, lambda: to_document(change(decode_stored(entity.document)), size))
+        core.builtin.refuse_entities(entity.model)
+        definition = await get_governing_definition(core, caller, entity)
+        size = change.weigh(entity.document)
+        document = await run_by_size(size, lambda: to_document(change.apply(decode_stored(entity.document)), size))
         free_in_parts(document.value, size)
-        definition = await validate_and_stage(runtime, unit, definition, document, strictly=True)
+        definition = await validate_and_stage(core, unit, definition, document, strictly=True)
         require_complete_keys(definition, document.value)
         request = UpdateEntity(
             entity=entity, document=document.value, text=document.text, transition=transition, if_match=if_match
         )
-        run = runtime.engine.update(unit, definition.model, request)
+        run = core.engine.update(unit, definition.model, request)
         may_segment = may_segment_on_update(definition.model, entity, transition)
         return await run_and_commit(
-            runtime, caller, unit, run, lambda _: to_saved(unit, [entity_id]), may_segment=may_segment
+            core, caller, unit, run, lambda _: to_saved(unit, [entity_id]), may_segment=may_segment
         )
 
 
-async def delete(runtime: Runtime, caller: Caller, entity_id: EntityId) -> DeletionResult:
+async def delete(core: Core, caller: Caller, entity_id: EntityId) -> DeletionResult:
     """Delete an entity softly: history and audit stay. Raises ``EntityNotFound``, ``Conflict``."""
-    async with runtime.open_unit(caller) as unit:
+    async with core.open_unit(caller) as unit:
         entity = _require_entity(await unit.get_entity(entity_id), entity_id)
-        runtime.builtin.refuse_entities(entity.model)
-        definition = await get_governing_definition(runtime, caller, entity)
+        core.builtin.refuse_entities(entity.model)
+        definition = await get_governing_definition(core, caller, entity)
         unit.delete(entity)
         deleted = DeletionResult(entity_id=entity_id, model=definition.stored.key, transaction_id=unit.id)
         await caller.commit(unit, deleted)
@@ -219,30 +259,38 @@ async def delete(runtime: Runtime, caller: Caller, entity_id: EntityId) -> Delet
 
 
 async def list_changes(
-    runtime: Runtime, caller: Caller, entity_id: EntityId, *, until: int | None = None
+    core: Core,
+    caller: Caller,
+    entity_id: EntityId,
+    *,
+    until: int | None = None,
+    transaction: TransactionId | None = None,
 ) -> list[EntityChange]:
-    """The entity's versions up to an instant, newest first. Raises ``EntityNotFound`` when there never was one."""
+    """The entity's versions up to an instant, newest first; with a ``transaction`` those of its run, also what other
+    segments of that run made durable. Raises ``EntityNotFound`` when there never was one.
+    """
     tenant = caller.tenant
+    wanted = None if transaction is None else await audit.find_versions(core, tenant, entity_id, transaction)
     history = await entities.fetch_changes(
-        runtime.pool, tenant, entity_id, until=entities.FOREVER if until is None else until
+        core.pool, tenant, entity_id, until=entities.FOREVER if until is None else until, transactions=wanted
     )
-    if not history and not await entities.has_existed(runtime.pool, tenant, entity_id):
+    if not history and not await entities.has_existed(core.pool, tenant, entity_id):
         _require_entity(None, entity_id)
     return history
 
 
-async def list_transitions(runtime: Runtime, caller: Caller, entity: Entity) -> tuple[str, ...]:
+async def list_transitions(core: Core, caller: Caller, entity: Entity) -> tuple[str, ...]:
     """Names of all transitions declared in the entity's state, in order. A pure read (decision W9)."""
-    definition = await get_governing_definition(runtime, caller, entity)
+    definition = await get_governing_definition(core, caller, entity)
     return list_declared_transitions(definition.model, entity)
 
 
-async def get_governing_definition(runtime: Runtime, caller: Caller, entity: Entity) -> ModelDefinition:
+async def get_governing_definition(core: Core, caller: Caller, entity: Entity) -> ModelDefinition:
     """The definition of an entity's model.
 
     Raises ``ModelNotFound`` for the history of entities whose model was deleted after them.
     """
-    definition = await runtime.definitions.find_by_id(caller.tenant, entity.model)
+    definition = await core.definitions.find_by_id(caller.tenant, entity.model)
     if definition is None:
         raise ModelNotFound("the model of this entity has been deleted")
     return definition
@@ -266,38 +314,38 @@ def _require_entity(entity: Entity | None, entity_id: EntityId) -> Entity:
 # (docs/reference/grpc.md#entitytransitionrequest).
 
 
-async def fire_transition(runtime: Runtime, caller: Caller, entity_id: EntityId, *, transition: str | None) -> Saved:
+async def fire_transition(core: Core, caller: Caller, entity_id: EntityId, *, transition: str | None) -> Saved:
     """Fire the transition, or look for automated ones without a name. Raises ``EntityNotFound`` and what a run can
     fail with.
 
     The document is read and written in one transaction, so no other change is lost. It is not held against its model
     again: what a processor made of it need not fit (decision W13), and must not stop the entity for ever.
     """
-    async with runtime.open_unit(caller) as unit:
+    async with core.open_unit(caller) as unit:
         entity = await get_for_update(unit, entity_id)
-        if entity.model in runtime.builtin:
+        if entity.model in core.builtin:
             return await _fire_builtin_transition(
-                runtime, caller, FireRequest(entity=entity, transition=transition, document={})
+                core, caller, FireRequest(entity=entity, transition=transition, document={})
             )
-        definition = await get_governing_definition(runtime, caller, entity)
+        definition = await get_governing_definition(core, caller, entity)
         text = entity.document
         document = await run_by_size(len(text), partial(decode_stored, text))
         free_in_parts(document, len(text))
         request = UpdateEntity(entity=entity, document=document, text=text, transition=transition)
-        run = runtime.engine.update(unit, definition.model, request)
+        run = core.engine.update(unit, definition.model, request)
         may_segment = may_segment_on_update(definition.model, entity, transition)
         return await run_and_commit(
-            runtime, caller, unit, run, lambda _: to_saved(unit, [entity_id]), may_segment=may_segment
+            core, caller, unit, run, lambda _: to_saved(unit, [entity_id]), may_segment=may_segment
         )
 
 
-async def _fire_builtin_transition(runtime: Runtime, caller: Caller, request: FireRequest) -> Saved:
+async def _fire_builtin_transition(core: Core, caller: Caller, request: FireRequest) -> Saved:
     """Fire a transition of a built-in model that is open to clients, by the use case behind it.
 
     Raises the failures of ``check_transition``, ``EntityModified`` and what the use case can fail with.
     """
     entity = request.entity
-    runtime.builtin.check_transition(request)
+    core.builtin.check_transition(request)
     if request.if_match is not None:
         check_if_match(entity, request.if_match)
 
@@ -305,5 +353,5 @@ async def _fire_builtin_transition(runtime: Runtime, caller: Caller, request: Fi
         return Saved(transaction_id=change.transaction_id, entity_ids=(entity.id,))
 
     caller.convert_result(conclude)
-    transaction = await runtime.builtin_transitions[entity.model](runtime, caller, request)
+    transaction = await core.builtin_transitions[entity.model](caller, request)
     return Saved(transaction_id=transaction, entity_ids=(entity.id,))

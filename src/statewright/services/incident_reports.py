@@ -16,13 +16,13 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright import logs
-from statewright.background import repeat
 from statewright.engine.unit import Unit
 from statewright.entity import Principal, ScheduledTask
 from statewright.failures import FailedRun, Failure, StorageUnavailable
 from statewright.ids import Clock, TenantId, make_uuid7
-from statewright.incidents import (
+from statewright.jsonval.codec import decode_stored, encode
+from statewright.loop.background import repeat
+from statewright.operations.incidents import (
     IncidentKind,
     IncidentRow,
     Severity,
@@ -31,11 +31,12 @@ from statewright.incidents import (
     hash_subject,
     trim_message,
 )
-from statewright.jsonval.codec import decode_stored, encode
 from statewright.storage.commit.submission import StagedPart
 from statewright.storage.ops.incidents import INCIDENTS, StagedIncidents, write_incidents
 from statewright.storage.pool import Pool
-from statewright.tracing import get_trace_id
+from statewright.storage.takings import Parked
+from statewright.telemetry import logs
+from statewright.telemetry.tracing import get_trace_id
 
 MAX_WAITING: Final = 1_000
 """Different incidents that wait to be written."""
@@ -149,6 +150,44 @@ class IncidentReports:
             workflow=workflow,
             code="TIMER_EXPIRED",
             message=details,
+        )
+
+    def build_parked(self, parked: Parked) -> IncidentRow | None:
+        """What tells of work that is not tried any more, and commits with that; None where no incidents are kept."""
+        if not self.is_on:
+            return None
+        at = self._clock()
+        step = parked.place if parked.work != "transition" else None
+        if step is None and len(parked.steps) == 1:
+            [step] = parked.steps
+        workflow = parked.definition or parked.workflow
+        place = " ".join(each for each in (workflow, step or parked.place) if each)
+        message = _write_parked(parked, place)
+        return IncidentRow(
+            tenant=parked.tenant,
+            id=make_uuid7(at),
+            kind="POISONED",
+            severity="ERROR",
+            fingerprint=compute_fingerprint(
+                "POISONED", parked.model, workflow, parked.work, step or parked.place, message=""
+            ),
+            title=build_title(place or parked.noun, message),
+            at=at,
+            occurrences=1,
+            subject_kind="ENTITY" if parked.language is None else "INSTANCE",
+            subject_id=parked.owner,
+            model=parked.model or "",
+            state=parked.state or "",
+            code="POISONED",
+            message=trim_message(message),
+            principal_id="system",
+            principal_kind="system",
+            attempts=_encode([_describe_taker(taker) for taker in parked.takers]).decode(),
+            language=parked.language,
+            workflow=workflow,
+            transition=parked.place if parked.work == "transition" else None,
+            step=step,
+            component=parked.work,
         )
 
     def count_committed(self, kind: IncidentKind) -> None:
@@ -314,6 +353,18 @@ class IncidentReports:
             self._waiting[row.key] = row
         else:
             self.dropped += row.occurrences
+
+
+def _write_parked(parked: Parked, place: str) -> str:
+    nodes = ", ".join(taker.partition(" ")[2] for taker in parked.takers)
+    at = place or f"one of {', '.join(parked.steps)}" if parked.steps else place
+    name = f"{parked.noun} {parked.name}" + (f" of {at}" if at else "")
+    return f"{name}: each node that took it died, stood still, or had its computation killed: {nodes}"
+
+
+def _describe_taker(taker: str) -> dict[str, object]:
+    at, _, node = taker.partition(" ")
+    return {"at": int(at), "member": node, "error": "nothing was heard of it any more"}
 
 
 def read_run_payload(text: str) -> tuple[bytes, str | None]:

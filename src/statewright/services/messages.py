@@ -19,13 +19,13 @@ from typing import Final, Self
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from statewright.background import run_by_size
 from statewright.entity import Principal
 from statewright.failures import BadRequest, EntityNotFound
-from statewright.jsonval.compact import compact_json
+from statewright.jsonval.codec import compact_json
 from statewright.jsonval.scanning import MalformedJson, require_usable_numbers
 from statewright.jsonval.values import extend_path
-from statewright.services.runtime import Runtime
+from statewright.loop.background import run_by_size
+from statewright.services.core import Core
 from statewright.storage import messages
 from statewright.storage.messages import StoredMessage
 
@@ -125,43 +125,43 @@ _decode = msgspec.json.Decoder(_Body).decode
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
-async def create(runtime: Runtime, principal: Principal, header: Header, body: TempFile) -> Receipt:
+async def create(core: Core, principal: Principal, header: Header, body: TempFile) -> Receipt:
     """Store a message. Raises ``BadRequest`` for a body that is no object with a payload."""
     content = await run_by_size(body.size, partial(_decode_message, body))
     message = StoredMessage(
         tenant=principal.tenant,
-        id=runtime.ids(),
+        id=core.ids(),
         header=_encode(header).decode(),
         metadata=content.metadata,
     )
-    await messages.store_message(runtime.pool, message, compact_json(content.payload))
-    return Receipt(message.id, runtime.ids.new_transaction_id())
+    await messages.store_message(core.pool, message, compact_json(content.payload))
+    return Receipt(message.id, core.ids.new_transaction_id())
 
 
-async def read(runtime: Runtime, principal: Principal, message_id: str) -> MessageReading:
+async def read(core: Core, principal: Principal, message_id: str) -> MessageReading:
     """A message. Raises ``EntityNotFound``."""
-    message = await messages.fetch_message(runtime.pool, principal.tenant, message_id)
+    message = await messages.fetch_message(core.pool, principal.tenant, message_id)
     if message is None:
         raise _build_not_found(message_id)
-    return MessageReading(message.header.encode(), message.metadata, _read_pieces(runtime, message), message.pieces)
+    return MessageReading(message.header.encode(), message.metadata, _read_pieces(core, message), message.pieces)
 
 
-async def delete(runtime: Runtime, principal: Principal, message_id: str) -> None:
+async def delete(core: Core, principal: Principal, message_id: str) -> None:
     """Delete one message. Raises ``EntityNotFound``."""
-    if not await messages.remove_messages(runtime.pool, principal.tenant, [message_id]):
+    if not await messages.remove_messages(core.pool, principal.tenant, [message_id]):
         raise _build_not_found(message_id)
 
 
-async def delete_all(runtime: Runtime, principal: Principal, message_ids: Sequence[str]) -> None:
+async def delete_all(core: Core, principal: Principal, message_ids: Sequence[str]) -> None:
     """Delete those of the messages that exist."""
     if message_ids:
-        await messages.remove_messages(runtime.pool, principal.tenant, message_ids)
+        await messages.remove_messages(core.pool, principal.tenant, message_ids)
 
 
-async def _read_pieces(runtime: Runtime, message: StoredMessage) -> AsyncIterator[bytes]:
+async def _read_pieces(core: Core, message: StoredMessage) -> AsyncIterator[bytes]:
     yield message.content
     for n in range(1, message.pieces):
-        piece = await messages.fetch_piece(runtime.pool, message.tenant, message.id, n)
+        piece = await messages.fetch_piece(core.pool, message.tenant, message.id, n)
         if piece is None:
             raise MessageGone(message.id)
         yield piece

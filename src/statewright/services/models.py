@@ -7,7 +7,6 @@ from functools import partial
 import msgspec
 from msgspec import Struct
 
-from statewright.background import run_by_size
 from statewright.entity import ModelKey, Principal
 from statewright.failures import (
     BadRequest,
@@ -18,12 +17,14 @@ from statewright.failures import (
     ModelNotFound,
     Property,
 )
-from statewright.freeing import use_once
 from statewright.ids import ModelId, model_id
 from statewright.jsonval.codec import MalformedJson, decode, encode
 from statewright.jsonval.values import JsonValue
+from statewright.loop.background import run_by_size
+from statewright.loop.freeing import use_once
 from statewright.schema import (
     EXPORTS,
+    INFERENCE_WEIGHT,
     ChangeLevel,
     InvalidUniqueKeyDefinition,
     MalformedXml,
@@ -42,8 +43,9 @@ from statewright.schema import (
     schema_to_stored,
     xml_to_json,
 )
-from statewright.schema.reading import IMPORTS, MalformedSchema, find_lost_keywords
-from statewright.services.runtime import Runtime
+from statewright.schema.export import IMPORTS, MalformedSchema, find_lost_keywords
+from statewright.services.builtin import ModelScope
+from statewright.services.core import Core
 from statewright.storage import models
 from statewright.storage.models import ModelEdit, StoredModel
 
@@ -57,16 +59,12 @@ class Validation(Struct, frozen=True):
     violations: tuple[Violation, ...]
 
 
-class ImportedModel(Struct, frozen=True):
-    """What an import brings, merged into the schema before it, and that as it is stored.
-
-    ``unique_keys`` is None when it says nothing about them.
-    """
+class ReadImport(Struct, frozen=True):
+    """What an import brings; ``unique_keys`` is None when it says nothing about them."""
 
     schema: SchemaNode
     unique_keys: tuple[UniqueKey, ...] | None
     lost_keywords: tuple[str, ...]
-    text: str
 
 
 class SavedImport(Struct, frozen=True):
@@ -86,38 +84,47 @@ class _Keys(Struct, rename="camel"):
 
 
 async def import_model(
-    runtime: Runtime, principal: Principal, *, key: ModelKey, converter: str, media: str, body: bytes
+    core: Core, principal: Principal, *, key: ModelKey, converter: str, media: str, body: bytes
 ) -> SavedImport:
     """Create a model from a sample or an export, or merge it into an unlocked model
     (docs/reference/models.md#import).
     """
-    runtime.builtin.refuse_model(key)
+    core.builtin.refuse_model(key)
     if converter != "SAMPLE_DATA" and converter not in IMPORTS:
         raise BadRequest("unsupported import converter")
-    async with models.edit_model(runtime.pool, principal.tenant, key) as edit:
+    found = await models.fetch_model_definitions(core.pool, principal.tenant, model_id(key.name, key.version))
+    stored = "" if found is None else _require_unlocked(found.model).schema
+    weight = len(body) * INFERENCE_WEIGHT
+    read = await run_by_size(weight + len(stored), lambda: _read_body(converter, media, body, stored))
+    async with models.edit_model(core.pool, principal.tenant, key) as edit:  # only now: reading can take long
         model = await edit.get_model()
-        if model is not None and model.state == "LOCKED":
-            name = f"entityModel{{name={key.name}, version={key.version}}}"
-            hint = f"it is locked: PUT /model/{key.name}/{key.version}/unlock, as long as it has no entities"
-            text = f"cannot save {name} because this model has already been registered; {hint}"
-            raise ModelAlreadyLocked(text, to_properties(key))
-        stored = "" if model is None else model.schema
-        imported = await run_by_size(len(body) + len(stored), lambda: _read_and_merge(converter, media, body, stored))
-        schema = imported.schema
+        stored = "" if model is None else _require_unlocked(model).schema
+        schema, text = await run_by_size(weight + len(stored), lambda: _merge_read(read.schema, stored))
         known = () if model is None else _decode_unique_keys(model.unique_keys)
         if fault := find_definition_fault(known, schema):
-            text = f"re-import invalidates existing unique key definitions: {fault}"
-            raise InvalidUniqueKeyDefinition(text, to_properties(key))
-        await edit.save_schema(imported.text)
-        if imported.unique_keys is not None:
-            await _set_unique_keys(edit, imported.unique_keys, schema)
-    runtime.definitions.forget(principal.tenant, edit.id)
-    return SavedImport(edit.id, imported.lost_keywords)
+            reason = f"re-import invalidates existing unique key definitions: {fault}"
+            raise InvalidUniqueKeyDefinition(reason, to_properties(key))
+        await edit.save_schema(text)
+        if read.unique_keys is not None:
+            await _set_unique_keys(edit, read.unique_keys, schema)
+    core.definitions.forget(principal.tenant, edit.id)
+    return SavedImport(edit.id, read.lost_keywords)
 
 
-async def export(runtime: Runtime, principal: Principal, *, key: ModelKey, converter: str) -> bytes:
+def _require_unlocked(model: StoredModel) -> StoredModel:
+    """The model, which must not be locked."""
+    if model.state == "LOCKED":
+        key = model.key
+        name = f"entityModel{{name={key.name}, version={key.version}}}"
+        hint = f"it is locked: PUT /model/{key.name}/{key.version}/unlock, as long as it has no entities"
+        text = f"cannot save {name} because this model has already been registered; {hint}"
+        raise ModelAlreadyLocked(text, to_properties(key))
+    return model
+
+
+async def export(core: Core, principal: Principal, *, key: ModelKey, converter: str) -> bytes:
     """The export document of the model in one of the two formats (docs/reference/models.md#export-formats)."""
-    model = await _find_model(runtime, principal, key)
+    model = await _find_model(core, principal, key)
     view = EXPORTS.get(converter)
     if view is None:
         raise BadRequest("unsupported export converter")
@@ -130,54 +137,54 @@ async def export(runtime: Runtime, principal: Principal, *, key: ModelKey, conve
     return await run_by_size(len(model.schema), build_export)
 
 
-async def validate(runtime: Runtime, principal: Principal, *, key: ModelKey, body: bytes) -> Validation:
+async def validate(core: Core, principal: Principal, *, key: ModelKey, body: bytes) -> Validation:
     """Check a document strictly; changes nothing (docs/reference/models.md#validate-a-document)."""
-    model = await _find_model(runtime, principal, key)
+    model = await _find_model(core, principal, key)
     return Validation(model, await run_by_size(len(body) + len(model.schema), partial(_validate, model.schema, body)))
 
 
-async def set_change_level(runtime: Runtime, principal: Principal, key: ModelKey, level: str) -> ModelId:
+async def set_change_level(core: Core, principal: Principal, key: ModelKey, level: str) -> ModelId:
     """Say how far documents may extend the schema, in either state (docs/reference/models.md#set-the-change-level)."""
-    runtime.builtin.refuse_model(key)
-    async with models.edit_model(runtime.pool, principal.tenant, key) as edit:
+    core.builtin.refuse_model(key)
+    async with models.edit_model(core.pool, principal.tenant, key) as edit:
         await _require_model(edit)
         valid = tuple(each.value for each in ChangeLevel)
         if level not in valid:
             text = f'invalid change level "{level}"; valid values: {", ".join(valid)}'
             raise InvalidChangeLevel(text, to_properties(key) | {"suppliedValue": level, "validValues": valid})
         await edit.set_change_level(level)
-    runtime.definitions.forget(principal.tenant, edit.id)
+    core.definitions.forget(principal.tenant, edit.id)
     return edit.id
 
 
-async def set_unique_keys(runtime: Runtime, principal: Principal, *, key: ModelKey, body: bytes) -> ModelId:
+async def set_unique_keys(core: Core, principal: Principal, *, key: ModelKey, body: bytes) -> ModelId:
     """Replace the unique keys of an unlocked model (docs/reference/models.md#set-unique-keys)."""
-    runtime.builtin.refuse_model(key)
+    core.builtin.refuse_model(key)
     unique_keys = await run_by_size(len(body), partial(_read_unique_keys, body))
-    async with models.edit_model(runtime.pool, principal.tenant, key) as edit:
+    async with models.edit_model(core.pool, principal.tenant, key) as edit:
         model = await _require_model(edit)
         _refuse_locked(model, key, "process")
         schema = await run_by_size(len(model.schema), partial(_decode_schema, model.schema))
         await _set_unique_keys(edit, unique_keys, schema)
-    runtime.definitions.forget(principal.tenant, edit.id)
+    core.definitions.forget(principal.tenant, edit.id)
     return edit.id
 
 
-async def lock(runtime: Runtime, principal: Principal, key: ModelKey) -> ModelId:
+async def lock(core: Core, principal: Principal, key: ModelKey) -> ModelId:
     """Let entities be created."""
-    runtime.builtin.refuse_model(key)
-    async with models.edit_model(runtime.pool, principal.tenant, key) as edit:
+    core.builtin.refuse_model(key)
+    async with models.edit_model(core.pool, principal.tenant, key) as edit:
         model = await _require_model(edit)
         _refuse_locked(model, key, "process")
         await edit.set_state("LOCKED")
-    runtime.definitions.forget(principal.tenant, edit.id)
+    core.definitions.forget(principal.tenant, edit.id)
     return edit.id
 
 
-async def unlock(runtime: Runtime, principal: Principal, key: ModelKey) -> ModelId:
+async def unlock(core: Core, principal: Principal, key: ModelKey) -> ModelId:
     """Let the model be changed again; it must have no entities. What the schema has learnt stays (decision S7)."""
-    runtime.builtin.refuse_model(key)
-    async with models.edit_model(runtime.pool, principal.tenant, key) as edit:
+    core.builtin.refuse_model(key)
+    async with models.edit_model(core.pool, principal.tenant, key) as edit:
         model = await _require_model(edit)
         if model.state == "UNLOCKED":
             states = {"expectedState": "LOCKED", "actualState": "UNLOCKED"}
@@ -185,25 +192,26 @@ async def unlock(runtime: Runtime, principal: Principal, key: ModelKey) -> Model
             raise ModelAlreadyUnlocked(text, to_properties(key) | states)
         await _refuse_entities(edit, "unlock")
         await edit.set_state("UNLOCKED")
-    runtime.definitions.forget(principal.tenant, edit.id)
+    core.definitions.forget(principal.tenant, edit.id)
     return edit.id
 
 
-async def delete(runtime: Runtime, principal: Principal, key: ModelKey) -> ModelId:
+async def delete(core: Core, principal: Principal, key: ModelKey) -> ModelId:
     """Delete an unlocked model without entities; its workflows stay (docs/reference/models.md#delete)."""
-    runtime.builtin.refuse_model(key)
-    async with models.edit_model(runtime.pool, principal.tenant, key) as edit:
+    core.builtin.refuse_model(key)
+    async with models.edit_model(core.pool, principal.tenant, key) as edit:
         model = await _require_model(edit)
         _refuse_locked(model, key, "delete")
         await _refuse_entities(edit, "delete")
         await edit.delete()
-    runtime.definitions.forget(principal.tenant, edit.id)
+    core.definitions.forget(principal.tenant, edit.id)
     return edit.id
 
 
-async def list_models(runtime: Runtime, principal: Principal) -> list[StoredModel]:
-    """All models of the tenant, by name and version."""
-    return await models.fetch_models(runtime.pool, principal.tenant)
+async def list_models(core: Core, principal: Principal, scope: ModelScope = "own") -> list[StoredModel]:
+    """The models of the tenant, by name and version."""
+    found = await models.fetch_models(core.pool, principal.tenant)
+    return core.builtin.select(found, lambda model: model.key, scope)
 
 
 def build_not_found(key: ModelKey) -> ModelNotFound:
@@ -216,9 +224,9 @@ def to_properties(key: ModelKey) -> dict[str, Property]:
     return {"entityName": key.name, "entityVersion": key.version}
 
 
-async def _find_model(runtime: Runtime, principal: Principal, key: ModelKey) -> StoredModel:
+async def _find_model(core: Core, principal: Principal, key: ModelKey) -> StoredModel:
     """The model as stored now: management never trusts the cache (docs/reference/models.md#consistency-of-models)."""
-    found = await models.fetch_model_definitions(runtime.pool, principal.tenant, model_id(key.name, key.version))
+    found = await models.fetch_model_definitions(core.pool, principal.tenant, model_id(key.name, key.version))
     if found is None:
         raise build_not_found(key)
     return found.model
@@ -243,21 +251,27 @@ async def _refuse_entities(edit: ModelEdit, verb: str) -> None:
         )
 
 
-def _read_and_merge(converter: str, media: str, body: bytes, stored: str) -> ImportedModel:
-    """What the body of an import makes of a stored schema, empty when there is none. Raises ``BadRequest``."""
+def _read_body(converter: str, media: str, body: bytes, stored: str) -> ReadImport:
+    """What the body of an import brings for a stored schema, empty when there is none. Raises ``BadRequest``."""
     before = _decode_schema(stored) if stored else None
-    return use_once(_decode_import(converter, media, body), partial(_merge_value, converter, before))
+    return use_once(_decode_import(converter, media, body), partial(_read_value, converter, before))
 
 
-def _merge_value(converter: str, before: SchemaNode | None, value: JsonValue) -> ImportedModel:
+def _merge_read(read: SchemaNode, stored: str) -> tuple[SchemaNode, str]:
+    """The schema after an import, and the same as it is stored. Raises ``BadRequest`` for one that is too large."""
+    before = _decode_schema(stored) if stored else None
+    schema = normalise(read if before is None else merge(before, read))
+    require_field_limit(schema, before)
+    return schema, encode(schema_to_stored(schema)).decode()
+
+
+def _read_value(converter: str, before: SchemaNode | None, value: JsonValue) -> ReadImport:
     unique_keys = None
     if converter in IMPORTS and isinstance(value, dict) and "currentState" in value and "model" in value:
         unique_keys, value = _parse_unique_keys(value), value["model"]
     read = _read_import(converter, value, before)
-    schema = normalise(read if before is None else merge(before, read))
-    require_field_limit(schema, before)
     lost_keywords = find_lost_keywords(value) if converter == "JSON_SCHEMA" else ()
-    return ImportedModel(schema, unique_keys, lost_keywords, encode(schema_to_stored(schema)).decode())
+    return ReadImport(read, unique_keys, lost_keywords)
 
 
 def _decode_import(converter: str, media: str, body: bytes) -> JsonValue:

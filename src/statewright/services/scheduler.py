@@ -3,7 +3,9 @@
 Every node does so; there is no coordinator to lose. A scan takes due tasks, which marks each with a back-off, and
 starts a run for each; it does not wait for them. Whether a run fires, expires or drops its task is decided in its own
 transaction (``fire_task``). So a task that is taken twice has one effect, and a task whose node died is taken again
-after its back-off.
+after its back-off, so many times (services/takings.py).
+
+Shares. A scan takes this node's share of what is due, and leaves the others a moment for theirs before the next one.
 
 Holding. A run may take longer than the back-off, and with ``COMMIT_BEFORE_DISPATCH`` a second one would even take its
 entity away from it, for ever. So every third of the back-off the back-off of all tasks under way is moved on. One that
@@ -26,20 +28,24 @@ from typing import Final, Literal, TypeAlias, assert_never
 
 from msgspec import Struct
 
-from statewright import logs
-from statewright.background import repeat
 from statewright.engine.engine import ScheduledFire
 from statewright.engine.run import record
 from statewright.engine.schedules import ExpireTask, FireTask, KeepTask, RemoveTask, decide_task
 from statewright.entity import ModelKey, Principal, ScheduledTask, TaskKey
 from statewright.failures import Conflict, Failure, StorageUnavailable, Suspended
-from statewright.histogram import Histogram
 from statewright.ids import EntityId, TenantId
 from statewright.jsonval.codec import decode_stored
-from statewright.services.runtime import Caller, Runtime
+from statewright.loop.background import repeat
+from statewright.operations.active_suspensions import HeldTimers
+from statewright.services.core import Caller, Core
+from statewright.services.takings import SHARE_INTERVAL_S
 from statewright.storage.commit.unit_of_work import UnitOfWork
 from statewright.storage.ops.incidents import INCIDENTS, StagedIncidents, note_timer_failure
-from statewright.tracing import NO_SPAN, Attributes, Span, parse_trace
+from statewright.storage.takings import Look
+from statewright.storage.work import TASKS, UNHELD_TASKS, Work
+from statewright.telemetry import logs
+from statewright.telemetry.histogram import Histogram
+from statewright.telemetry.tracing import NO_SPAN, Attributes, Span, parse_trace
 
 MAX_BATCHES_UNDER_WAY: Final = 3
 
@@ -68,6 +74,8 @@ class ScanResult(Struct, frozen=True, kw_only=True):
 
     taken: int
     more: bool
+    leaves_some: bool = False
+    """To the other nodes, which have their turn."""
 
 
 TaskOutcome: TypeAlias = Literal["fired", "declined", "expired", "removed", "kept"]
@@ -79,8 +87,8 @@ TaskId = tuple[TenantId, EntityId, TaskKey]
 class Scheduler:
     """The scheduled transitions of one node. Its runs are outliving runs of the runtime: a shutdown waits for them."""
 
-    def __init__(self, runtime: Runtime, config: ScheduleConfig) -> None:
-        self._runtime = runtime
+    def __init__(self, core: Core, config: ScheduleConfig) -> None:
+        self._core = core
         self._interval = config.scan_interval
         self._batch = min(config.batch_size, MAX_BATCH_SIZE)
         self._backoff_ms = max(1, config.backoff // timedelta(milliseconds=1))
@@ -102,6 +110,7 @@ class Scheduler:
                     failure="schedule_scan_failed",
                     spread=SCAN_SPREAD,
                     waits_first=True,
+                    wake=self._core.takings.woken[TASKS.name],
                 ),
                 name="scheduler-scan",
             )
@@ -117,23 +126,23 @@ class Scheduler:
         if limit <= 0:
             return ScanResult(taken=0, more=True)
         now = self._now
-        tasks = await self._runtime.tasks.take_due(
-            now=now,
-            until=now + self._backoff_ms,
-            limit=limit,
-            excluded_tenants=busy,
-            held=self._runtime.suspensions.held_timers,
-        )
+        takings = self._core.takings
+        await takings.release_all()
+        work, arguments = _choose_work(self._core.suspensions.held_timers, busy)
+        look = Look(now=now, until=now + self._backoff_ms, taker=takings.sign(now * 1000), arguments=arguments)
+        tasks, leaves_some = await takings.take(work, look, limit=limit, is_shared=True)
         self.metrics.lag_s = max((now - task.arming.fire_at for task in tasks if task.attempts == 1), default=0) / 1000
-        for task in tasks:
-            self._start(task)
-        return ScanResult(taken=len(tasks), more=len(tasks) == limit or bool(busy))
+        for task in sorted(tasks, key=lambda task: task.arming.fire_at):
+            self._start(task, look.taker)
+        suspects = await self._start_suspect(work, arguments)
+        more = leaves_some or len(tasks) == limit or bool(busy)
+        return ScanResult(taken=len(tasks) + suspects, more=more, leaves_some=leaves_some)
 
     async def hold_once(self) -> int:
         """Move on the back-off of everything under way; of how many tasks. Raises ``StorageUnavailable``."""
         tasks = [task for task, _ in self._under_way.values()]
         if tasks:
-            await self._runtime.tasks.hold(tasks, until=self._now + self._backoff_ms)
+            await self._core.tasks.hold(tasks, until=self._now + self._backoff_ms)
         return len(tasks)
 
     async def wait_idle(self) -> None:
@@ -143,12 +152,14 @@ class Scheduler:
 
     @property
     def _now(self) -> int:
-        return self._runtime.clock() // 1000
+        return self._core.clock() // 1000
 
     async def _scan_all(self) -> None:
         # To the end, also when the service stops: what was taken and not begun would wait for its back-off.
         try:
-            while (await self._runtime.run_to_completion(self.run_once())).more:
+            while (result := await self._core.run_to_completion(self.run_once())).more:
+                if result.leaves_some:
+                    await asyncio.sleep(SHARE_INTERVAL_S)
                 await self._wait_for_capacity()
         except Exception:
             self.metrics.failed_scans += 1
@@ -173,14 +184,35 @@ class Scheduler:
         counts = Counter(tenant for tenant, _, _ in self._under_way)
         return [tenant for tenant, count in counts.items() if count >= self._batch]
 
-    def _start(self, task: ScheduledTask) -> None:
+    async def _start_suspect(self, work: Work[ScheduledTask], arguments: tuple[object, ...]) -> int:
+        """Start one that other nodes have begun with, unless another is under way; how many."""
+        takings, now = self._core.takings, self._now
+        if takings.alone.locked():
+            return 0
+        await takings.alone.acquire()
+        run, look = (
+            None,
+            Look(now=now, until=now + self._backoff_ms, taker=takings.sign(now * 1000), arguments=arguments),
+        )
+        try:
+            task = await takings.take_suspect(work, look)
+            run = None if task is None else self._start(task, look.taker)
+        finally:
+            if run is None:
+                takings.alone.release()
+            else:
+                run.add_done_callback(lambda _: takings.alone.release())
+        return 0 if run is None else 1
+
+    def _start(self, task: ScheduledTask, taker: str) -> "asyncio.Task[None] | None":
         id_ = (task.tenant, task.entity, task.key)
         if id_ in self._under_way:  # its back-off has ended before its run: one is enough
-            return
-        run = self._runtime.start_detached(self._fire(task))
+            return None
+        run = self._core.start_detached(self._fire(task, taker))
         self._under_way[id_] = (task, run)
         self.metrics.under_way = len(self._under_way)
         run.add_done_callback(lambda _run: self._forget_run(id_))
+        return run
 
     def _forget_run(self, id_: TaskId) -> None:
         del self._under_way[id_]
@@ -189,7 +221,7 @@ class Scheduler:
 
     def _begin_span(self, task: ScheduledTask) -> "Span | AbstractContextManager[None]":
         """A trace of its own, which links to the one in which the timer was armed."""
-        tracer = self._runtime.tracer
+        tracer = self._core.tracer
         if tracer is None:
             return NO_SPAN
         cause = parse_trace(task.arming.trace or "")
@@ -202,7 +234,7 @@ class Scheduler:
         }
         return tracer.begin("timer", "consumer", attributes, parent=None, links=() if cause is None else (cause,))
 
-    async def _fire(self, task: ScheduledTask) -> None:
+    async def _fire(self, task: ScheduledTask, taker: str) -> None:
         with (
             logs.bind_keys(
                 tenant=task.tenant, entity=task.entity, state=task.key.state, transition=task.key.transition
@@ -211,7 +243,10 @@ class Scheduler:
         ):
             late_ms = self._now - task.arming.fire_at
             try:
-                outcome = await fire_task(self._runtime, task, grace_ms=self._grace_ms)
+                key = (task.entity, task.key.state, task.key.transition)
+                async with self._core.takings.attempt(TASKS, task.tenant, key, taker) as attempt:
+                    outcome = await fire_task(self._core, task, grace_ms=self._grace_ms)
+                    attempt.is_over = outcome != "kept"
             except Exception as error:  # whatever it is, the task is taken again after its back-off
                 self.metrics.record_failure()
                 cause = error.detail if isinstance(error, Failure) else repr(error)
@@ -223,14 +258,14 @@ class Scheduler:
 
     async def _note_failure(self, task: ScheduledTask, failure: Failure) -> None:
         """Let operators know; a timer that has failed as often as it may is tried no more."""
-        reports, principal = self._runtime.incidents, system_principal(task.tenant)
+        reports, principal = self._core.incidents, system_principal(task.tenant)
         try:
-            definition = await self._runtime.definitions.find_by_id(task.tenant, task.arming.model)
+            definition = await self._core.definitions.find_by_id(task.tenant, task.arming.model)
             model = "" if definition is None else _name_model(definition.model.key)
             if self._max_attempts and not isinstance(failure, StorageUnavailable):
                 dead = reports.build_timer(principal, task, model, failure, kind="TIMER_DEAD")
                 if await note_timer_failure(
-                    self._runtime.pool,
+                    self._core.pool,
                     task,
                     max_failures=self._max_attempts,
                     incident=dead if reports.is_on else None,
@@ -241,6 +276,12 @@ class Scheduler:
             reports.report_timer(principal, task, model, failure)
         except StorageUnavailable as away:
             log.warning("scheduled_failure_not_noted", error=away.detail)
+
+
+def _choose_work(held: HeldTimers | None, busy: list[TenantId]) -> tuple[Work[ScheduledTask], tuple[object, ...]]:
+    if held is None:
+        return TASKS, (busy,)
+    return UNHELD_TASKS, (busy, held.tenants, held.models, held.workflows, held.transitions)
 
 
 # What the scheduler of one node has done, in numbers.
@@ -282,26 +323,26 @@ def system_principal(tenant: TenantId) -> Principal:
     return Principal(id="system", name="system", kind="system", tenant=tenant)
 
 
-async def fire_task(runtime: Runtime, task: ScheduledTask, *, grace_ms: int) -> TaskOutcome:
+async def fire_task(core: Core, task: ScheduledTask, *, grace_ms: int) -> TaskOutcome:
     """Let a taken task take effect, at most once even if others have taken it (docs/reference/workflows.md#firing).
 
     The first to commit wins: the others find the task gone, or the entity at another version, and change nothing.
     Raises whatever a run can fail with; the task is still stored then.
     """
-    async with runtime.open_unit(Caller(system_principal(task.tenant)), origin=task.arming.principal) as unit:
+    async with core.open_unit(Caller(system_principal(task.tenant)), origin=task.arming.principal) as unit:
         try:
-            return await _apply_decision(runtime, unit, task, grace_ms)
+            return await _apply_decision(core, unit, task, grace_ms)
         except (Conflict, Suspended):
             return "kept"
 
 
-async def _apply_decision(runtime: Runtime, unit: UnitOfWork, task: ScheduledTask, grace_ms: int) -> TaskOutcome:
+async def _apply_decision(core: Core, unit: UnitOfWork, task: ScheduledTask, grace_ms: int) -> TaskOutcome:
     # The entity first: should the task be armed again after that, the version read here is no longer the last one.
     entity = await unit.get_entity(task.entity)
-    stored = (await runtime.tasks.list_for_entity(task.tenant, task.entity)).get(task.key)
+    stored = (await core.tasks.list_for_entity(task.tenant, task.entity)).get(task.key)
     if stored is None or stored.armed_in != task.armed_in:
         return "kept"
-    definition = None if entity is None else await runtime.definitions.find_by_id(task.tenant, entity.model)
+    definition = None if entity is None else await core.definitions.find_by_id(task.tenant, entity.model)
     model = definition.model if definition else None
     decision = decide_task(task, entity, model, now=unit.started_at // 1000, grace_ms=grace_ms)
     match decision:
@@ -312,17 +353,17 @@ async def _apply_decision(runtime: Runtime, unit: UnitOfWork, task: ScheduledTas
         case ExpireTask(event):
             record(unit, task.entity, event)
             if entity is not None and model is not None:
-                row = runtime.incidents.build_expired_timer(
+                row = core.incidents.build_expired_timer(
                     unit.principal, task, _name_model(model.key), entity.workflow, event.details
                 )
                 unit.parts[INCIDENTS.name] = StagedIncidents(rows=(row,))
-            withheld = runtime.incidents.withhold(unit.parts)
+            withheld = core.incidents.withhold(unit.parts)
             outcome = await _remove_task(unit, task, "expired")
-            runtime.incidents.count_committed("TIMER_EXPIRED")
-            runtime.incidents.write_behind(withheld)
+            core.incidents.count_committed("TIMER_EXPIRED")
+            core.incidents.write_behind(withheld)
             return outcome
         case FireTask():
-            return await _fire_transition(runtime, unit, task, decision)
+            return await _fire_transition(core, unit, task, decision)
         case _:
             assert_never(decision)
 
@@ -333,7 +374,7 @@ async def _remove_task(unit: UnitOfWork, task: ScheduledTask, outcome: TaskOutco
     return outcome
 
 
-async def _fire_transition(runtime: Runtime, unit: UnitOfWork, task: ScheduledTask, decision: FireTask) -> TaskOutcome:
+async def _fire_transition(core: Core, unit: UnitOfWork, task: ScheduledTask, decision: FireTask) -> TaskOutcome:
     request = ScheduledFire(
         entity=decision.entity,
         document=decode_stored(decision.entity.document),
@@ -341,6 +382,6 @@ async def _fire_transition(runtime: Runtime, unit: UnitOfWork, task: ScheduledTa
         transition=decision.transition,
         task=task,
     )
-    fired = await runtime.engine.fire(unit, decision.model, request)
+    fired = await core.engine.fire(unit, decision.model, request)
     await unit.commit()
     return "fired" if fired else "declined"

@@ -1,13 +1,18 @@
-"""Use cases of searching: directly, within a joined transaction, and how a search would be carried out."""
+"""Use cases of searching: directly, within a joined transaction, and how a search would be carried out.
+
+Use cases of asynchronous searches (docs/reference/search.md#asynchronous-search).
+
+Use cases of declared indexes: declare, list, withdraw.
+"""
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, TypeVar, get_args
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.background import TimeSlices, run_by_size, run_in_thread
 from statewright.conditions import (
     CompiledSearch,
     MalformedCondition,
@@ -15,14 +20,29 @@ from statewright.conditions import (
     SortKey,
     read_search_condition,
     replace_synonyms,
+    serialise,
 )
-from statewright.entity import Entity, ModelKey
-from statewright.failures import BadRequest, InvalidFieldPath, ModelNotFound, SearchResultLimit
+from statewright.conditions.paths import Path, format_path, is_field, parse_path, types_at
+from statewright.conditions.sorting import CLASSES, OrderingClass
+from statewright.entity import Entity, FoundEntities, ModelKey
+from statewright.failures import (
+    BadRequest,
+    InvalidFieldPath,
+    ModelNotFound,
+    SearchIndexNotFound,
+    SearchJobAlreadyTerminal,
+    SearchJobNotFound,
+    SearchResultLimit,
+)
 from statewright.ids import TenantId
-from statewright.jsonval.codec import MalformedJson, decode, decode_stored
+from statewright.jsonval.codec import MalformedJson, decode, decode_stored, encode
+from statewright.loop.background import TimeSlices, run_by_size, run_in_thread
+from statewright.operations.listings import DeclaredIndex, IndexKind, JobId, SearchJob
+from statewright.services.core import Caller, Core
 from statewright.services.definitions import ModelDefinition
-from statewright.services.runtime import Caller, Runtime
 from statewright.storage import models
+from statewright.storage.search.indexes import MAX_INDEXES, IndexSpec
+from statewright.storage.search.jobs import NewSearchJob
 from statewright.storage.search.matching import Match, judge_entities, sort_matches, to_meta
 from statewright.storage.search.query import Explanation
 from statewright.storage.search.statements import FIRST_ARGUMENT, EntityQuery
@@ -68,19 +88,25 @@ def check_limit(limit: int) -> int:
     return limit
 
 
-async def prepare(runtime: Runtime, tenant: TenantId, search: Search) -> EntityQuery:
+async def prepare(core: Core, tenant: TenantId, search: Search) -> EntityQuery:
     """Checks in the order of docs/reference/search.md#order-of-checks, steps 6 to 11; raises their failures."""
     await run_for_condition(search.condition, search.condition.check_form)
-    definition = await _require_definition(runtime, tenant, search.key)
+    definition = await _require_definition(core, tenant, search.key)
     try:
         compiled = await _compile(definition, search)
     except InvalidFieldPath:  # another process may have added the field
-        newest = await _reload_definition(runtime, definition)
+        newest = await _reload_definition(core, definition)
         if newest is definition:
             raise
         compiled = await _compile(newest, search)
     stored = definition.stored
-    return EntityQuery(tenant=stored.tenant, model=stored.id, search=compiled, instant=search.instant)
+    return EntityQuery(
+        tenant=stored.tenant,
+        model=stored.id,
+        search=compiled,
+        instant=search.instant,
+        computations=core.computations,
+    )
 
 
 async def run_for_condition(condition: SearchCondition, compute: Callable[[], T]) -> T:
@@ -97,34 +123,34 @@ async def _compile(definition: ModelDefinition, search: Search) -> CompiledSearc
 
 
 async def run_direct_search(
-    runtime: Runtime, caller: Caller, search: Search, *, limit: int = DEFAULT_LIMIT, tracking: bool = False
+    core: Core, caller: Caller, search: Search, *, limit: int = DEFAULT_LIMIT, tracking: bool = False
 ) -> EntityList:
     """All matching entities in order, within the transaction that the caller joins, if any.
 
     Raises the failures of ``prepare`` and of ``find_views``. With ``tracking`` the joined transaction fails when
     another transaction changes a returned entity first (docs/reference/search.md#searching-inside-a-transaction).
     """
-    query = await prepare(runtime, caller.tenant, search)
+    query = await prepare(core, caller.tenant, search)
     if caller.transaction is None or search.instant is not None:  # the past is what was committed then
-        return await runtime.search.find_views(query, limit=limit)
-    return await _search_in_transaction(runtime, caller, query, limit=limit, tracking=tracking)
+        return await core.search.find_views(query, limit=limit)
+    return await _search_in_transaction(core, caller, query, limit=limit, tracking=tracking)
 
 
 async def explain(
-    runtime: Runtime, caller: Caller, search: Search, *, limit: int = DEFAULT_LIMIT, analyze: bool = False
+    core: Core, caller: Caller, search: Search, *, limit: int = DEFAULT_LIMIT, analyze: bool = False
 ) -> Explanation:
     """How a direct search would be carried out; with ``analyze``, how it was. Raises as ``run_direct_search`` does, but
     never for the number of matches.
     """
-    query = await prepare(runtime, caller.tenant, search)
-    return await runtime.search.explain(query, limit=limit, analyze=analyze)
+    query = await prepare(core, caller.tenant, search)
+    return await core.search.explain(query, limit=limit, analyze=analyze)
 
 
 async def _search_in_transaction(
-    runtime: Runtime, caller: Caller, query: EntityQuery, *, limit: int, tracking: bool
+    core: Core, caller: Caller, query: EntityQuery, *, limit: int, tracking: bool
 ) -> EntityList:
     """What is committed, and what the transaction has made of it."""
-    async with runtime.open_unit(caller) as unit:
+    async with core.open_unit(caller) as unit:
         staged = unit.staged.values()
         own = await _find_own_matches([write.entity for write in staged if not write.deletes], query)
         untouched = replace(
@@ -132,7 +158,7 @@ async def _search_in_transaction(
         )
         room = limit - len(own)
         try:
-            committed = await runtime.search.find_views(untouched, limit=max(room, 0))
+            committed = await core.search.find_views(untouched, limit=max(room, 0))
         except SearchResultLimit:
             raise SearchResultLimit(limit) from None
         if room < 0:
@@ -149,7 +175,7 @@ async def _search_in_transaction(
 
 
 async def _find_own_matches(entities: Sequence[Entity], query: EntityQuery) -> list[Match[Entry]]:
-    return [*await judge_entities([entity for entity in entities if entity.model == query.model], query.search)]
+    return [*await judge_entities([entity for entity in entities if entity.model == query.model], query)]
 
 
 async def _read_matches(found: EntityList, query: EntityQuery) -> list[Match[Entry]]:
@@ -165,17 +191,182 @@ async def _read_matches(found: EntityList, query: EntityQuery) -> list[Match[Ent
     return matches
 
 
-async def _reload_definition(runtime: Runtime, definition: ModelDefinition) -> ModelDefinition:
+async def _reload_definition(core: Core, definition: ModelDefinition) -> ModelDefinition:
     """The definition as it is now, the same when it is current. Raises ``ModelNotFound``."""
     stored = definition.stored
-    if await models.fetch_revision(runtime.pool, stored.tenant, stored.id) == stored.revision:
+    if await models.fetch_revision(core.pool, stored.tenant, stored.id) == stored.revision:
         return definition
-    runtime.definitions.forget(stored.tenant, stored.id)
-    return await _require_definition(runtime, stored.tenant, stored.key)
+    core.definitions.forget(stored.tenant, stored.id)
+    return await _require_definition(core, stored.tenant, stored.key)
 
 
-async def _require_definition(runtime: Runtime, tenant: TenantId, key: ModelKey) -> ModelDefinition:
-    definition = await runtime.definitions.find(tenant, key)
+async def _require_definition(core: Core, tenant: TenantId, key: ModelKey) -> ModelDefinition:
+    definition = await core.definitions.find(tenant, key)
     if definition is None:
         raise ModelNotFound(f"model {key.name}/{key.version} not found")
     return definition
+
+
+MAX_PAGE_SIZE: Final = 10_000
+DEFAULT_PAGE_SIZE: Final = 1000
+MAX_PAGE_NUMBER: Final = 214_748
+
+_encode_sort = msgspec.json.Encoder().encode
+
+
+class ResultPage(Struct, frozen=True, kw_only=True):
+    """A page of a finished job, and how much there is altogether."""
+
+    key: ModelKey
+    found: FoundEntities
+    number: int
+    size: int
+    total: int
+
+    @property
+    def total_pages(self) -> int:
+        return -(-self.total // self.size)
+
+
+async def submit(core: Core, caller: Caller, search: Search) -> JobId:
+    """Have a search carried out in the background on committed data. Raises the failures of ``prepare``."""
+    query = await prepare(core, caller.tenant, search)
+    condition = search.condition
+    text = await run_for_condition(condition, lambda: encode(serialise(condition.tree)).decode())
+    job = NewSearchJob(
+        tenant=caller.tenant,
+        id=JobId(core.ids()),
+        model=query.model,
+        key=search.key,
+        condition=text,
+        sort=_encode_sort(search.sort).decode(),
+        instant=search.instant,
+    )
+    await core.search_jobs.submit(job)
+    core.search_runner.wake()
+    return job.id
+
+
+async def find(core: Core, caller: Caller, job_id: JobId) -> SearchJob:
+    """The job as it is now. Raises ``SearchJobNotFound``."""
+    job = await core.search_jobs.find(caller.tenant, job_id)
+    if job is None:
+        raise SearchJobNotFound(job_id)
+    return job
+
+
+async def cancel(core: Core, caller: Caller, job_id: JobId) -> None:
+    """End a running job. Raises ``SearchJobNotFound``, ``SearchJobAlreadyTerminal``."""
+    if await core.search_jobs.cancel(caller.tenant, job_id):
+        core.search_runner.stop(caller.tenant, job_id)
+        return
+    job = await find(core, caller, job_id)
+    raise SearchJobAlreadyTerminal(job.id, job.status)
+
+
+def check_page(*, size: int, number: int) -> int:
+    """The size that is meant: nothing or less asks for the default. Raises ``BadRequest``, naming the parameter."""
+    if size > MAX_PAGE_SIZE:
+        raise BadRequest(f"pageSize exceeds maximum {MAX_PAGE_SIZE}")
+    if number < 0:
+        raise BadRequest("invalid pageNumber: must not be negative")
+    if number > MAX_PAGE_NUMBER:
+        raise BadRequest(f"pageNumber exceeds maximum {MAX_PAGE_NUMBER}")
+    return size if size > 0 else DEFAULT_PAGE_SIZE
+
+
+async def read_page(core: Core, caller: Caller, job_id: JobId, *, size: int, number: int) -> ResultPage:
+    """A page of the matches, each as it was at the job's instant.
+
+    Raises ``BadRequest`` for the page and for a job that was not successful (yet), ``SearchJobNotFound``.
+    """
+    size = check_page(size=size, number=number)
+    job = await find(core, caller, job_id)
+    if job.status != "SUCCESSFUL":
+        raise BadRequest(f"search job {job_id} is not complete (status: {job.status})")
+    offset = size * number
+    found = await core.search_jobs.list_page(caller.tenant, job.id, offset=offset, size=min(size, job.hits - offset))
+    return ResultPage(key=job.key, found=found, number=number, size=size, total=job.hits)
+
+
+KINDS: Final[dict[OrderingClass, IndexKind]] = {
+    OrderingClass.TEXT: "TEXT",
+    OrderingClass.NUMBER: "NUMBER",
+    OrderingClass.BOOLEAN: "BOOLEAN",
+}
+
+
+async def declare(
+    core: Core, caller: Caller, key: ModelKey, *, path: str, kind: str | None, state: str | None
+) -> DeclaredIndex:
+    """Have an index built in the background; the one that is there when it was declared before.
+
+    ``kind`` may be left out for a field whose declared types leave no choice. Raises ``ModelNotFound``,
+    ``InvalidFieldPath``, ``BadRequest``.
+    """
+    definition = await _get_definition(core, caller, key)
+    wanted = _build_index(definition, path=path, kind=kind, state=state)
+    if not await core.search_indexes.declare(wanted):
+        raise BadRequest(f"there are {MAX_INDEXES} declared indexes already, which is the most there may be")
+    core.index_builder.wake()
+    return await _get_index(core, definition, wanted.id)
+
+
+async def list_indexes(core: Core, caller: Caller, key: ModelKey) -> list[DeclaredIndex]:
+    """The indexes of a model and how they are doing. Raises ``ModelNotFound``."""
+    definition = await _get_definition(core, caller, key)
+    return await core.search_indexes.list_for_model(caller.tenant, definition.stored.id)
+
+
+async def withdraw(core: Core, caller: Caller, key: ModelKey, index: str) -> DeclaredIndex:
+    """Have an index dropped in the background. Raises ``ModelNotFound``, ``SearchIndexNotFound``."""
+    definition = await _get_definition(core, caller, key)
+    found = await _get_index(core, definition, index)
+    await core.search_indexes.request_drop(caller.tenant, definition.stored.id, index)
+    core.index_builder.wake()
+    return found
+
+
+def _build_index(definition: ModelDefinition, *, path: str, kind: str | None, state: str | None) -> IndexSpec:
+    place = parse_path(path)
+    if kind is not None and kind not in get_args(IndexKind):
+        raise BadRequest(f'unknown index type "{kind}"; valid: {", ".join(get_args(IndexKind))}')
+    if place is None or (place.steps and not all(isinstance(step, str) for step in place.steps)):
+        raise InvalidFieldPath(f'"{path}" cannot be indexed: a path is member names only')
+    return IndexSpec(
+        tenant=definition.stored.tenant,
+        model=definition.stored.id,
+        path=place,
+        path_text=format_path(place),
+        kind=_choose_kind(definition, place, kind),
+        state=state,
+    )
+
+
+def _choose_kind(definition: ModelDefinition, place: Path, kind: str | None) -> IndexKind:
+    if not place.steps:
+        if kind not in (None, "DOCUMENT"):
+            raise BadRequest("the whole document has an index of type DOCUMENT only")
+        return "DOCUMENT"
+    declared = definition.model.declared
+    if not is_field(place, declared):
+        raise InvalidFieldPath(f'"{format_path(place)}" is no field of the model that holds one value')
+    possible: set[IndexKind] = {KINDS[CLASSES[known]] for known in types_at(place, declared) if known in CLASSES}
+    for candidate in possible:
+        if kind == candidate or (kind is None and len(possible) == 1):
+            return candidate
+    raise BadRequest(f'"{format_path(place)}" can have an index of type {" or ".join(sorted(possible)) or "none"}')
+
+
+async def _get_definition(core: Core, caller: Caller, key: ModelKey) -> ModelDefinition:
+    definition = await core.definitions.find(caller.tenant, key)
+    if definition is None:
+        raise ModelNotFound(f"model {key.name}/{key.version} not found")
+    return definition
+
+
+async def _get_index(core: Core, definition: ModelDefinition, index: str) -> DeclaredIndex:
+    found = await core.search_indexes.find(definition.stored.tenant, definition.stored.id, index)
+    if found is None:
+        raise SearchIndexNotFound(index)
+    return found

@@ -2,20 +2,23 @@
 docs/reference/workflows.md#export).
 """
 
+import hashlib
 from functools import partial
+from typing import Final
 
-from statewright import logs
-from statewright.background import run_by_size
 from statewright.conditions import KnownFields
-from statewright.entity import ModelKey, Principal
+from statewright.entity import Actor, ModelKey, Principal
 from statewright.failures import WorkflowNotFound
 from statewright.ids import model_id
 from statewright.jsonval.codec import decode
 from statewright.jsonval.values import JsonValue
+from statewright.loop.background import run_by_size
+from statewright.operations.service import Act
 from statewright.schema import flatten_fields, schema_from_stored
+from statewright.services.core import Core
 from statewright.services.models import build_not_found
-from statewright.services.runtime import Runtime
 from statewright.storage import models
+from statewright.telemetry import logs
 from statewright.workflow import (
     IMPORT_MODES,
     Finding,
@@ -23,6 +26,7 @@ from statewright.workflow import (
     Workflow,
     check_incoming,
     check_merged,
+    count_pattern_steps,
     decode_import,
     export,
     summarise_import,
@@ -34,38 +38,54 @@ log = logs.logger(__name__)
 
 
 async def import_workflows(
-    runtime: Runtime, principal: Principal, *, key: ModelKey, body: bytes, dry_run: bool = False
+    core: Core, principal: Principal, *, key: ModelKey, body: bytes, dry_run: bool = False
 ) -> tuple[Finding, ...]:
     """Import workflows in the order of checks of docs/reference/workflows.md#order-of-checks-of-an-import; imports of
     one model follow each other. What is doubtful is logged, and returned.
 
     With ``dry_run`` all is checked and nothing saved.
     """
-    runtime.builtin.refuse_model(key)
+    core.builtin.refuse_model(key)
     request = await run_by_size(len(body), partial(decode_import, body))
     request.require_model(key)
-    async with models.edit_model(runtime.pool, principal.tenant, key) as edit:
+    async with models.edit_model(core.pool, principal.tenant, key) as edit:
         model = await edit.get_model()
         if model is None:
             raise build_not_found(key)
-        findings = await run_by_size(len(body) + len(model.schema), partial(_check, request, model.schema))
+        size = len(body) + len(model.schema) + _BYTES_PER_STEP * count_pattern_steps(request.workflows)
+        findings = await run_by_size(size, partial(_check, request, model.schema))
         stored = await edit.get_workflows()
         text = stored.text if stored else "[]"
         merged, saved = await run_by_size(len(body) + len(text), partial(_merge, request, text))
         if not dry_run:
             await edit.save_workflows(saved)
+            await edit.record(Actor(principal.id, principal.kind), _describe_import(key, request, body))
     record = log.bind(tenant=principal.tenant, entityName=key.name, modelVersion=key.version)
     for finding in findings:
         record.warning("workflow_criterion_doubtful", **finding.describe())
     if dry_run:
         return findings
-    runtime.definitions.forget(principal.tenant, edit.id)
+    core.definitions.forget(principal.tenant, edit.id)
     summary = summarise_import(request, merged)
     if merged:
         record.info("workflow_import_applied", **summary)
     else:
         record.warning("workflow_import_left_none", **summary)
     return findings
+
+
+def _describe_import(key: ModelKey, request: ImportRequest, body: bytes) -> Act:
+    """The import as the trail of operators has it; the hash is that of the body as it was sent."""
+    details = {
+        "mode": request.mode,
+        "hash": f"sha256:{hashlib.sha256(body).hexdigest()}",
+        "workflows": len(request.workflows),
+    }
+    return Act(action="workflow.import", target_kind="MODEL", target_id=f"{key.name}/{key.version}", details=details)
+
+
+_BYTES_PER_STEP: Final = 10
+"""What a step of compiling patterns counts as in the size of an import."""
 
 
 def _check(request: ImportRequest, schema: str) -> tuple[Finding, ...]:
@@ -80,9 +100,9 @@ def _merge(request: ImportRequest, stored: str) -> tuple[tuple[Workflow, ...], s
     return merged, workflows_to_stored(merged).decode()
 
 
-async def export_workflows(runtime: Runtime, principal: Principal, *, key: ModelKey) -> JsonValue:
+async def export_workflows(core: Core, principal: Principal, *, key: ModelKey) -> JsonValue:
     """The export document. Raises ``ModelNotFound``, ``WorkflowNotFound``."""
-    found = await models.fetch_model_definitions(runtime.pool, principal.tenant, model_id(key.name, key.version))
+    found = await models.fetch_model_definitions(core.pool, principal.tenant, model_id(key.name, key.version))
     if found is None:
         raise build_not_found(key)
     text = found.workflows.text if found.workflows else "[]"

@@ -9,7 +9,6 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from statewright.background import MAX_INLINE_BYTES, free_in_parts, run_by_size
 from statewright.entity import ModelKey
 from statewright.failures import BadRequest, Failure, ModelNotLocked, RunCutOff
 from statewright.ids import EntityId, TenantId, TransactionId
@@ -22,10 +21,11 @@ from statewright.jsonval.codec import (
     expands_too_far,
 )
 from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.loop.background import MAX_INLINE_BYTES, free_in_parts, run_by_size
 from statewright.schema import INCOMPLETE, MalformedXml, xml_to_json
 from statewright.schema.validation import kind_of
+from statewright.services.core import Caller, Core
 from statewright.services.definitions import ModelDefinition
-from statewright.services.runtime import Caller, Runtime
 from statewright.storage.commit.unit_of_work import UnitOfWork
 
 
@@ -73,19 +73,19 @@ def _require_object(value: JsonValue) -> JsonObject:
     return value
 
 
-async def get_locked_definition(runtime: Runtime, tenant: TenantId, key: ModelKey) -> ModelDefinition:
+async def get_locked_definition(core: Core, tenant: TenantId, key: ModelKey) -> ModelDefinition:
     """The definition of a model that takes entities. Raises ``Forbidden``, ``ModelNotFound``, ``ModelNotLocked``."""
-    runtime.builtin.refuse_model(key)
-    definition = await runtime.get_definition(tenant, key)
+    core.builtin.refuse_model(key)
+    definition = await core.get_definition(tenant, key)
     if not definition.is_locked:
-        definition = await runtime.definitions.refresh(definition) or definition
+        definition = await core.definitions.refresh(definition) or definition
     if not definition.is_locked:
         raise ModelNotLocked(key.name, key.version)
     return definition
 
 
 async def validate_and_stage(
-    runtime: Runtime, unit: UnitOfWork, definition: ModelDefinition, document: Document, *, strictly: bool = False
+    core: Core, unit: UnitOfWork, definition: ModelDefinition, document: Document, *, strictly: bool = False
 ) -> ModelDefinition:
     """Accept a document, and stage what it teaches its model unless ``strictly``; the definition it was held against.
 
@@ -94,7 +94,7 @@ async def validate_and_stage(
     try:
         await definition.model.documents.accept_by_size(unit, document.value, len(document.text), strictly=strictly)
     except Failure:
-        refreshed = await runtime.definitions.refresh(definition)
+        refreshed = await core.definitions.refresh(definition)
         if refreshed is None:
             raise
         await refreshed.model.documents.accept_by_size(unit, document.value, len(document.text), strictly=strictly)
@@ -143,7 +143,7 @@ def to_saved(unit: UnitOfWork, entity_ids: Sequence[EntityId], failed: Sequence[
 
 
 async def run_and_commit(
-    runtime: Runtime,
+    core: Core,
     caller: Caller,
     unit: UnitOfWork,
     work: Coroutine[object, object, T],
@@ -174,16 +174,16 @@ async def run_and_commit(
                 if keyed is not None and keyed.must_record(failure):
                     await keyed.commit_failure(unit, failure)
             if unit.parent is None and not failure.is_on_record and not is_overtaken:
-                runtime.incidents.report_run(caller.principal, failure)
+                core.incidents.report_run(caller.principal, failure)
             raise
         return saved
 
     if not may_segment or not unit.may_segment:
         return await finish_and_commit()
-    unit.describe_failures(partial(runtime.incidents.build_run_parts, caller.principal))
+    unit.describe_failures(partial(core.incidents.build_run_parts, caller.principal))
     whole = unit.run_detached(finish_and_commit())
     try:
-        return await runtime.run_to_completion(whole if keyed is None else keyed.follow(whole))
+        return await core.run_to_completion(whole if keyed is None else keyed.follow(whole))
     except asyncio.CancelledError as cut:
         if keyed is not None:
             keyed.is_left = True

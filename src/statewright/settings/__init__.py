@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from msgspec import structs
 
-from statewright.settings import rules
+from statewright.settings import reading as rules
 from statewright.settings.kinds import Retention, Secret, read_duration, read_period, split_encryption_keys
 from statewright.settings.reading import SettingsError, find_unused, read_settings, refuse_unknown
 from statewright.settings.table import SETTINGS, Setting, Table, list_variables

@@ -1,16 +1,22 @@
-"""From environment variables to values: which variable counts, secrets in files, and unknown names."""
+"""From environment variables to values: which variable counts, secrets in files, and unknown names.
+
+Combinations of settings that are refused, and those that are doubtful.
+
+Sources: docs/reference/authentication.md#clients, docs/reference/service.md#what-stops-the-start; decisions A2 and A3.
+"""
 
 import difflib
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
-from statewright.settings.kinds import Reader
-from statewright.settings.table import ALIAS_PREFIX, PREFIX, SETTINGS, list_variables
+from statewright.settings.kinds import Reader, is_loopback
+from statewright.settings.step_aliases import NEEDLESS_STEP_VARIABLES, STEP_PREFIX
+from statewright.settings.table import ALIAS_PREFIX, PREFIX, SETTINGS, Table, find_readers, list_variables
 
 CLIENT_VARIABLES: Final = frozenset({
     "API_TOKEN", "API_URL", "CA", "CLIENT_CERT", "CLIENT_ID", "CLIENT_KEY", "CLIENT_SECRET", "CLIENT_SECRET_FILE",
@@ -29,6 +35,7 @@ NEEDLESS_VARIABLES: Final = frozenset({
 })  # fmt: skip
 """Documented names that tune what this service has no need of; one warning names all that are set."""
 
+_NEEDLESS: Final = NEEDLESS_STEP_VARIABLES | {ALIAS_PREFIX + name for name in NEEDLESS_VARIABLES}
 
 _KUBERNETES_LINK: Final = re.compile(
     r"\w+_(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT_[0-9]+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)"
@@ -60,35 +67,46 @@ def read_settings(names: Collection[str], environment: Mapping[str, str]) -> dic
 
 def refuse_unknown(environment: Mapping[str, str]) -> None:
     """Raises :class:`SettingsError` for an unknown name with our prefix: it would be a setting that does nothing."""
-    variables = {variable for name in SETTINGS for variable in list_variables(name)}
-    ours = sorted(variable.removeprefix(PREFIX) for variable in variables if variable.startswith(PREFIX))
+    ours = sorted(variable for variable in _list_known() if variable.startswith(PREFIX))
     for variable in sorted(environment):
         name = variable.removeprefix(PREFIX)
-        if name == variable or name in CLIENT_VARIABLES or name in ours or _is_kubernetes_link(variable, environment):
+        if name == variable or name in CLIENT_VARIABLES or variable in ours:
             continue
-        similar = difflib.get_close_matches(name, ours, n=1)
-        raise SettingsError(variable, "unknown setting" + (f"; did you mean {PREFIX}{similar[0]}?" if similar else ""))
+        if not _is_kubernetes_link(variable, environment):
+            raise SettingsError(variable, "unknown setting" + _suggest(variable, ours))
 
 
 def find_unused(environment: Mapping[str, str]) -> Iterator[str]:
-    """Sentences on the variables of the dialect that are set but have no effect in this service."""
-    known = {variable for name in SETTINGS for variable in list_variables(name)}
+    """Sentences on the variables of the dialects that are set but have no effect in this service."""
+    known = _list_known()
     needless: list[str] = []
     for variable in sorted(environment):
-        name = variable.removeprefix(ALIAS_PREFIX)
-        if name == variable or variable in known or name in CLIENT_VARIABLES:
+        if not variable.startswith((ALIAS_PREFIX, STEP_PREFIX)) or variable in known:
             continue
-        if name in NEEDLESS_VARIABLES:
+        if variable in _NEEDLESS:
             needless.append(variable)
-        else:
-            yield f"{variable} is unknown and ignored"
+        elif variable.removeprefix(ALIAS_PREFIX) not in CLIENT_VARIABLES and not _is_kubernetes_link(
+            variable, environment
+        ):
+            yield f"{variable} is unknown and ignored" + _suggest(variable, known | _NEEDLESS)
     if needless:
         yield f"{', '.join(needless)} without effect: this service has no need of what is tuned by that"
 
 
+def _list_known() -> frozenset[str]:
+    return frozenset(variable for name in SETTINGS for variable in list_variables(name))
+
+
+def _suggest(variable: str, known: Collection[str]) -> str:
+    """The end of a sentence: a name with the same prefix that ``variable`` may be a misspelling of, if there is one."""
+    prefix, _, name = variable.partition("_")
+    names = sorted(other.removeprefix(f"{prefix}_") for other in known if other.startswith(f"{prefix}_"))
+    similar = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean {prefix}_{similar[0]}?" if similar else ""
+
+
 def _read_setting(name: str, environment: Mapping[str, str]) -> Reading | None:
-    reader = SETTINGS[name].reader
-    for variable in list_variables(name):
+    for variable, reader in find_readers(name).items():
         text = environment.get(variable)
         if text and reader.is_secret and variable.endswith("_FILE"):
             text = _read_secret_file(variable, text)
@@ -119,3 +137,164 @@ def _is_kubernetes_link(variable: str, environment: Mapping[str, str]) -> bool:
     if variable.endswith("_PORT") and _KUBERNETES_ADDRESS.match(environment[variable]):
         return True
     return _KUBERNETES_LINK.fullmatch(variable) is not None
+
+
+_MAX_SECRET_BYTES: Final = 72
+"""Bytes of a client secret that bcrypt looks at."""
+_MIN_HMAC_BYTES: Final = 32
+"""Bytes; a shorter key is weaker than the SHA-256 it keys."""
+
+
+def enforce(settings: Table) -> None:
+    """Raises :class:`SettingsError` for the first rule on combinations of settings that is broken."""
+    for rule in _RULES:
+        rule(settings)
+
+
+def find_doubts(settings: Table) -> Iterator[str]:
+    """Sentences for the log about settings that are valid, but may not do what their author expects."""
+    for doubt in _DOUBTS:
+        yield from doubt(settings)
+
+
+def refuse_missing_url(settings: Table) -> None:
+    if settings.storage == "postgres" and settings.postgres_url is None:
+        missing = settings.name_variable("postgres_url", beside="storage_backend")
+        raise SettingsError(missing, f"must be set because {settings.name_variable('storage_backend')} is postgres")
+
+
+def _refuse_missing_key(settings: Table) -> None:
+    if settings.require_jwt and settings.iam_mode != "jwt":
+        demand = settings.name_variable("require_jwt")
+        raise SettingsError(
+            settings.name_variable("iam_mode", beside="require_jwt"), f"must be jwt because {demand} is true"
+        )
+    if settings.iam_mode == "jwt" and settings.jwt_signing_key is None:
+        missing = settings.name_variable("jwt_signing_key", beside="iam_mode")
+        raise SettingsError(missing, f"must be set because {settings.name_variable('iam_mode')} is jwt")
+
+
+def _refuse_public_mock(settings: Table) -> None:
+    public = not is_loopback(settings.host)
+    if settings.iam_mode == "mock" and public and not settings.allow_mock_on_public_address:
+        raise SettingsError(
+            settings.name_variable("host"),
+            f"{settings.host} can be reached from other machines, and mock authentication lets everybody in; use"
+            f" {settings.name_variable('iam_mode')}=jwt, or set"
+            f" {settings.name_variable('allow_mock_on_public_address')}=true",
+        )
+
+
+def _refuse_half_a_client(settings: Table) -> None:
+    if settings.iam_mode != "jwt":
+        return
+    pair = {
+        "bootstrap_client_id": bool(settings.bootstrap_client_id),
+        "bootstrap_client_secret": settings.bootstrap_client_secret is not None,
+    }
+    given, missing = sorted(pair, key=lambda name: not pair[name])
+    if pair[given] and not pair[missing]:
+        variable = settings.name_variable(missing, beside=given)
+        raise SettingsError(variable, f"must be set because {settings.name_variable(given)} is")
+    if settings.bootstrap_client_secret and len(settings.bootstrap_client_secret.reveal().encode()) > _MAX_SECRET_BYTES:
+        raise SettingsError(
+            settings.name_variable("bootstrap_client_secret"), f"the value is longer than {_MAX_SECRET_BYTES} bytes"
+        )
+    if pair[given] and not settings.bootstrap_tenant_id:
+        raise SettingsError(settings.name_variable("bootstrap_tenant_id"), "must not be empty")
+
+
+def _refuse_open_metrics(settings: Table) -> None:
+    if settings.metrics_require_auth and settings.metrics_bearer is None:
+        missing = settings.name_variable("metrics_bearer", beside="metrics_require_auth")
+        raise SettingsError(missing, f"must be set because {settings.name_variable('metrics_require_auth')} is true")
+
+
+def _refuse_clashing_numbers(settings: Table) -> None:
+    if settings.http_port == settings.grpc_port != 0:
+        raise SettingsError(
+            settings.name_variable("grpc_port"), f"is the same as {settings.name_variable('http_port')}"
+        )
+    if settings.keepalive_timeout <= settings.keepalive_interval:
+        interval = settings.name_variable("keepalive_interval")
+        raise SettingsError(settings.name_variable("keepalive_timeout"), f"must be longer than {interval}")
+
+
+def _refuse_little_memory(settings: Table) -> None:
+    if settings.grpc_memory_bytes < 8 * settings.grpc_max_message_bytes:
+        longest = settings.name_variable("grpc_max_message_bytes")
+        raise SettingsError(settings.name_variable("grpc_memory_bytes"), f"must be at least eight times {longest}")
+
+
+def _refuse_half_of_tls(settings: Table) -> None:
+    given = [name for name in ("tls_cert", "tls_key", "tls_client_ca") if getattr(settings, name) is not None]
+    for needed in ("tls_cert", "tls_key"):
+        if given and needed not in given:
+            raise SettingsError(
+                settings.name_variable(needed, beside=given[0]),
+                f"must be set because {settings.name_variable(given[0])} is",
+            )
+
+
+def _refuse_unreachable_node(settings: Table) -> None:
+    if settings.node_bind_address in ("0.0.0.0", "::") and not settings.node_host:  # noqa: S104 - compared, not bound
+        bound = settings.name_variable("node_bind_address")
+        raise SettingsError(settings.name_variable("node_host"), f"must be set because {bound} is every address")
+
+
+def _doubt_storage(settings: Table) -> Iterator[str]:
+    if settings.storage_backend in ("memory", "sqlite"):
+        variable = settings.name_variable("storage_backend")
+        yield f"{variable} is {settings.storage_backend}: the embedded PostgreSQL server is used in its place"
+    if settings.storage == "embedded" and settings.postgres_url is not None:
+        unused, reason = settings.name_variable("postgres_url"), settings.name_variable("storage_backend")
+        yield f"{unused} is not used because of {reason}"
+
+
+def _doubt_authentication(settings: Table) -> Iterator[str]:
+    if settings.hmac_secret is not None and len(settings.hmac_secret.key_bytes()) < _MIN_HMAC_BYTES:
+        yield f"{settings.name_variable('hmac_secret')} is shorter than {_MIN_HMAC_BYTES} bytes"
+    if settings.iam_mode == "mock":
+        if not settings.iam_mock_roles:
+            yield f"{settings.name_variable('iam_mock_roles')} names no role; the default roles stay"
+    elif settings.iam_keypair_default_validity_days < 30:
+        yield f"{settings.name_variable('iam_keypair_default_validity_days')} is under 30 days: no tokens after that"
+
+
+def _doubt_openness(settings: Table) -> Iterator[str]:
+    if settings.steps_open_tenant and settings.iam_mode == "jwt":
+        variable = settings.name_variable("steps_open_tenant")
+        yield f"{variable} is {settings.steps_open_tenant}: whoever reaches this service may run steps in that tenant"
+
+
+def _doubt_node_channel(settings: Table) -> Iterator[str]:
+    if settings.tls is not None and not is_loopback(settings.node_bind_address):
+        yield (
+            f"{settings.name_variable('node_bind_address')} is {settings.node_bind_address}: the channel between nodes"
+            " is not encrypted, and needs a network of its own"
+        )
+
+
+def _doubt_origins(settings: Table) -> Iterator[str]:
+    if settings.cors_enabled and settings.cors_allowed_origins == ("*",):
+        yield f"{settings.name_variable('cors_allowed_origins')} is *: every web site may call this service"
+
+
+_RULES: tuple[Callable[[Table], None], ...] = (
+    _refuse_missing_key,
+    _refuse_half_a_client,
+    _refuse_public_mock,
+    _refuse_open_metrics,
+    refuse_missing_url,
+    _refuse_clashing_numbers,
+    _refuse_unreachable_node,
+    _refuse_half_of_tls,
+    _refuse_little_memory,
+)
+_DOUBTS: tuple[Callable[[Table], Iterator[str]], ...] = (
+    _doubt_storage,
+    _doubt_authentication,
+    _doubt_openness,
+    _doubt_node_channel,
+    _doubt_origins,
+)

@@ -10,14 +10,14 @@ needs it. Rules on several settings are in ``rules.py``.
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
-from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Annotated, Final, Literal, get_type_hints
 
 from msgspec import Struct
 
 from statewright.entity import PrincipalKind
-from statewright.logs import LogFormat, LogLevel
+from statewright.network.addresses import Network
+from statewright.network.tls import Tls, TlsVersion
 from statewright.settings.kinds import (
     ADDRESS,
     CONTEXT_PATH,
@@ -53,7 +53,8 @@ from statewright.settings.kinds import (
     seconds,
 )
 from statewright.settings.kinds import read_duration as span
-from statewright.tls import Tls, TlsVersion
+from statewright.settings.step_aliases import STEP_ALIASES
+from statewright.telemetry.logs import LogFormat, LogLevel
 
 PREFIX: Final = "STATEWRIGHT_"
 ALIAS_PREFIX: Final = "CYODA_"
@@ -77,6 +78,7 @@ _storage = partial(Setting, "Storage")
 _workflow = partial(Setting, "Workflows and schedules")
 _compute = partial(Setting, "Calculation members and callouts")
 _cluster = partial(Setting, "Nodes of one database")
+_computations = partial(Setting, "Computations", alias=False)
 _search = partial(Setting, "Search and statistics")
 _steps = partial(Setting, "JSON step engine")
 _ops = partial(Setting, "Operations API")
@@ -104,6 +106,19 @@ class Table(Struct, frozen=True, kw_only=True):
     http_max_header_bytes: Annotated[
         int, _ours(_server)(integer(1024, unit="bytes"), "largest head of a request; 431 beyond it")
     ] = 65_536
+    http_min_body_rate: Annotated[
+        int,
+        _ours(_server)(
+            integer(0, unit="bytes a second"), "least average speed of the body of a request; 408 below it; 0: none"
+        ),
+    ] = 256
+    http_body_grace: Annotated[
+        timedelta, _ours(_server)(seconds(), "how long a body may be waited for before its speed counts")
+    ] = span("10s")
+    trusted_proxies: Annotated[
+        tuple[Network, ...],
+        _ours(_server)(NETWORKS, "networks of proxies whose `X-Forwarded-For` names the client; empty: none"),
+    ] = ()
     tls_cert: Annotated[
         Path | None, _ours(_server)(PATH, "PEM file with the certificate chain of HTTP and gRPC; empty: no TLS")
     ] = None
@@ -395,6 +410,30 @@ class Table(Struct, frozen=True, kw_only=True):
     ] = 3
     retry_delay: Annotated[timedelta, _ours(_compute)(_DURATION_OR_ZERO, "pause between such attempts")] = span("500ms")
 
+    computation_processes: Annotated[
+        int,
+        _computations(
+            integer(1, 64),
+            "processes that compute what is too long for the event loop; a tenant has half of them at most",
+        ),
+    ] = 2
+    computation_timeout: Annotated[
+        timedelta,
+        _computations(
+            _DURATION,
+            "most processor time of one computation, and half as long again by the clock; its process is killed then",
+        ),
+    ] = span("3s")
+    computation_wait: Annotated[
+        timedelta, _computations(_DURATION, "longest that a computation waits for a process before it is refused")
+    ] = span("10s")
+    computation_memory: Annotated[
+        int,
+        _computations(
+            integer(128 * 2**20, unit="bytes"), "most memory of one of these processes beside what is mapped from files"
+        ),
+    ] = 512 * 2**20
+
     workers: Annotated[
         int, _ours(_cluster)(integer(1, 256), "processes of `statewright serve`, which share its ports; each is a node")
     ] = 1
@@ -516,7 +555,7 @@ class Table(Struct, frozen=True, kw_only=True):
         tuple[str, ...], _egress(HOST_PATTERNS, "the only hosts that requests are sent to; empty: any")
     ] = ()
     egress_networks: Annotated[
-        tuple[IPv4Network | IPv6Network, ...],
+        tuple[Network, ...],
         _egress(NETWORKS, "networks that are reached although they are private, loopback, link-local or the like"),
     ] = ()
     egress_ports: Annotated[tuple[tuple[int, int], ...], _egress(PORT_RANGES, "ports that requests are sent to")] = (
@@ -582,7 +621,15 @@ SETTINGS: Mapping[str, Setting] = _collect_settings()
 
 def list_variables(name: str) -> tuple[str, ...]:
     """The variables that set the field ``name``; the first that is set counts."""
+    return tuple(find_readers(name))
+
+
+def find_readers(name: str) -> Mapping[str, Reader]:
+    """The variables that set the field ``name``, in the order in which they count, and how the text of each is read."""
     setting = SETTINGS[name]
     prefixes = (PREFIX, ALIAS_PREFIX) if setting.alias else (PREFIX,)
+    readers = {f"{prefix}{name.upper()}": setting.reader for prefix in prefixes}
+    if alias := STEP_ALIASES.get(name):
+        readers[alias.variable] = alias.reader or setting.reader
     endings = ("_FILE", "") if setting.reader.is_secret else ("",)
-    return tuple(f"{prefix}{name.upper()}{ending}" for prefix in prefixes for ending in endings)
+    return {variable + ending: reader for variable, reader in readers.items() for ending in endings}

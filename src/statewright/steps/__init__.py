@@ -9,7 +9,6 @@
 * :mod:`simulation` plays a definition through without any of the outside world.
 """
 
-from statewright.steps.compiling import Process, compile_definition
 from statewright.steps.definition import Definition, Step, find_member_tags
 from statewright.steps.instance import (
     TRANSITIONS,
@@ -21,7 +20,8 @@ from statewright.steps.instance import (
     render_history_item,
     render_instance,
 )
-from statewright.steps.mermaid import draw_definition, draw_instance
+from statewright.steps.language import Process, compile_definition
+from statewright.steps.mermaid import draw_definition, draw_instance, draw_process, draw_process_instance
 from statewright.steps.operations import (
     Applied,
     cancel_instance,
@@ -64,6 +64,8 @@ __all__ = [
     "complete_user_task_by_id",
     "draw_definition",
     "draw_instance",
+    "draw_process",
+    "draw_process_instance",
     "fail_job",
     "find_member_tags",
     "fire_timer",

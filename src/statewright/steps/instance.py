@@ -2,6 +2,8 @@
 
 The stored document is the record and, beside it, what the kernel knows
 (docs/reference/steps.md#starting-and-reading-instances, docs/reference/steps.md#as-entities).
+
+The built-in models of the step language: instances, definitions, user tasks (docs/reference/steps.md).
 """
 
 from collections.abc import Mapping
@@ -9,12 +11,14 @@ from typing import Final, Literal, Never, TypeAlias, cast
 
 from msgspec import Struct
 
+from statewright.entity import ModelKey
 from statewright.instants import format_instant, parse_instant
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import Marking, Phase, is_waiting, marking_from_document, marking_to_document
 from statewright.net.effects import ChangePhase, Effect
 from statewright.processes.changes import Execution
-from statewright.steps.compiling import Process
+from statewright.processes.language import BuiltinModel
+from statewright.steps.language import Process
 
 Status: TypeAlias = Literal["ACTIVE", "WAITING", "COMPLETED", "FAILED", "CANCELLED"]
 
@@ -231,3 +235,85 @@ def list_transitions(before: Status | None, after: Status, effects: tuple[Effect
     if any(isinstance(effect, ChangePhase) and effect.phase == "RUNNING" for effect in effects):
         return ("retry",) if after == "ACTIVE" else ("retry", TRANSITIONS["ACTIVE", after])
     return (TRANSITIONS[before, after],)
+
+
+OWNER: Final = "the step engine"
+
+
+def _build_instance_states() -> dict[str, dict[str, str]]:
+    states: dict[str, dict[str, str]] = {INITIAL: {}, "WAITING": {}, "COMPLETED": {}, "FAILED": {}, "CANCELLED": {}}
+    for (source, target), name in TRANSITIONS.items():
+        states[source][name] = target
+    return states
+
+
+INSTANCE: Final = BuiltinModel(
+    key=ModelKey("StepWorkflowInstance", 1),
+    owner=OWNER,
+    sample={
+        "id": "01JABC3V9E6K8M2Q4S6T8W0Y2Z",
+        "definitionId": "HR::onboarding",
+        "definitionVersion": 1,
+        "status": "ACTIVE",
+        "currentStepIds": ["step"],
+        "variables": {},
+        "startedAt": "2026-06-01T09:31:00.5Z",
+        "completedAt": "2026-06-01T09:31:00.5Z",
+        "failureReason": "a reason",
+        "businessKey": "a key",
+        "parentInstanceId": "01JABC3V9E6K8M2Q4S6T8W0Y2Z",
+        "tokens": [],
+        "joins": [],
+        "attempts": {},
+        "pending": [],
+        "answers": [],
+    },
+    states=_build_instance_states(),
+    client_transitions=frozenset({"cancel", "retry"}),
+    open_paths=("$.variables", "$.tokens", "$.joins", "$.attempts", "$.pending", "$.answers"),
+)
+
+DEFINITION: Final = BuiltinModel(
+    key=ModelKey("StepWorkflowDefinition", 1),
+    owner=OWNER,
+    sample={
+        "id": "HR::onboarding",
+        "version": 1,
+        "name": "a name",
+        "description": "a text",
+        "autoStartNextWorkflow": True,
+        "nextWorkflowId": "HR::other",
+        "steps": [],
+        "metadata": {},
+        "uploadedAt": "2026-06-01T09:31:00.5Z",
+        "contentHash": "a hash",
+    },
+    states={"PUBLISHED": {}},
+    open_paths=("$.metadata", "$.steps"),
+)
+
+USER_TASK: Final = BuiltinModel(
+    key=ModelKey("StepUserTask", 1),
+    owner=OWNER,
+    sample={
+        "id": "01JABC3V9E6K8M2Q4S6T8W0Y2Z",
+        "instanceId": "01JABC3V9E6K8M2Q4S6T8W0Y2Z",
+        "stepId": "a step",
+        "stepExecutionId": "01JABC3V9E6K8M2Q4S6T8W0Y2Z",
+        "definitionId": "HR::onboarding",
+        "definitionVersion": 1,
+        "jobType": "a type",
+        "businessKey": "a key",
+        "status": "OPEN",
+        "payload": {},
+        "result": {},
+        "completedBy": "a person",
+        "createdAt": "2026-06-01T09:31:00.5Z",
+        "completedAt": "2026-06-01T09:31:00.5Z",
+    },
+    states={"OPEN": {"complete": "COMPLETED", "cancel": "CANCELLED"}, "COMPLETED": {}, "CANCELLED": {}},
+    client_transitions=frozenset({"complete"}),
+    open_paths=("$.payload", "$.result"),
+)
+
+MODELS: Final = (INSTANCE, DEFINITION, USER_TASK)

@@ -4,8 +4,10 @@ from collections.abc import Iterator, Mapping
 from typing import Final, Literal, TypeAlias
 
 from statewright.processes.changes import ExecutionStatus
+from statewright.processes.language import Drawing
 from statewright.steps.definition import TIMED_TYPES, Definition, Step
 from statewright.steps.instance import Instance
+from statewright.steps.language import Process
 
 Progress: TypeAlias = Literal["done", "active", "failed", "stopped"]
 
@@ -39,6 +41,18 @@ _URGENCY: Final[tuple[Progress, ...]] = ("done", "stopped", "active", "failed")
 _ESCAPES: Final = str.maketrans(
     {"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "&": "#amp;", "\n": " ", "\r": " "}
 )
+
+
+def draw_process(process: Process, _: Drawing) -> str:
+    """The definition of a process."""
+    return draw_definition(process.definition)
+
+
+def draw_process_instance(
+    process: Process, instance: Instance, ended: Mapping[str, ExecutionStatus], _: Drawing
+) -> str:
+    """An instance on its definition, as ``draw_instance``."""
+    return draw_instance(process.definition, instance, ended)
 
 
 def draw_definition(definition: Definition) -> str:

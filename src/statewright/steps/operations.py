@@ -9,13 +9,11 @@ from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
-from statewright.jsonval.merging import tidy_numbers
-from statewright.jsonval.quoting import quote
-from statewright.jsonval.values import JsonObject
+from statewright.jsonval.values import JsonObject, quote, tidy_numbers
 from statewright.net import KernelResult, Moment, NodeId, TimerId, Token, WorkId, advance, start
-from statewright.net.effects import ChangePhase
-from statewright.net.events import (
+from statewright.net.effects import (
     Cancelled,
+    ChangePhase,
     Event,
     HumanTaskCompleted,
     Retried,
@@ -25,11 +23,11 @@ from statewright.net.events import (
     TimerFired,
 )
 from statewright.processes import language as processes
+from statewright.processes.changes import JOB_FAILED
 from statewright.processes.language import NewInstance, Rejection
-from statewright.processes.retries import JOB_FAILED
-from statewright.steps.compiling import Process
 from statewright.steps.definition import StepType
 from statewright.steps.instance import Instance, derive_status, list_transitions
+from statewright.steps.language import Process
 
 TERMINAL: Final = "instance is in a terminal state"
 WRONG_TYPE: Final = "step type does not match the endpoint"
@@ -70,7 +68,7 @@ def complete_job(
 
 def fail_job(process: Process, instance: Instance, job: str, reason: str, moment: Moment) -> Applied:
     """A job failed for good (docs/reference/steps.md#when-a-job-fails): see
-    :func:`statewright.processes.retries.decide_retry` for when it has.
+    :func:`statewright.processes.changes.decide_retry` for when it has.
     """
     return _apply(process, instance, TaskFailed(WorkId(job), reason or JOB_FAILED), moment)
 

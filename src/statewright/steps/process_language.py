@@ -8,8 +8,8 @@ from typing import Final, Literal, TypeAlias
 from msgspec.structs import replace
 
 from statewright.instants import format_instant
-from statewright.jsonval.quoting import json_type
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.jsonval.values import JsonObject, JsonValue, json_type
+from statewright.loop.turns import MAX_TURN_ELEMENTS
 from statewright.net import Moment
 from statewright.net.effects import (
     ChangePhase,
@@ -20,6 +20,7 @@ from statewright.net.effects import (
     RecordEntry,
     RecordExit,
 )
+from statewright.processes.changes import Backoff
 from statewright.processes.language import (
     Applied,
     AuditEntry,
@@ -31,15 +32,18 @@ from statewright.processes.language import (
     Rejection,
     TaskDocuments,
 )
-from statewright.processes.retries import Backoff
 from statewright.steps import operations
-from statewright.steps.backoffs import find_backoff
-from statewright.steps.compiling import Process, compile_definition
-from statewright.steps.definition import find_member_tags
+from statewright.steps.definition import find_backoff, find_member_tags
 from statewright.steps.documents import definition_from_text
-from statewright.steps.instance import Instance, instance_from_document, instance_to_document
-from statewright.steps.models import DEFINITION, INSTANCE, USER_TASK
-from statewright.turns import MAX_TURN_ELEMENTS
+from statewright.steps.instance import (
+    DEFINITION,
+    INSTANCE,
+    USER_TASK,
+    Instance,
+    instance_from_document,
+    instance_to_document,
+)
+from statewright.steps.language import Process, compile_definition
 
 AuditKind: TypeAlias = Literal[
     "instance-started",

@@ -11,18 +11,26 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Struct
 
 from statewright.instants import format_instant
-from statewright.jsonval.quoting import quote
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.jsonval.values import JsonObject, JsonValue, quote
 from statewright.net import Delay, Moment, add_delay, format_ulid, parse_delay
 from statewright.net.effects import ArmTimer, Effect, EnqueueTask, OpenHumanTask, RecordEntry, StartChild
-from statewright.net.identifiers import IDS_PER_MOMENT
-from statewright.processes.changes import Execution, apply_end, compute_history_changes
+from statewright.net.marking import IDS_PER_MOMENT
+from statewright.processes.changes import (
+    JOB_FAILED,
+    Execution,
+    FailureReport,
+    GivenUp,
+    JobState,
+    Requeued,
+    apply_end,
+    compute_history_changes,
+    decide_retry,
+)
 from statewright.processes.language import NewInstance, Rejection
-from statewright.processes.retries import JOB_FAILED, FailureReport, GivenUp, JobState, Requeued, decide_retry
 from statewright.steps import operations
-from statewright.steps.compiling import Process
+from statewright.steps.documents import DefinitionMembers, UnreadableDefinition, map_spellings
 from statewright.steps.instance import Instance, render_history_item, render_instance
-from statewright.steps.members import DefinitionMembers, UnreadableDefinition, map_spellings
+from statewright.steps.language import Process
 from statewright.steps.operations import Applied, start_instance
 
 MAX_EVENTS: Final = 10_000

@@ -1,4 +1,7 @@
-"""Decision tables: which rules match, and what their outputs come to (docs/reference/steps.md#decision-tables)."""
+"""Decision tables: which rules match, and what their outputs come to (docs/reference/steps.md#decision-tables).
+
+Values to be set: literals and ``${expressions}`` (docs/reference/steps.md#transformation).
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Context, Decimal
@@ -6,14 +9,45 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from statewright.expressions import Budget, ExpressionError, NotBoolean, evaluate_bool
-from statewright.jsonval.literals import is_in_range
-from statewright.jsonval.merging import tidy_number
-from statewright.jsonval.quoting import json_type, quote
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.evaluation.charges import charge_conversion
+from statewright.evaluation.parts import are_alike, compare_parts
+from statewright.expressions import Budget, ExpressionError, NotBoolean, evaluate, evaluate_bool
+from statewright.instants import format_whole_second
+from statewright.jsonval.scanning import is_in_range
+from statewright.jsonval.values import JsonObject, JsonValue, json_type, quote, tidy_number
 from statewright.net import Problem
 from statewright.steps.definition import DEFAULT_HIT_POLICY, DecisionTable, Rule
-from statewright.steps.outputs import evaluate_value
+
+_NOW: Final = "now()"
+"""Alone, it gives the time to the second."""
+
+
+def extract_expression(value: JsonValue) -> str | None:
+    """The expression that ``value`` stands for, ``None`` when it is a literal."""
+    if isinstance(value, str) and value.startswith("${") and value.endswith("}"):
+        return value[2:-1].strip()
+    return None
+
+
+def evaluate_value(value: JsonValue, variables: JsonObject, at: int, budget: Budget) -> JsonValue:
+    """What a literal or expression comes to. Raises :class:`ExpressionError`."""
+    expression = extract_expression(value)
+    if expression is None:
+        return value
+    return format_whole_second(at) if expression == _NOW else evaluate(expression, variables, at, budget)
+
+
+def apply_transformations(
+    transformations: JsonObject, variables: JsonObject, at: int, budget: Budget
+) -> "JsonObject | Problem":
+    """The variables after all transformations, in order; each sees the results of those before it."""
+    current = dict(variables)
+    for name, value in transformations.items():
+        try:
+            current[name] = evaluate_value(value, current, at, budget)
+        except ExpressionError as error:
+            return Problem(f"transformation {quote(name)}: expression eval: {error}")
+    return current
 
 
 class RuleMatch(Struct, frozen=True):
@@ -29,8 +63,8 @@ _EXACT: Final = Context(prec=20_000)
 Number: TypeAlias = int | Decimal
 Column: TypeAlias = Sequence[tuple[int, JsonValue]]
 """The values of one output, one per matched rule, with the rule's place; ``null`` where a rule lacks it."""
-ColumnRule: TypeAlias = Callable[[str, Column], "JsonValue | Problem"]
-"""What becomes of a column, given its name and values."""
+ColumnRule: TypeAlias = Callable[[str, Column, Budget], "JsonValue | Problem"]
+"""What becomes of a column, given its name and values, and what may be spent."""
 
 
 class _EvaluationContext(Struct, frozen=True):
@@ -56,7 +90,7 @@ def evaluate_table(
         places = _format_places(index for index, _ in matched)
         return Problem(f"hit policy U matched {len(matched)} rules {places} (DecisionTableUniqueViolation)")
     matches = _evaluate_outputs(matched, context)
-    return matches if isinstance(matches, Problem) else _collapse_columns(policy, matches)
+    return matches if isinstance(matches, Problem) else _collapse_columns(policy, matches, context.budget)
 
 
 def is_catch_all(rule: Rule) -> bool:
@@ -108,7 +142,7 @@ def _evaluate_outputs(matched: list[tuple[int, Rule]], context: _EvaluationConte
     return matches
 
 
-def _collapse_columns(policy: str, matches: list[RuleMatch]) -> "JsonObject | Problem":
+def _collapse_columns(policy: str, matches: list[RuleMatch], budget: Budget) -> "JsonObject | Problem":
     if policy in ("U", "F"):
         return matches[0].outputs
     collapse = _POLICIES.get(policy)
@@ -116,32 +150,35 @@ def _collapse_columns(policy: str, matches: list[RuleMatch]) -> "JsonObject | Pr
         return Problem(f"unsupported hitPolicy {quote(policy)}")
     result: JsonObject = {}
     for name in dict.fromkeys(name for match in matches for name in match.outputs):
-        value = collapse(name, [(match.index, match.outputs.get(name)) for match in matches])
+        try:
+            value = collapse(name, [(match.index, match.outputs.get(name)) for match in matches], budget)
+        except ExpressionError as error:
+            return Problem(f"hit policy {policy}: column {quote(name)}: {error}")
         if isinstance(value, Problem):
             return value
         result[name] = value
     return result
 
 
-def _collapse_any(name: str, column: Column) -> "JsonValue | Problem":
+def _collapse_any(name: str, column: Column, budget: Budget) -> "JsonValue | Problem":
     index, value = column[0]
     for other_index, other in column[1:]:
-        if not _is_equal(value, other):
+        if not _is_equal(value, other, budget):
             places = _format_places((index, other_index))
             return Problem(f"hit policy A: rules {places} disagree on column {quote(name)} (DecisionTableAnyConflict)")
     return value
 
 
-def _collect(_: str, column: Column) -> "JsonValue | Problem":
+def _collect(_: str, column: Column, __: Budget) -> "JsonValue | Problem":
     return [value for _, value in column]
 
 
-def _count(_: str, column: Column) -> "JsonValue | Problem":
+def _count(_: str, column: Column, __: Budget) -> "JsonValue | Problem":
     return len(column)
 
 
 def _build_aggregation(policy: str, aggregate: Callable[[Sequence[Number]], Number]) -> ColumnRule:
-    def collapse(name: str, column: Column) -> "JsonValue | Problem":
+    def collapse(name: str, column: Column, _: Budget) -> "JsonValue | Problem":
         numbers: list[Number] = []
         for index, value in column:
             if isinstance(value, bool) or not isinstance(value, int | Decimal):
@@ -172,14 +209,13 @@ def _sum(numbers: Sequence[Number]) -> Number:
     return total
 
 
-def _is_equal(left: JsonValue, right: JsonValue) -> bool:
+def _is_equal(left: JsonValue, right: JsonValue, budget: Budget) -> bool:
     """JSON equality: 1 equals 1.0, and ``true`` does not equal 1."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(_is_equal, left, right))
-    if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(_is_equal(value, right[name]) for name, value in left.items())
+    if are_alike(left, right):
+        return compare_parts(left, right, lambda one, other: _is_equal(one, other, budget))
+    budget.spend(charge_conversion(left, right))
     return left == right
 
 

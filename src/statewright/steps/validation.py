@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from statewright.jsonval.quoting import quote
+from statewright.jsonval.values import quote
 from statewright.net import parse_delay
 from statewright.steps.definition import (
     MEMBER_TAGS,

@@ -1,6 +1,6 @@
 """Reading entities: current versions, coalesced by id; versions of the past; pages of a model."""
 
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
 from datetime import timedelta
 from itertools import takewhile
 from typing import Any, Final
@@ -12,8 +12,7 @@ from statewright.failures import HistoryPruned
 from statewright.ids import EntityId, ModelId, TenantId, TransactionId
 from statewright.storage.columns import ENTITY_COLUMNS
 from statewright.storage.pool import Pool
-from statewright.storage.read_barrier import wait_until_visible
-from statewright.storage.shared_reads import SharedReads
+from statewright.storage.shared_reads import SharedReads, wait_until_visible
 from statewright.storage.versions import MAX_PORTION, PORTION_BYTES, VersionRef, limit_documents, to_ref
 
 FOREVER: Final = 2**63 - 1
@@ -249,27 +248,36 @@ CHANGES: Final = f"""
     SELECT valid_from, created_at, {ENTITY_COLUMNS.stamp}, false AS deleted
       FROM entity
      WHERE tenant = $1 AND id = $2 AND valid_from <= $3
+       AND ($5::uuid[] IS NULL OR transaction_id = ANY ($5) OR entry_transaction_id = ANY ($5))
      UNION ALL
     SELECT valid_from, created_at, {ENTITY_COLUMNS.stamp}, document IS NULL
       FROM entity_history
      WHERE tenant = $1 AND id = $2 AND valid_from <= $3
+       AND ($5::uuid[] IS NULL OR transaction_id = ANY ($5) OR entry_transaction_id = ANY ($5))
      ORDER BY valid_from DESC
      LIMIT $4
 """  # noqa: S608
 
 
 async def fetch_changes(
-    pool: Pool, tenant: TenantId, entity_id: EntityId, *, until: int = FOREVER, limit: int = 1000
+    pool: Pool,
+    tenant: TenantId,
+    entity_id: EntityId,
+    *,
+    until: int = FOREVER,
+    limit: int = 1000,
+    transactions: Collection[TransactionId] | None = None,
 ) -> list[EntityChange]:
     """The entity's versions up to ``until`` that are kept, newest first; a deletion is an entry of its own.
+    ``transactions``: only those that bear one of these ids; None is all.
 
     Raises ``HistoryPruned`` when the version valid at ``until`` is not kept.
     """
     if until != FOREVER:
         await wait_until_visible(pool, until)
     async with pool.connection() as connection:
-        rows = await connection.fetch(CHANGES, tenant, entity_id, until, limit)
-        if not rows and until != FOREVER:
+        rows = await connection.fetch(CHANGES, tenant, entity_id, until, limit, transactions)
+        if not rows and until != FOREVER and transactions is None:
             await _refuse_pruned(connection, tenant, entity_id, until)
     return [_to_change(row) for row in rows]
 

@@ -3,25 +3,85 @@
 A file is named ``0001_what_it_does.sql`` and runs in a transaction of its own together with its entry in
 ``schema_migration``, so it is applied wholly or not at all, and a killed migration leaves nothing to repair. It must
 not contain ``BEGIN`` or ``COMMIT``, nor what PostgreSQL runs outside transactions only. An applied file is never
-edited: its checksum is on record, and a difference stops the start.
+edited, its comments included: its checksum is on record, and a difference stops the start. ``checksums.txt`` beside the
+files has the checksum of each that ever landed. A second line of a file there has that of another text of it, which
+some databases were migrated with, which did the same, and which counts as well.
 
 Several nodes may start at once. Each migration begins by taking an advisory lock and looks at the record only then:
 one node applies a file, the others wait, look, and find it done. The lock ends with the transaction, whatever happens
 to its holder.
+
+Why the service does not start on this storage. Each message is one line for the operator.
+
+StartRefused
+├── EmbeddedServerRefused      the embedded PostgreSQL cannot run here
+│   └── DataDirectoryInUse     another service holds the data directory
+└── SchemaRefused              the database's schema does not fit this program
+    ├── SchemaNewer            a newer program migrated it
+    ├── SchemaOutdated         migrations are pending and may not be applied
+    └── SchemaDiffers          an applied migration is not the one this program knows
 """
 
 import hashlib
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Final
 
 import asyncpg
 from msgspec import Struct
 
-from statewright import logs
-from statewright.storage.startup_errors import SchemaDiffers, SchemaNewer, SchemaOutdated
+from statewright.telemetry import logs
+
+
+class StartRefused(Exception):
+    """The storage cannot be used as it is; an operator has to act before a restart makes sense."""
+
+
+class EmbeddedServerRefused(StartRefused):
+    """The embedded PostgreSQL cannot run here."""
+
+
+class DataDirectoryInUse(EmbeddedServerRefused):
+    """Another service holds the data directory."""
+
+    def __init__(self, data_directory: Path, holder: str) -> None:
+        by = f" (process {holder})" if holder else ""
+        super().__init__(f"data directory {data_directory} is in use by another service{by}")
+
+
+class SchemaRefused(StartRefused):
+    """The database's schema does not fit this program."""
+
+
+class SchemaNewer(SchemaRefused):
+    """A newer program migrated the database; going back would need its knowledge."""
+
+    def __init__(self, found: int, known: int) -> None:
+        super().__init__(
+            f"the database schema has version {found}, newer than {known} of this program: install a newer release"
+        )
+
+
+class SchemaOutdated(SchemaRefused):
+    """Migrations are pending, and this start is not allowed to apply them."""
+
+    def __init__(self, found: int, needed: int) -> None:
+        super().__init__(
+            f"the database schema has version {found}, this program needs {needed}:"
+            " run `statewright migrate` or allow auto-migrate"
+        )
+
+
+class SchemaDiffers(SchemaRefused):
+    """An applied migration is not the one this program knows."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"migration {name} {reason}: this database was migrated by a different build of the program")
+
 
 FILE_NAME: Final = re.compile(r"(\d{4})_[a-z0-9_]+\.sql")
 
@@ -37,6 +97,8 @@ class Migration(Struct, frozen=True, kw_only=True):
     version: int
     name: str
     sql: str
+    equivalents: frozenset[str] = frozenset()
+    """Checksums of other texts of it that did the same."""
 
     @property
     def checksum(self) -> str:
@@ -47,17 +109,32 @@ class Migration(Struct, frozen=True, kw_only=True):
 def read_migrations(directory: Traversable) -> tuple[Migration, ...]:
     """The migrations of a directory, in order; raises ``ValueError`` unless they are numbered 1, 2, 3 …"""
     names = sorted(entry.name for entry in directory.iterdir() if entry.name.endswith(".sql"))
-    migrations = tuple(_read_migration(directory, name) for name in names)
+    landed = read_checksums(directory)
+    migrations = tuple(_read_migration(directory, name, landed.get(name, ())) for name in names)
     if [migration.version for migration in migrations] != list(range(1, len(migrations) + 1)):
         raise ValueError(f"migrations must be numbered from 0001 without a gap: {', '.join(names)}")
     return migrations
 
 
-def _read_migration(directory: Traversable, name: str) -> Migration:
+def read_checksums(directory: Traversable) -> Mapping[str, Sequence[str]]:
+    """The checksums of ``checksums.txt``, by name of the file: first that of its text, then those of equivalents.
+    Empty where there is no such file.
+    """
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    file = directory.joinpath("checksums.txt")
+    for line in file.read_text(encoding="utf-8").splitlines() if file.is_file() else ():
+        if line and not line.startswith("#"):
+            checksum, name = line.split()
+            found[name].append(checksum)
+    return found
+
+
+def _read_migration(directory: Traversable, name: str, landed: Sequence[str]) -> Migration:
     match = FILE_NAME.fullmatch(name)
     if match is None:
         raise ValueError(f"{name} is not named like 0001_what_it_does.sql")
-    return Migration(version=int(match[1]), name=name, sql=directory.joinpath(name).read_text(encoding="utf-8"))
+    sql = directory.joinpath(name).read_text(encoding="utf-8")
+    return Migration(version=int(match[1]), name=name, sql=sql, equivalents=frozenset(landed[1:]))
 
 
 MIGRATIONS: Final = read_migrations(files("statewright.storage").joinpath("migrations"))
@@ -141,6 +218,6 @@ def _find_pending(recorded: Mapping[int, tuple[str, str]], migrations: Sequence[
     for migration in migrations[:newest]:
         if migration.version not in recorded:
             raise SchemaDiffers(migration.name, "was left out")
-        if recorded[migration.version][1] != migration.checksum:
+        if recorded[migration.version][1] not in {migration.checksum, *migration.equivalents}:
             raise SchemaDiffers(migration.name, "has changed since it was applied")
     return tuple(migrations[newest:])

@@ -3,18 +3,27 @@
 Changes to one model are serialised by an advisory lock, so that two imports which both read, merge and write lose
 nothing. Each change takes a new number from ``definition_revision`` and is announced to all processes, which drop what
 they have cached.
+
+Hearing of changed definitions from other processes (PostgreSQL LISTEN).
 """
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Final, Literal
 
 import asyncpg
 from msgspec import Struct
 
-from statewright.entity import ModelKey
+from statewright.entity import Actor, ModelKey
 from statewright.ids import ModelId, TenantId, model_id
+from statewright.loop.background import repeat
+from statewright.operations.service import Act
+from statewright.storage.connections import DatabaseUrl, connect
+from statewright.storage.ops.audit import record_act
 from statewright.storage.pool import Pool
+from statewright.telemetry import logs
 
 CHANNEL: Final = "statewright_definitions"
 """Payload: ``<tenant>/<model id>``; the id is the last 36 characters.
@@ -161,6 +170,10 @@ class ModelEdit:
         row = await self._connection.fetchrow(self.FIND, self.tenant, self.id)
         return None if row is None else _to_model(row)
 
+    async def record(self, actor: Actor, act: Act) -> None:
+        """Add to the trail of operators who makes this change."""
+        await record_act(self._connection, self.tenant, actor, act)
+
     SAVE_SCHEMA = """
         INSERT INTO model (tenant, id, name, version, state, schema, imported_at, changed_at, revision)
         VALUES ($1, $2, $3, $4, 'UNLOCKED', $5::jsonb, now_us(), now_us(), nextval('definition_revision'))
@@ -264,3 +277,71 @@ def _to_model(row: asyncpg.Record) -> StoredModel:
         revision=row["revision"],
         lock_revision=row["lock_revision"],
     )
+
+
+RETRY_INTERVAL: Final = timedelta(seconds=1)
+
+log = logs.logger(__name__)
+
+
+NotificationHandler = Callable[[str], None]
+"""What is done with the payload of an announcement."""
+
+
+async def follow(
+    database: DatabaseUrl,
+    forget: Callable[[TenantId, ModelId], None],
+    forget_all: Callable[[], None],
+    *,
+    others: Mapping[str, NotificationHandler] | None = None,
+    set_listening: Callable[[bool], None] = lambda _: None,
+) -> None:
+    """Call ``forget`` for every announced change until cancelled, and who listens to ``others``, by channel;
+    ``set_listening`` with whether there is a connection on which they are heard.
+
+    What is announced while there is no connection is lost, so ``forget_all`` is called whenever a connection has been
+    made.
+    """
+    await repeat(
+        lambda: _follow_once(database, forget, forget_all, others or {}, set_listening),
+        RETRY_INTERVAL,
+        log=log,
+        failure="announcements_interrupted",
+    )
+
+
+async def _follow_once(
+    database: DatabaseUrl,
+    forget: Callable[[TenantId, ModelId], None],
+    forget_all: Callable[[], None],
+    others: Mapping[str, NotificationHandler],
+    set_listening: Callable[[bool], None],
+) -> None:
+    def handle_announcement(_connection: object, _process: int, _channel: str, payload: object) -> None:
+        scope = str(payload)
+        if scope == EVERYTHING:
+            forget_all()
+            return
+        tenant, _, model = scope.rpartition("/")
+        forget(TenantId(tenant), ModelId(model))
+
+    lost = asyncio.Event()
+    connection = await connect(database)
+    try:
+        connection.add_termination_listener(lambda _connection: lost.set())
+        await connection.add_listener(CHANNEL, handle_announcement)
+        for channel, heard in others.items():
+            await connection.add_listener(channel, _build_listener(heard))
+        forget_all()
+        set_listening(True)
+        await lost.wait()
+    finally:
+        set_listening(False)
+        connection.terminate()
+
+
+def _build_listener(heard: NotificationHandler) -> Callable[[object, int, str, object], None]:
+    def handle_notification(_connection: object, _process: int, _channel: str, payload: object) -> None:
+        heard(str(payload))
+
+    return handle_notification

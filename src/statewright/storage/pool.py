@@ -29,10 +29,16 @@ from typing import Final, Self
 
 from msgspec import Struct
 
-from statewright import logs
 from statewright.failures import StorageUnavailable
-from statewright.storage.connections import DatabaseConnection, DatabaseUrl, connect, is_lost, is_unavailable
-from statewright.storage.faults import StorageFaults
+from statewright.storage.connections import (
+    DatabaseConnection,
+    DatabaseUrl,
+    StorageFaults,
+    connect,
+    is_lost,
+    is_unavailable,
+)
+from statewright.telemetry import logs
 
 ACQUIRE_TIMEOUT: Final = timedelta(seconds=5)
 """How long to wait for a connection unless told otherwise."""

@@ -24,7 +24,6 @@ from msgspec.structs import replace
 from statewright.entity import Actor, Arming, ScheduledTask, TaskKey
 from statewright.ids import EntityId, ModelId, TenantId, TransactionId
 from statewright.storage.pool import Pool
-from statewright.suspensions import HeldTimers
 
 PARKED: Final = 253_402_300_799_999
 """The back-off of a timer that nobody takes any more, in epoch milliseconds: the last instant of the year 9999."""
@@ -182,29 +181,6 @@ class StoredTasks:
         tasks = [to_task(row) for row in rows]
         return {task.key: task for task in tasks}
 
-    async def take_due(
-        self,
-        *,
-        now: int,
-        until: int,
-        limit: int,
-        excluded_tenants: Sequence[TenantId] = (),
-        held: HeldTimers | None = None,
-    ) -> list[ScheduledTask]:
-        """Up to ``limit`` tasks that are due ``now``, earliest first; no node takes them again before ``until``.
-
-        Tasks of the tenants ``excluded_tenants``, and what is ``held``, stay where they are.
-        """
-        args = (now, until, limit, list(excluded_tenants))
-        async with self._pool.connection() as connection:
-            if held is None:
-                rows = await connection.fetch(TAKE, *args)
-            else:
-                columns = (held.tenants, held.models, held.workflows, held.transitions)
-                rows = await connection.fetch(TAKE_UNHELD, *args, *columns)
-        tasks = [to_task(row) for row in rows]
-        return sorted(tasks, key=lambda task: (task.arming.fire_at, task.entity))
-
     async def hold(self, tasks: Sequence[ScheduledTask], *, until: int) -> None:
         """Keep others from taking tasks that are being worked on before ``until``."""
         columns = zip(
@@ -220,9 +196,15 @@ COLUMNS: Final = """tenant, entity, state, transition, model, fire_at, timeout_m
 
 OF_ENTITY: Final = f"SELECT {COLUMNS} FROM scheduled_task WHERE tenant = $1 AND entity = $2"  # noqa: S608 - a constant
 
-HELD: Final = """(
+
+def write_held(first: int) -> str:
+    """Whether a task is suspended, in SQL: by columns of tenants, models, workflows and transitions, from the argument
+    ``first`` on (``HeldTimers``).
+    """
+    types = zip(("text", "uuid", "text", "text"), range(first, first + 4), strict=True)
+    return f"""(
         EXISTS (SELECT
-                  FROM unnest($5::text[], $6::uuid[], $7::text[], $8::text[])
+                  FROM unnest({", ".join(f"${n}::{type_}[]" for type_, n in types)})
                     AS held (tenant, model, workflow, transition)
                  WHERE held.tenant = task.tenant
                    AND coalesce(held.model = task.model, true)
@@ -230,37 +212,14 @@ HELD: Final = """(
                    AND (held.workflow IS NULL OR held.workflow = (
                         SELECT workflow FROM entity WHERE entity.tenant = task.tenant AND entity.id = task.entity)))
         OR EXISTS (SELECT FROM entity
-                    WHERE entity.tenant = task.tenant AND entity.id = task.entity AND entity.suspended))"""
-"""Whether a task is suspended."""
+                    WHERE entity.tenant = task.tenant AND entity.id = task.entity AND entity.suspended))"""  # noqa: S608
 
-# The rows are found and locked first, in the order of scheduled_task_due; as a join, the planner would expect a tenth
-# of the table and hash all of it. A row that is just being taken or removed is skipped, so this never waits.
-TAKE: Final = f"""
-    UPDATE scheduled_task
-       SET not_before = $2, attempts = attempts + 1
-     WHERE ctid = ANY (ARRAY(
-            SELECT ctid FROM scheduled_task
-             WHERE greatest(fire_at, not_before) <= $1 AND tenant <> ALL ($4::text[])
-             ORDER BY greatest(fire_at, not_before)
-             LIMIT $3 FOR UPDATE SKIP LOCKED))
- RETURNING {COLUMNS}
-"""  # noqa: S608 - the column list is a constant
 
-TAKE_UNHELD: Final = f"""
-    UPDATE scheduled_task
-       SET not_before = $2, attempts = attempts + 1
-     WHERE ctid = ANY (ARRAY(
-            SELECT ctid FROM scheduled_task AS task
-             WHERE greatest(fire_at, not_before) <= $1 AND tenant <> ALL ($4::text[]) AND NOT {HELD}
-             ORDER BY greatest(fire_at, not_before)
-             LIMIT $3 FOR UPDATE SKIP LOCKED))
- RETURNING {COLUMNS}
-"""  # noqa: S608 - constants
-
-# Skips what is locked, since a commit may hold one of these rows and wait for another.
+# Skips what is locked, since a commit may hold one of these rows and wait for another. What was parked meanwhile, by
+# the fire here or elsewhere, stays so.
 HOLD: Final = """
     UPDATE scheduled_task
-       SET not_before = $1
+       SET not_before = greatest(not_before, $1)
      WHERE ctid = ANY (ARRAY(
             SELECT task.ctid
               FROM unnest($2::text[], $3::uuid[], $4::text[], $5::text[], $6::uuid[])

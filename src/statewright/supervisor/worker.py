@@ -9,13 +9,13 @@ from contextlib import suppress
 import uvloop
 from msgspec.structs import replace
 
-from statewright import logs
-from statewright.app import StartFailed, run_service
-from statewright.app.open_files import raise_file_limit
-from statewright.app.signals import Interrupted, handle_signals, interrupt_on_signal, wait_first
+from statewright.app import StartFailed, run_warm_service
+from statewright.app.listeners import raise_file_limit
+from statewright.app.serving import Interrupted, end_when_still, handle_signals, interrupt_on_signal, wait_first
 from statewright.settings import Secret, Settings
-from statewright.storage.startup_errors import StartRefused
-from statewright.supervisor.worker_process import ReadyReport, WorkerConfig, read_worker_config
+from statewright.storage.migrate import StartRefused
+from statewright.supervisor.worker_pool import ReadyReport, WorkerConfig, read_worker_config
+from statewright.telemetry import logs
 
 log = logs.logger(__name__)
 
@@ -49,8 +49,9 @@ async def _serve(settings: Settings, config: WorkerConfig) -> int:
     supervisor_watch = asyncio.create_task(_watch_supervisor(signalled), name="lifeline")
     try:
         async with (
+            end_when_still(settings.drain_window + settings.shutdown_timeout),
             interrupt_on_signal(signalled) as mark_started,
-            run_service(settings, stopped, listener=listener) as service,
+            run_warm_service(settings, stopped, listener=listener) as service,
         ):
             mark_started()
             with suppress(BrokenPipeError):  # the supervisor has given up; the signal to stop is on its way

@@ -4,9 +4,3 @@ The only package that knows the libraries, which are an extra of the installatio
 switched on. Endpoint, headers, time limit and resource attributes are those of the standard ``OTEL_*`` variables,
 which the libraries read themselves.
 """
-
-from statewright.telemetry.export import SpanQueue
-from statewright.telemetry.sampling import read_sampling
-from statewright.telemetry.tracer import OtelTracer, build_tracer
-
-__all__ = ["OtelTracer", "SpanQueue", "build_tracer", "read_sampling"]

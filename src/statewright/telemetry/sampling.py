@@ -11,8 +11,8 @@ from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult, 
 from opentelemetry.trace import Link, SpanKind, TraceState, get_current_span
 from opentelemetry.util.types import Attributes
 
-from statewright import logs
-from statewright.tracing import Sampling, get_sampling
+from statewright.telemetry import logs
+from statewright.telemetry.tracing import Sampling, get_sampling
 
 SAMPLER: Final = "OTEL_TRACES_SAMPLER"
 SAMPLER_ARGUMENT: Final = "OTEL_TRACES_SAMPLER_ARG"

@@ -4,9 +4,9 @@ Everything here is a function over values, without I/O, clock or waiting; the en
 :mod:`statewright.workflow.import_request` says in which order an import goes through it.
 """
 
-from statewright.workflow.contracts import CURRENT_VERSION, Contract, describe_versions
-from statewright.workflow.criterion_findings import Finding
 from statewright.workflow.definition import (
+    CURRENT_VERSION,
+    Contract,
     Criterion,
     ExecutionMode,
     Processor,
@@ -17,9 +17,16 @@ from statewright.workflow.definition import (
     State,
     Transition,
     Workflow,
+    describe_versions,
 )
 from statewright.workflow.exporting import export
-from statewright.workflow.import_checks import check_incoming, check_merged, find_violations
+from statewright.workflow.import_checks import (
+    Finding,
+    check_incoming,
+    check_merged,
+    count_pattern_steps,
+    find_violations,
+)
 from statewright.workflow.import_modes import IMPORT_MODES
 from statewright.workflow.import_request import (
     MAX_IMPORT_BYTES,
@@ -29,6 +36,7 @@ from statewright.workflow.import_request import (
     read_import,
     summarise_import,
 )
+from statewright.workflow.reading import workflows_from_stored, workflows_to_stored
 from statewright.workflow.selection import (
     DEFAULT_WORKFLOW,
     SUBSTITUTION_WARNINGS,
@@ -38,7 +46,6 @@ from statewright.workflow.selection import (
     select,
     substitute_default,
 )
-from statewright.workflow.stored import workflows_from_stored, workflows_to_stored
 from statewright.workflow.structure import MAX_NAME_BYTES
 
 __all__ = [
@@ -64,6 +71,7 @@ __all__ = [
     "Workflow",
     "check_incoming",
     "check_merged",
+    "count_pattern_steps",
     "decode_import",
     "decode_json",
     "describe_versions",

@@ -2,14 +2,20 @@
 
 Optional members appear when they say something; ``attachEntity`` always (decision W10); ``startNewTxOnDispatch``
 where it was given (W6). Strict workflows carry the current version, those of the seed contract their own (W1).
+
+What an import would change of the workflows of a model (docs/reference/operations.md#checking-workflows).
 """
 
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias, TypeVar
 
+from statewright.conditions import Function
+from statewright.jsonval.patches import build_json_patch
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.workflow.contracts import CURRENT_VERSION, Contract
+from statewright.operations.checks import ChangeKind, NameChanges, TimerChange, WorkflowChange, WorkflowChanges
 from statewright.workflow.definition import (
+    CURRENT_VERSION,
+    Contract,
     Criterion,
     Processor,
     ProcessorConfig,
@@ -119,3 +125,69 @@ def _add_criterion(shown: JsonObject, criterion: Criterion | None, *, null: bool
 
 def _write_optional(write: Callable[[T], JsonObject], value: T | None) -> JsonValue:
     return None if value is None else write(value)
+
+
+TimerKey: TypeAlias = tuple[str, str, str]
+"""Workflow, state and transition."""
+
+
+def compare_workflows(stored: Sequence[Workflow], merged: Sequence[Workflow]) -> WorkflowChanges:
+    """What leads from the stored workflows to those that an import would leave."""
+    return WorkflowChanges(
+        workflows=tuple(_compare_each(_index(stored), _index(merged))),
+        states=_compare_names(_list_states(stored), _list_states(merged)),
+        timers=tuple(_compare_timers(_index_timers(stored), _index_timers(merged))),
+        tags=_compare_names(_list_tags(stored), _list_tags(merged)),
+    )
+
+
+def _index(workflows: Iterable[Workflow]) -> dict[str, JsonObject]:
+    return {workflow.name: write_workflow(workflow, version=workflow.version) for workflow in workflows}
+
+
+def _compare_each(old: Mapping[str, JsonObject], new: Mapping[str, JsonObject]) -> Iterator[WorkflowChange]:
+    for name in {**old, **new}:
+        kind: ChangeKind = "CHANGED" if name in old and name in new else "ADDED" if name in new else "REMOVED"
+        patch = build_json_patch(old[name], new[name]) if kind == "CHANGED" else []
+        if kind != "CHANGED" or patch:
+            yield WorkflowChange(name=name, change=kind, patch=tuple(patch))
+
+
+def _compare_names(old: frozenset[str], new: frozenset[str]) -> NameChanges:
+    return NameChanges(added=tuple(sorted(new - old)), removed=tuple(sorted(old - new)))
+
+
+def _list_states(workflows: Iterable[Workflow]) -> frozenset[str]:
+    return frozenset(name for workflow in workflows for name in workflow.states)
+
+
+def _list_tags(workflows: Iterable[Workflow]) -> frozenset[str]:
+    found: set[str] = set()
+    for workflow in workflows:
+        transitions = [each for state in workflow.states.values() for each in state.transitions]
+        for criterion in (workflow.criterion, *(each.criterion for each in transitions)):
+            if criterion is not None and isinstance(criterion.condition, Function):
+                found.update(criterion.condition.tags)
+        for transition in transitions:
+            found.update(tag for processor in transition.processors for tag in processor.config.tags)
+            if transition.schedule is not None and transition.schedule.function is not None:
+                found.update(transition.schedule.function.tags)
+    return frozenset(found)
+
+
+def _index_timers(workflows: Iterable[Workflow]) -> dict[TimerKey, Schedule]:
+    return {
+        (workflow.name, state.name, transition.name): transition.schedule
+        for workflow in workflows
+        for state in workflow.states.values()
+        for transition in state.scheduled
+        if transition.schedule is not None
+    }
+
+
+def _compare_timers(old: Mapping[TimerKey, Schedule], new: Mapping[TimerKey, Schedule]) -> Iterator[TimerChange]:
+    for key in sorted({*old, *new}):
+        if old.get(key) != new.get(key):
+            kind: ChangeKind = "CHANGED" if key in old and key in new else "ADDED" if key in new else "REMOVED"
+            workflow, state, transition = key
+            yield TimerChange(workflow=workflow, state=state, transition=transition, change=kind)

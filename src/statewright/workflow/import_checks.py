@@ -6,22 +6,140 @@ A cycle of transitions through which a run could go for ever is found on edges: 
 each of its unguarded transitions that fire by themselves: neither manual nor disabled, without criterion, scheduled
 ones included (docs/reference/workflows.md#checks-of-the-result). States are visited in the order of their names and
 edges in declaration order, so the same cycle is found every time.
+
+What an import has to say about criteria (docs/reference/workflows.md#checks-of-criteria, decision W11).
+
+Under the strict contract a criterion that can never be evaluated is refused; under the first-release one it is a
+finding. What can be evaluated but matches nothing of the present model is a finding under both.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from typing import Final
 
-from statewright.conditions import KnownFields
-from statewright.jsonval.quoting import quote_name
-from statewright.workflow.criterion_findings import Finding, check_criteria, find_criterion_violations
-from statewright.workflow.definition import Processor, Transition, Workflow
+from msgspec import Struct
+
+from statewright.conditions import KnownFields, count_compilation, find_criterion_defects, find_criterion_doubts
+from statewright.jsonval.values import JsonObject, quote_name
+from statewright.workflow.definition import Contract, Criterion, Processor, State, Transition, Workflow
 from statewright.workflow.import_request import ImportRequest, find_version_violations
-from statewright.workflow.sizes import find_many_elements
 from statewright.workflow.structure import (
+    Violation,
     find_annotation_violations,
+    find_many_elements,
     find_structural_violations,
+    locate_transition,
     locate_workflow,
+    point_at_workflow,
+    point_below,
+    refuse_first,
 )
-from statewright.workflow.violations import Violation, point_at_workflow, point_below, refuse_first
+
+MAX_FINDINGS: Final = 100
+"""Findings of one import that are logged and answered; further ones are not looked for."""
+
+MAX_FINDING_CHARS: Final = 1000
+"""Characters of a finding, which quotes what the client sent."""
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """A criterion that deserves a second look. ``state`` and ``transition`` are None for that of a workflow."""
+
+    workflow: str
+    state: str | None = None
+    transition: str | None = None
+    message: str
+
+    def describe(self) -> JsonObject:
+        """As clients and the log are told."""
+        return {
+            "workflow": self.workflow,
+            "state": self.state,
+            "transition": self.transition,
+            "message": self.message,
+        }
+
+
+MAX_PATTERN_STEPS: Final = 2_000_000
+"""What the patterns of all criteria of an import may take to compile, in steps (``statewright.evaluation.costs``)."""
+
+
+class _Place(Struct, frozen=True):
+    """``pointer`` is that of the criterion in the document of the import."""
+
+    pointer: str
+    workflow: Workflow
+    state: State | None = None
+    transition: Transition | None = None
+
+    def locate(self) -> str:
+        if self.state is None or self.transition is None:
+            return locate_workflow(self.workflow)
+        return locate_transition(self.workflow, self.state, self.transition)
+
+    def build_finding(self, message: str) -> Finding:
+        return Finding(
+            workflow=self.workflow.name,
+            state=self.state.name if self.state else None,
+            transition=self.transition.name if self.transition else None,
+            message=message if len(message) <= MAX_FINDING_CHARS else f"{message[:MAX_FINDING_CHARS]}…",
+        )
+
+
+def check_criteria(workflows: Iterable[Workflow], fields: KnownFields | None) -> tuple[Finding, ...]:
+    """The findings, at most :data:`MAX_FINDINGS`; ``fields`` None: no model is compared with."""
+    found = chain.from_iterable(_find_in_workflow(workflow, fields) for workflow in workflows)
+    return tuple(islice(found, MAX_FINDINGS))
+
+
+def count_pattern_steps(workflows: Iterable[Workflow]) -> int:
+    """What compiling the patterns of all criteria takes, in steps (``statewright.evaluation.costs``)."""
+    return sum(count_compilation(criterion.source) for flow in workflows for _, criterion in _list_criteria(flow))
+
+
+def find_criterion_violations(workflows: Iterable[Workflow]) -> Iterator[Violation]:
+    """Patterns that would take too long to compile, of any workflow, and the criteria of strict workflows that can
+    never be evaluated.
+    """
+    workflows = list(workflows)
+    if count_pattern_steps(workflows) > MAX_PATTERN_STEPS:
+        yield Violation("INVALID_CRITERION", "/workflows", "the patterns of the criteria take too long to compile")
+        return
+    for index, workflow in enumerate(workflows):
+        if workflow.contract is Contract.STRICT:
+            for place, criterion in _list_criteria(workflow, index):
+                for defect in _find_defects(criterion):
+                    yield Violation("INVALID_CRITERION", place.pointer, f"{place.locate()}: {defect}")
+
+
+def _find_in_workflow(workflow: Workflow, fields: KnownFields | None) -> Iterator[Finding]:
+    for place, criterion in _list_criteria(workflow):
+        defects = [] if workflow.contract is Contract.STRICT else list(_find_defects(criterion))
+        doubts = defects or _find_doubts(criterion, fields)
+        yield from map(place.build_finding, doubts)
+
+
+def _find_defects(criterion: Criterion) -> Iterator[str]:
+    if criterion.condition is None:
+        yield f"criterion cannot be evaluated: {criterion.defect}"
+    else:
+        yield from find_criterion_defects(criterion.condition)
+
+
+def _find_doubts(criterion: Criterion, fields: KnownFields | None) -> Iterator[str]:
+    if criterion.condition is not None and fields is not None:
+        yield from find_criterion_doubts(criterion.condition, fields)
+
+
+def _list_criteria(workflow: Workflow, index: int = 0) -> Iterator[tuple[_Place, Criterion]]:
+    at = point_at_workflow(index)
+    if workflow.criterion is not None:
+        yield _Place(f"{at}/criterion", workflow), workflow.criterion
+    for state in workflow.states.values():
+        for number, transition in enumerate(state.transitions):
+            if transition.criterion is not None:
+                pointer = point_below(at, "states", state.name, "transitions", number, "criterion")
+                yield _Place(pointer, workflow, state, transition), transition.criterion
 
 
 def check_incoming(request: ImportRequest, fields: KnownFields | None = None) -> tuple[Finding, ...]:

@@ -19,17 +19,12 @@ from msgspec.structs import replace
 
 from statewright.entity import ModelKey
 from statewright.failures import BadRequest, SchemaVersionUnsupported
-from statewright.freeing import use_once
 from statewright.jsonval.codec import MalformedJson, decode
-from statewright.jsonval.quoting import quote_name
-from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.workflow.contracts import Contract, choose_contract, explain_newer_version
-from statewright.workflow.definition import Workflow
-from statewright.workflow.members import UnreadableMember, WorkflowMembers
-from statewright.workflow.reading import read_workflow
-from statewright.workflow.sizes import refuse_many_elements
-from statewright.workflow.structure import locate_workflow
-from statewright.workflow.violations import Violation, point_at_workflow
+from statewright.jsonval.values import JsonObject, JsonValue, quote_name
+from statewright.loop.freeing import use_once
+from statewright.workflow.definition import Contract, Workflow, choose_contract, explain_newer_version
+from statewright.workflow.reading import UnreadableMember, WorkflowMembers, read_workflow
+from statewright.workflow.structure import Violation, locate_workflow, point_at_workflow, refuse_many_elements
 
 MAX_IMPORT_BYTES: Final = 10 * 1024 * 1024
 """Largest request body (docs/reference/workflows.md#import)."""

@@ -8,7 +8,7 @@ those that ``reading.py`` reads; a test holds the two together.
 from collections.abc import Mapping
 from typing import Final
 
-from statewright.conditions.json_schema import Ref, describe_conditions
+from statewright.conditions.wire import Ref, describe_conditions
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.workflow.definition import EXECUTION_MODES
 from statewright.workflow.retries import RETRY_CAUSES

@@ -2,12 +2,30 @@
 
 Nothing is checked here beyond JSON types and unknown members; docs/reference/workflows.md#order-of-checks-of-an-import
 is checked on the result.
+
+Reading a JSON object member by member, so that the reader is the list of known members.
+
+Every member is read once, under its name and type; those that were never read are unknown. That serves both import
+contracts with one reader: the strict one refuses unknown members, the other ignores them. ``null`` counts as absent,
+except for :meth:`WorkflowMembers.has`.
+
+The form in which the workflows of a model are stored: one JSON array, in order.
+
+Each entry is the workflow as an export shows it, but under the version it was imported with, and the contract it was
+imported under: a later server may read its version differently, and must not check it anew.
 """
 
+from collections.abc import Callable, Iterable
+from decimal import Decimal
 from functools import partial
+from typing import Final, TypeVar
 
-from statewright.workflow.contracts import Contract
+from statewright.failures import BadRequest
+from statewright.jsonval.codec import decode, encode_large
+from statewright.jsonval.values import JsonValue, MemberReader, WantedType, item_path, member_path
+from statewright.loop.freeing import use_once
 from statewright.workflow.definition import (
+    Contract,
     Criterion,
     Processor,
     ProcessorConfig,
@@ -18,7 +36,137 @@ from statewright.workflow.definition import (
     Workflow,
     parse_criterion,
 )
-from statewright.workflow.members import WorkflowMembers
+from statewright.workflow.exporting import write_workflow
+from statewright.workflow.structure import point_below
+
+T = TypeVar("T")
+
+
+class UnreadableMember(BadRequest):
+    """A part of the document cannot be read; ``pointer`` is the JSON pointer to it."""
+
+    def __init__(self, message: str, pointer: str) -> None:
+        super().__init__(message)
+        self.pointer = pointer
+
+
+MAX_IGNORED: Final = 1_000
+"""Unknown members that are remembered, give or take those of one object."""
+
+
+class WorkflowMembers(MemberReader):
+    """The members of one JSON object of a request.
+
+    ``path`` says where it stands, ``workflows[0]``; empty for the document itself. Unknown members are refused, in the
+    objects within too, unless :meth:`ignore_unknown` was called. All readers raise BadRequest for another type.
+    """
+
+    def __init__(self, value: JsonValue, path: str, pointer: str = "", ignored: list[str] | None = None) -> None:
+        """``pointer`` says the same as ``path``, as a JSON pointer; ``ignored`` is the list to add to."""
+        if not isinstance(value, dict):
+            raise _build_type_error(path, pointer, "object", value)
+        self.path = path
+        self.ignored: list[str] = [] if ignored is None else ignored
+        """JSON pointers to the unknown members that were ignored, :data:`MAX_IGNORED` at most."""
+        self._pointer = pointer
+        self._values = value
+        self._asked: set[str] = set()
+        self._closed = True
+
+    def ignore_unknown(self) -> None:
+        """From here on unknown members are ignored, in this object and in those read from it later."""
+        self._closed = False
+
+    def has(self, name: str) -> bool:
+        """Whether the member is there, ``null`` included."""
+        self._asked.add(name)
+        return name in self._values
+
+    def get(self, name: str) -> JsonValue:
+        self._asked.add(name)
+        return self._values.get(name)
+
+    def build_type_error(self, name: str, value: JsonValue, wanted: WantedType) -> BadRequest:
+        pointer = point_below(self._pointer, name)
+        return _build_type_error(member_path(self.path, name), pointer, wanted, value)
+
+    def one(self, name: str, read: Callable[["WorkflowMembers"], T]) -> T | None:
+        """An object, as ``read`` makes it; ``None`` when absent."""
+        value = self.get(name)
+        return None if value is None else self._read(value, member_path(self.path, name), (name,), read)
+
+    def each(self, name: str, read: Callable[["WorkflowMembers"], T]) -> tuple[T, ...]:
+        """An array of objects, each as ``read`` makes it; empty when absent."""
+        path = member_path(self.path, name)
+        return tuple(
+            self._read(item, item_path(path, index), (name, index), read) for index, item in enumerate(self.array(name))
+        )
+
+    def by_key(self, name: str, read: Callable[["WorkflowMembers"], T]) -> dict[str, T]:
+        """An object of objects, each as ``read`` makes it, in order of the keys; ``null`` inside is an empty object."""
+        path, value = member_path(self.path, name), self.object(name) or {}
+        return {
+            key: self._read(_fill_null(value[key]), member_path(path, key), (name, key), read) for key in sorted(value)
+        }
+
+    def _read(
+        self, value: JsonValue, path: str, steps: tuple[str | int, ...], read: Callable[["WorkflowMembers"], T]
+    ) -> T:
+        inner = WorkflowMembers(value, path, point_below(self._pointer, *steps), self.ignored)
+        inner._closed = self._closed
+        return inner.read_by(read)
+
+    def read_by(self, read: Callable[["WorkflowMembers"], T]) -> T:
+        """What ``read`` makes of this object. Raises BadRequest for a member that it did not read, unless those are
+        ignored.
+        """
+        result = read(self)
+        unknown = next((name for name in self._values if name not in self._asked), None)
+        if self._closed and unknown is not None:
+            known = f"known: {', '.join(sorted(self._asked))}"
+            message = f'invalid JSON: unknown field "{unknown}"{_format_location(self.path)}; {known}'
+            raise UnreadableMember(message, point_below(self._pointer, unknown))
+        if unknown is not None and len(self.ignored) < MAX_IGNORED:
+            self.ignored += (point_below(self._pointer, name) for name in self._values if name not in self._asked)
+        return result
+
+
+def _fill_null(value: JsonValue) -> JsonValue:
+    return {} if value is None else value
+
+
+_TYPES: Final[dict[WantedType, str]] = {
+    "string": "a string",
+    "bool": "a boolean",
+    "int": "a 64-bit integer",
+    "array": "an array",
+    "object": "an object",
+}
+
+
+def _build_type_error(path: str, pointer: str, wanted: WantedType, value: JsonValue) -> BadRequest:
+    message = f"invalid JSON: expected {_TYPES[wanted]}, got {_describe_kind(value)}{_format_location(path)}"
+    return UnreadableMember(message, pointer)
+
+
+def _format_location(path: str) -> str:
+    return f" at {path}" if path else ""
+
+
+def _describe_kind(value: JsonValue) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int() | Decimal():
+            return "a number"
+        case str():
+            return "a string"
+        case list():
+            return "an array"
+        case _:
+            return "an object"
 
 
 def read_workflow(members: WorkflowMembers, contract: Contract) -> Workflow:
@@ -119,3 +267,30 @@ def _read_criterion(members: WorkflowMembers) -> tuple[Criterion | None, bool]:
     if source is not None:
         return parse_criterion(source), False
     return None, members.has("criterion")
+
+
+def workflows_to_stored(workflows: Iterable[Workflow]) -> bytes:
+    """The stored form of a model's workflows."""
+    entries: list[JsonValue] = [
+        {"contract": workflow.contract.value, "workflow": write_workflow(workflow, version=workflow.version)}
+        for workflow in workflows
+    ]
+    return use_once(entries, encode_large)
+
+
+def workflows_from_stored(raw: bytes) -> tuple[Workflow, ...]:
+    """The workflows that :func:`workflows_to_stored` wrote. Raises ValueError for anything else, a defect of
+    the store and not of a request.
+    """
+    try:
+        return WorkflowMembers({"stored": decode(raw)}, "").each("stored", _read_entry)
+    except BadRequest as unreadable:
+        raise ValueError(f"stored workflows are damaged: {unreadable}") from unreadable
+
+
+def _read_entry(members: WorkflowMembers) -> Workflow:
+    contract = Contract(members.text("contract"))
+    workflow = members.one("workflow", lambda inner: read_workflow(inner, contract))
+    if workflow is None:
+        raise ValueError(f"{members.path} holds no workflow")
+    return workflow

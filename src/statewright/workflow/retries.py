@@ -8,8 +8,7 @@ from typing import Final, Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
-from statewright.jsonval.quoting import quote_name
-from statewright.jsonval.values import JsonValue
+from statewright.jsonval.values import JsonValue, quote_name
 from statewright.net.durations import parse_delay
 
 RetryCause: TypeAlias = Literal["NO_MEMBER", "NOT_SENT", "DISCONNECTED", "TIMEOUT", "ERROR"]

@@ -2,27 +2,34 @@
 (docs/reference/operations.md#checking-workflows).
 
 Pure: what the model, its entities, its timers and the connected members are is given.
+
+Everything that can be said of an import before it is done (docs/reference/operations.md#checking-workflows).
+
+The rules are those of the import (``import_checks``), so what is called importable here is imported there.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import combinations, islice
+from itertools import chain, combinations, islice
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
 from statewright.conditions import Function, KnownFields
 from statewright.conditions.checks import find_criterion_defects, find_field_doubts
+from statewright.entity import ModelKey
+from statewright.failures import BadRequest
 from statewright.jsonval.codec import encode
-from statewright.jsonval.quoting import quote_name
-from statewright.jsonval.values import JsonValue
-from statewright.workflow.contracts import Contract
-from statewright.workflow.definition import Criterion, State, Transition, Workflow
-from statewright.workflow.import_request import ImportRequest
+from statewright.jsonval.values import JsonValue, quote_name
+from statewright.operations.checks import CheckFinding, FindingSeverity, WorkflowChanges
+from statewright.workflow.definition import Contract, Criterion, State, Transition, Workflow
+from statewright.workflow.exporting import compare_workflows
+from statewright.workflow.import_checks import find_merged_violations, find_violations
+from statewright.workflow.import_modes import IMPORT_MODES
+from statewright.workflow.import_request import ImportRequest, read_import
+from statewright.workflow.reading import UnreadableMember
 from statewright.workflow.selection import find_governing, list_candidates
-from statewright.workflow.violations import Violation, ViolationCode, point_at_workflow, point_below
+from statewright.workflow.structure import Violation, find_long_names, point_at_workflow, point_below
 from statewright.workflow.witnesses import find_common_witness, is_never_true
-
-Severity: TypeAlias = Literal["ERROR", "WARNING", "INFO"]
 
 Doubt: TypeAlias = Literal[
     "UNREACHABLE_STATE",
@@ -48,7 +55,7 @@ Doubt: TypeAlias = Literal[
 Note: TypeAlias = Literal["NO_TERMINAL_STATE", "DISABLED_TRANSITION", "INACTIVE_WORKFLOW", "RETRY_REPEATS_EFFECTS"]
 """The codes of what is only worth knowing."""
 
-SEVERITIES: Final[tuple[Severity, ...]] = ("ERROR", "WARNING", "INFO")
+SEVERITIES: Final[tuple[FindingSeverity, ...]] = ("ERROR", "WARNING", "INFO")
 """In the order in which findings are listed."""
 
 MAX_FINDINGS: Final = 1_000
@@ -59,19 +66,6 @@ MAX_PAIRS: Final = 2_000
 
 MAX_WITNESS_BYTES: Final = 10_000
 """Largest witness that is shown, as JSON: a thousand findings may each have one."""
-
-
-class CheckFinding(Struct, frozen=True, kw_only=True):
-    """One thing to be told. ``path`` is a JSON pointer into the document of the import; ``witness`` is a document that
-    shows it, if there is one that is not too large.
-    """
-
-    severity: Severity
-    code: ViolationCode | Doubt | Note
-    path: str
-    message: str
-    hint: str | None = None
-    witness: JsonValue = None
 
 
 class StateUse(Struct, frozen=True, kw_only=True):
@@ -113,7 +107,8 @@ def list_findings(
     refused.
     """
     found = [
-        CheckFinding(severity="ERROR", code=each.code, path=each.pointer, message=each.message) for each in violations
+        CheckFinding(severity="ERROR", code=each.code, path=each.pointer, message=each.message, hint=None)
+        for each in violations
     ]
     if request is not None:
         found += islice(_review_request(request, around), MAX_FINDINGS)
@@ -333,3 +328,53 @@ def _still_fires(merged: Sequence[Workflow], timer: StateUse) -> bool:
     governing = find_governing(merged, timer.state, timer.workflow) if merged else None
     transition = governing.find_transition(timer.state, timer.transition or "") if governing is not None else None
     return transition is not None and not transition.disabled and transition.schedule is not None
+
+
+MAX_VIOLATIONS: Final = 1_000
+
+
+class CheckResult(Struct, frozen=True, kw_only=True):
+    """``merged`` and ``changes`` are what the import would leave and change; None where it is refused."""
+
+    findings: tuple[CheckFinding, ...]
+    merged: tuple[Workflow, ...] | None
+    changes: WorkflowChanges | None
+
+    @property
+    def is_importable(self) -> bool:
+        """Whether the import would be done."""
+        return self.merged is not None
+
+
+def check_import(document: JsonValue, key: ModelKey, stored: Sequence[Workflow], around: Surroundings) -> CheckResult:
+    """Check the document of an import for a model with these stored workflows."""
+    try:
+        request = read_import(document)
+    except BadRequest as unreadable:
+        violations = [_to_violation(unreadable)]
+        return CheckResult(findings=list_findings(violations, None, None, around), merged=None, changes=None)
+    if violations := list(islice(find_long_names(request.workflows), MAX_VIOLATIONS)):
+        return CheckResult(findings=list_findings(violations, None, None, around), merged=None, changes=None)
+    violations = list(islice(chain(_find_other_model(request, key), find_violations(request)), MAX_VIOLATIONS))
+    merged: tuple[Workflow, ...] | None = None
+    if not violations:
+        merged = IMPORT_MODES[request.mode](stored, request.workflows)
+        places = {workflow.name: index for index, workflow in enumerate(request.workflows)}
+        found = find_merged_violations(merged, allow_cycles=request.allow_cycles, places=places)
+        violations = list(islice(found, MAX_VIOLATIONS))
+    findings = list_findings(violations, request, None if violations else merged, around)
+    if violations or merged is None:
+        return CheckResult(findings=findings, merged=None, changes=None)
+    return CheckResult(findings=findings, merged=merged, changes=compare_workflows(stored, merged))
+
+
+def _find_other_model(request: ImportRequest, key: ModelKey) -> Iterator[Violation]:
+    try:
+        request.require_model(key)
+    except BadRequest as other:
+        yield _to_violation(other)
+
+
+def _to_violation(refusal: BadRequest) -> Violation:
+    at = refusal.pointer if isinstance(refusal, UnreadableMember) else ""
+    return Violation("INVALID_STRUCTURE", at, refusal.message)

@@ -7,8 +7,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from statewright.workflow.contracts import CURRENT_VERSION, Contract
-from statewright.workflow.definition import State, Transition, Workflow
+from statewright.workflow.definition import CURRENT_VERSION, Contract, State, Transition, Workflow
 
 Substitution = Literal["no_workflows_imported", "no_criterion_matched"]
 """Why the default workflow was taken, as the log names it (docs/reference/workflows.md#create)."""

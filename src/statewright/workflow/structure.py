@@ -2,20 +2,115 @@
 
 Each rule yields its violations lazily: an import reports the first one only. The rules that differ per import contract
 (decision W1) are the processor's ``type``, ``executionMode`` and ``retryPolicy``.
+
+What is wrong with workflows, and where: each violation has a code and a JSON pointer into the document of an import
+(docs/reference/operations.md#checking-workflows). An import tells the message of the first one only.
+
+The annotations that the service itself reads: the member ``statewright``
+(docs/reference/workflows.md#annotations-of-the-service).
+
+How much the workflows of one model may define together
+(docs/reference/workflows.md#settings-and-limits-of-workflows).
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
+from statewright.conditions import Function
+from statewright.failures import BadRequest, ValidationFailed
 from statewright.jsonval.codec import encode
-from statewright.jsonval.quoting import quote_name
-from statewright.jsonval.values import JsonValue
-from statewright.workflow.contracts import Contract
-from statewright.workflow.definition import EXECUTION_MODES, Processor, Schedule, State, Transition, Workflow
-from statewright.workflow.own_annotations import find_own_violations, is_asked
-from statewright.workflow.violations import Violation, ViolationCode, point_at_workflow, point_below
+from statewright.jsonval.values import JsonValue, quote_name
+from statewright.workflow.definition import (
+    EXECUTION_MODES,
+    Contract,
+    Criterion,
+    Processor,
+    Schedule,
+    State,
+    Transition,
+    Workflow,
+)
+from statewright.workflow.retries import MalformedRetry, parse_retry
+
+OWN: Final = "statewright"
+
+
+def find_own_violations(annotations: JsonValue, *, takes_retry: bool) -> Iterator[str]:
+    """What is wrong with the service's own part of annotations; each begins with the path of the member."""
+    own = annotations.get(OWN) if isinstance(annotations, dict) else None
+    if own is None:
+        return
+    if not isinstance(own, dict):
+        yield f"{OWN} must be a JSON object"
+        return
+    for name, value in own.items():
+        if name == "retry" and takes_retry:
+            yield from _find_retry_violations(value, f"{OWN}.retry")
+        elif name == "retry":
+            yield f"{OWN}.retry is for processors and for criteria that are functions"
+        else:
+            yield f"{OWN}.{name} is unknown"
+
+
+def is_asked(criterion: Criterion | None) -> bool:
+    """Whether a member decides the criterion, so that asking it can be tried again."""
+    return criterion is not None and isinstance(criterion.condition, Function)
+
+
+def _find_retry_violations(source: JsonValue, place: str) -> Iterator[str]:
+    try:
+        parse_retry(source)
+    except MalformedRetry as malformed:
+        yield f"{place}{'.' if malformed.member else ''}{malformed.member} {malformed}"
+
+
+ViolationCode: TypeAlias = Literal[
+    "INVALID_STRUCTURE",
+    "UNKNOWN_NEXT",
+    "DUPLICATE_NAME",
+    "UNGUARDED_CYCLE",
+    "INVALID_CRITERION",
+    "INVALID_ANNOTATION",
+    "UNSUPPORTED_VERSION",
+    "INVALID_MODE",
+]
+
+
+class Violation(Struct, frozen=True):
+    """One thing for which an import is refused."""
+
+    code: ViolationCode
+    pointer: str
+    message: str
+
+
+MAX_STEP_CHARS: Final = 1_000
+"""Characters of a name in a pointer: a name may be as long as the document, and have thousands of things below it."""
+
+
+def point_below(pointer: str, *steps: str | int) -> str:
+    """A JSON pointer (RFC 6901) to something further down; very long names are cut."""
+    names = (str(step) for step in steps)
+    cut = (name if len(name) <= MAX_STEP_CHARS else f"{name[:MAX_STEP_CHARS]}…" for name in names)
+    tokens = (name.replace("~", "~0").replace("/", "~1") for name in cut)
+    return "".join([pointer, *(f"/{token}" for token in tokens)])
+
+
+def point_at_workflow(index: int) -> str:
+    """The place of a workflow in the document of an import."""
+    return f"/workflows/{index}"
+
+
+def refuse_first(violations: Iterable[Violation]) -> None:
+    """Raises ValidationFailed with the first violation, if there is one.
+
+    Rules yield violations lazily, so the others are not looked for.
+    """
+    for violation in violations:
+        raise ValidationFailed(violation.message)
+
 
 MAX_NAME_BYTES: Final = 256
 """Longest name of a workflow, state, transition or processor, in UTF-8
@@ -249,3 +344,41 @@ def locate_transition(workflow: Workflow, state: State, transition: Transition) 
 def locate_processor(workflow: Workflow, state: State, transition: Transition, processor: Processor) -> str:
     """``workflow "W" state "S" transition "T" processor "P"``."""
     return f"{locate_transition(workflow, state, transition)} processor {quote_name(processor.name)}"
+
+
+MAX_ELEMENTS: Final = 50_000
+"""Workflows, states, transitions and processors of one model together: reading and freeing them takes its time."""
+
+_LEVELS: Final = ("workflows", "states", "transitions", "processors")
+
+
+def refuse_many_elements(request: JsonValue) -> None:
+    """Refuse a request before it is read. Raises ``BadRequest``; what is no definition is not looked at."""
+    count, level = 0, [request]
+    for name in _LEVELS:
+        level = [inner for outer in level if isinstance(outer, dict) for inner in _list_inner(outer.get(name))]
+        count += len(level)
+    if count > MAX_ELEMENTS:
+        raise BadRequest(_describe_excess(count))
+
+
+def find_many_elements(workflows: Iterable[Workflow]) -> Iterator[Violation]:
+    """The refusal of what a model would have, if it is too much."""
+    count = sum(map(_count_elements, workflows))
+    if count > MAX_ELEMENTS:
+        yield Violation("INVALID_STRUCTURE", "/workflows", _describe_excess(count))
+
+
+def _describe_excess(count: int) -> str:
+    return f"the model would have {count} workflows, states, transitions and processors, and {MAX_ELEMENTS} is the most"
+
+
+def _list_inner(value: JsonValue) -> Iterable[JsonValue]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _count_elements(workflow: Workflow) -> int:
+    transitions = [transition for state in workflow.states.values() for transition in state.transitions]
+    return 1 + len(workflow.states) + len(transitions) + sum(len(transition.processors) for transition in transitions)

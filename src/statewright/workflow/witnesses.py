@@ -22,7 +22,7 @@ from statewright.conditions import (
 )
 from statewright.conditions.paths import Path, has_wildcard, parse_path, types_at
 from statewright.conditions.planning import split_range
-from statewright.conditions.vocabulary import PRESENCE, RANGES
+from statewright.conditions.syntax import PRESENCE, RANGES
 from statewright.entity import EntityMeta
 from statewright.jsonval.numbers import NUMERIC_TYPES, Number
 from statewright.jsonval.values import DataType, JsonObject, JsonValue

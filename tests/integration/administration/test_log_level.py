@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from statewright import logs
+from statewright.telemetry import logs
 from tests.builders import Json
 from tests.service import Api, RunningService, done, refused
 

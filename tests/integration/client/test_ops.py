@@ -41,7 +41,7 @@ def test_an_entity_is_explained_waited_for_and_brought_back(client: Client) -> N
     waited = client.ops.wait(made.id, states=["PAID", "CLOSED"])
     assert (waited.reached, waited.state, waited.transaction_id) == (True, "PAID", paid.transaction_id)
     changed = client.ops.diff(made.id)
-    assert (changed.from_state, changed.to_state, changed.older) == ("NEW", "PAID", made.transaction_id)
+    assert (changed.state.older, changed.state.newer, changed.older) == ("NEW", "PAID", made.transaction_id)
     assert {(each["path"], each["value"]) for each in changed.patch} == {("/sku", "B"), ("/n", Decimal("2.5"))}
     restored = client.ops.restore(made.id, made.transaction_id, reason="wrong", paths=["/sku"], idempotency_key="k-1")
     assert restored.restored

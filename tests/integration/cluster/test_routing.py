@@ -9,9 +9,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from statewright import logs
 from statewright.sdk import Context
 from statewright.sdk import Node as SdkNode
+from statewright.telemetry import logs
 from tests.builders import SAMPLE, Json, a_processor, a_workflow, automated, when
 from tests.integration.grpc_rpcs.client import Rpcs, spec
 from tests.integration.transactions.conftest import JoinedApi, connected

@@ -3,7 +3,7 @@
 import grpc
 import pytest
 
-from statewright.cluster.authentication import NodeAuthenticator
+from statewright.cluster.channels import NodeAuthenticator
 from statewright.ids import NodeId
 from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.proto.cluster_pb2 import DispatchRequest

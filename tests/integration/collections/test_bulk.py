@@ -4,7 +4,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 
 from statewright.sdk import Node
-from statewright.storage.commit.bulk import MIN_COPY_ROWS
+from statewright.storage.commit.statement import MIN_COPY_ROWS
 from tests.builders import SAMPLE, Json, a_processor, a_workflow, automated, when
 from tests.service import Api, done, names, refused
 

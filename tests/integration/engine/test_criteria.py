@@ -2,12 +2,15 @@
 docs/reference/workflows.md#kinds-of-runs, docs/reference/workflows.md#criteria; docs/reference/grpc.md#callouts).
 """
 
+from datetime import timedelta
+
 import pytest
 
 from tests.builders import SAMPLE, Json, a_processor, a_workflow, automated, judged_by, manual, when
+from tests.database import Template
 from tests.integration.engine.conftest import Join, Meanwhile
 from tests.integration.node import Node
-from tests.service import Api, done, refused
+from tests.service import Api, done, hosted, refused
 
 NEVER = 60_000
 
@@ -280,3 +283,50 @@ def test_a_chain_of_a_hundred_transitions_is_too_long_and_one_less_is_not(api: A
     api.import_workflows(chain(100))
     problem = refused(api.post("/entity/JSON/prize/1", SAMPLE), 400, "WORKFLOW_FAILED")
     assert problem["detail"] == ('WORKFLOW_FAILED: state machine aborted: cascade depth exceeded (100) at state "S100"')
+
+
+# Longer than a turn of the event loop: judged by a process that can be killed
+
+ITEMS = 60_000
+
+
+def a_long_criterion(last: int, *, times: int = 4) -> Json:
+    """It looks at all items so many times."""
+    values = (*range(-times + 1, 0), last)
+    return {
+        "type": "group",
+        "operator": "OR",
+        "conditions": [when("$.items[*]", "EQUALS", value) for value in values],
+    }
+
+
+@pytest.mark.parametrize(("last", "state"), [(ITEMS - 1, "Found"), (ITEMS, "Other")])
+def test_criteria_that_are_long_to_judge_have_the_same_effect(api: Api, last: int, state: str) -> None:
+    long = a_long_criterion(last)
+    ways = [
+        automated("NEVER", to="Bad", criterion=a_long_criterion(ITEMS + 1)),
+        automated("FOUND", to="Found", criterion=long),
+        automated("ELSE", to="Other"),
+    ]
+    api.a_model(a_workflow(New=ways, Found=[], Other=[], Bad=[]), sample={"items": [1]})
+    assert api.state(api.create({"items": [*range(ITEMS)]}).id) == state
+
+
+def test_a_manual_transition_may_have_one_too(api: Api) -> None:
+    api.a_model(asking(a_long_criterion(ITEMS - 1)), sample={"items": [1]})
+    entity = api.create({"items": [*range(ITEMS)]}).id
+    api.update(entity, {"items": [*range(ITEMS)]}, fire="GO")
+    assert api.state(entity) == "Done"
+
+
+def test_a_criterion_whose_process_is_killed_fails_its_run_and_no_other(database_template: Template) -> None:
+    with hosted(database_template.clone(), computation_timeout=timedelta(milliseconds=1)) as service:
+        api = service.api("killed")
+        api.a_model(asking(a_long_criterion(ITEMS - 1, times=150)), sample={"items": [1]})
+        items: Json = [*range(ITEMS)]
+        entity = api.create({"items": items}).id
+        problem = refused(api.put(f"/entity/JSON/{entity}/GO", {"items": items}), 400, "WORKFLOW_FAILED")
+        assert "computing this takes longer than 0.001 s" in problem["detail"]
+        assert api.state(entity) == "New"
+        api.update(entity, {"items": [ITEMS - 1]}, fire="GO")
+        assert api.state(entity) == "Done"

@@ -37,8 +37,10 @@ def test_a_warning_of_a_processor_is_in_answer_audit_and_log(
         "299 - \"processor enrich: k\\xe4se 'x'\\r\\nInjected: yes\"",
     ]
     assert "injected" not in response.headers
+    named = {"versionTransactionId": api.read(entity)["meta"]["transactionId"]}  # of a segment, not of the run
     assert results(api, entity, transaction) == [
         {"success": True, "mode": mode, "warnings": ["low stock", 'käse "x"\r\nInjected: yes']}
+        | (named if mode == "COMMIT_BEFORE_DISPATCH" else {})
     ]
     [line, _] = [line for line in capfd.readouterr().out.splitlines() if "member_warned" in line]
     assert all(part in line for part in (entity, transaction, "prize", "processor", "enrich", "low stock"))

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from statewright.app.garbage import THRESHOLDS
+from statewright.app.service import THRESHOLDS
 from tests.builders import a_workflow, automated, when
 from tests.integration.event_loop.bodies import MAX_BODY
 from tests.integration.event_loop.watchdog import require_free_loop

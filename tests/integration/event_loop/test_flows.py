@@ -17,7 +17,7 @@ DEFINITIONS: dict[str, Body] = {
     "unfinished": lambda: _source(" → ".join("t" for _ in range(9_990)) + " →"),
 }
 LARGEST = max(MAX_EVENT, USUAL_BODY)
-SHAPES = ("numbers", "records", "empty-arrays", "names")
+SHAPES = ("numbers", "records", "empty-arrays", "names", "long-numbers")
 
 
 def _source(text: str) -> bytes:

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.builders import a_workflow, automated
+from tests.builders import a_workflow, automated, when
 from tests.integration.event_loop.bodies import (
     DOCUMENTS,
     MAX_BODY,
@@ -75,6 +75,14 @@ REQUESTS: dict[str, tuple[str, Body]] = {
         SEARCH,
         lambda: fill('{"type":"group","operator":"OR","conditions":[', comparison, "]}"),
     ),
+    "condition-of-a-long-path": (
+        SEARCH,
+        lambda: json.dumps(when("$" + ".a" * 100_000, "EQUALS", 1)).encode(),
+    ),
+    "grouped-by-a-long-path": (
+        "POST /entity/stats/sought/1/query",
+        lambda: json.dumps({"groupBy": ["$" + ".a" * 100_000]}).encode(),
+    ),
     "condition-explained": (f"{SEARCH}?explain=plan", lambda: a_condition().encode()),
     "condition-of-a-snapshot": ("POST /search/async/sought/1", lambda: a_condition().encode()),
     "long-operand": (SEARCH, lambda: fill('{"type":"array","jsonPath":"$.v","values":[', str, "]}")),
@@ -123,7 +131,7 @@ def test_a_large_document_leaves_the_loop_free(name: str, door: Door) -> None:
 
 @pytest.mark.parametrize("name", ["numbers", "records", "different-names"])
 def test_a_large_document_that_its_model_learns_leaves_the_loop_free(name: str, door: Door) -> None:
-    model = f"grows-{name}-{uuid4().hex[:6]}/1"  # another one at the second try
+    model = f"grows-{name}-{uuid4().hex[:6]}/1"
     door.api.import_model(model, {"v": [json.loads(record(1))] if name == "records" else [1]})
     assert door.api.post(f"/model/{model}/changeLevel/STRUCTURAL").status_code == 200
     door.api.lock(model)
@@ -140,6 +148,13 @@ def test_a_large_body_leaves_the_loop_free(name: str, door: Door) -> None:
 def test_patches_of_a_large_document_leave_the_loop_free(name: str, door: Door, large: str) -> None:
     headers, body = PATCHES[name]
     door.require_free(f"PATCH /entity/JSON/{large}", body(), headers)
+
+
+def test_a_small_patch_that_doubles_a_small_document_leaves_the_loop_free(door: Door) -> None:
+    model = door.api.a_model(model=f"doubled-{uuid4().hex[:6]}/1", sample={"v": [{"v": [1]}]})
+    entity = door.api.create({"v": []}, model=model).id
+    copies = repeat("[", '{"op":"copy","from":"/v","path":"/v/-"}', "]", 1024)
+    door.require_free(f"PATCH /entity/JSON/{entity}", copies, PATCH)
 
 
 def test_a_large_criterion_leaves_the_loop_free(door: Door) -> None:

@@ -5,7 +5,7 @@ import json
 import pytest
 from google.protobuf.struct_pb2 import Struct
 
-from statewright.api.grpc.steps.values import fill_struct
+from statewright.api.grpc.steps.messages import fill_struct
 from tests.integration.event_loop.bodies import MAX_EVENT, USUAL_BODY, Body, document, fill, record
 from tests.integration.event_loop.conftest import TENANT, Door
 from tests.integration.event_loop.watchdog import require_free_loop
@@ -32,7 +32,7 @@ DEFINITIONS: dict[str, Body] = {
     "cut-off": lambda: fill('{"id":"cut","steps":[', record, ""),
 }
 
-SHAPES = ("numbers", "records", "empty-arrays", "names")
+SHAPES = ("numbers", "records", "empty-arrays", "names", "long-numbers")
 
 
 def _steps(count: int) -> bytes:

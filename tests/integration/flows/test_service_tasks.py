@@ -12,12 +12,11 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from statewright.egress import Egress
 from statewright.ids import TenantId
 from statewright.net import uuid_to_ulid
-from statewright.services.flows.entity_resources import write_entity
+from statewright.services.core import Caller
+from statewright.services.flows.service_tasks import write_entity
 from statewright.services.processes.background import LeaseSweeper
-from statewright.services.runtime import Caller
 from statewright.services.scheduler import system_principal
 from tests.builders import Json
 from tests.database import Template
@@ -236,7 +235,7 @@ def test_a_request_whose_lease_has_ended_is_sent_again_and_counts_once(
     callers: Flows, calling: RunningService, site: Site
 ):
     let_go, asked = threading.Event(), iter([1, 2])
-    outcomes = calling.parts.runtime.extensions.get(Egress).outcomes
+    outcomes = calling.parts.runtime.processes.egress.outcomes
     before = outcomes["response"]
 
     def answer() -> tuple[int, str, bytes]:
@@ -252,9 +251,9 @@ def test_a_request_whose_lease_has_ended_is_sent_again_and_counts_once(
     runtime = calling.parts.runtime
 
     async def end_lease() -> int:
-        async with runtime.pool.connection() as connection:
+        async with runtime.core.pool.connection() as connection:
             await connection.execute("UPDATE process_job SET lock_expires_at = 1 WHERE job_type = 'request:get'")
-        return await LeaseSweeper(runtime, interval=timedelta(seconds=1)).run_once()
+        return await LeaseSweeper(runtime.processes, interval=timedelta(seconds=1)).run_once()
 
     assert asyncio.run_coroutine_threadsafe(end_lease(), calling.loop).result() == 1
     assert end(callers, instance)["result"]["response"] == {"n": 2}
@@ -272,7 +271,7 @@ def test_an_entity_is_made_once_however_often_its_job_is_done(
     made = end(flows, instance)["result"]["id"]
     payload: Json = {"uri": "entity:order/1", "input": {"total": 8}, "parameters": {}}
     caller = Caller(system_principal(TenantId(tenant)))
-    again = write_entity(service.parts.runtime, caller, payload, uuid_to_ulid(made))
+    again = write_entity(service.parts.runtime.core, caller, payload, uuid_to_ulid(made))
     assert asyncio.run_coroutine_threadsafe(again, service.loop).result() == {"id": made}
     assert len(done(api.get(f"/entity/{made}/changes"))) == 1
     assert len(done(api.get("/entity/order/1?pageSize=9"))) == 1

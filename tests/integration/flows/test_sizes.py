@@ -15,10 +15,9 @@ from statewright.flows.parts import PART_RESULTS
 from statewright.flows.process_language import FLOWS
 from statewright.ids import EntityId, TenantId
 from statewright.net import ulid_to_uuid
+from statewright.services.core import Caller
 from statewright.services.processes import writing
 from statewright.services.processes.background import purge
-from statewright.services.processes.hosting import ProcessHosts
-from statewright.services.runtime import Caller
 from statewright.services.scheduler import system_principal
 from tests.builders import Json
 from tests.integration.flows.conftest import Flows, an_error, done
@@ -32,7 +31,7 @@ ELEMENTS = int(os.environ.get("STATEWRIGHT_TEST_ELEMENTS", "1500"))
 @contextmanager
 def kept_waiting(service: RunningService, tenant: str, instance: Json) -> Iterator[Callable[[], int]]:
     """Inside the block nobody gets a turn at the instance; gives how many results wait for it."""
-    hosts = service.parts.runtime.extensions.get(ProcessHosts)
+    hosts = service.parts.runtime.processes.hosts
     batches: Json = hosts.get_hosted("flows").complete_job
     let_go = asyncio.Event()
     is_held = threading.Event()
@@ -87,7 +86,7 @@ def test_an_iteration_over_thousands_of_elements_ends(flows: Flows):
 
 def forget_instances(service: RunningService) -> None:
     """As after a restart: instances are read from the database again."""
-    host = service.parts.runtime.extensions.get(ProcessHosts).get(FLOWS)
+    host = service.parts.runtime.processes.hosts.get(FLOWS)
     for key in list(host.instances.keys()):
         host.instances.discard(key)
 
@@ -128,7 +127,7 @@ def test_results_of_a_long_iteration_are_stored_apart_and_found_again(
 
 def count_parts(service: RunningService, tenant: str) -> int:
     async def count() -> int:
-        async with service.parts.runtime.pool.connection() as connection:
+        async with service.parts.runtime.core.pool.connection() as connection:
             return int(await connection.fetchval("SELECT count(*) FROM process_part WHERE tenant = $1", tenant))
 
     return asyncio.run_coroutine_threadsafe(count(), service.loop).result()
@@ -136,7 +135,7 @@ def count_parts(service: RunningService, tenant: str) -> int:
 
 def remove_instances(service: RunningService, tenant: str) -> None:
     """All instances of a tenant that have ended."""
-    host = service.parts.runtime.extensions.get(ProcessHosts).get(FLOWS)
+    host = service.parts.runtime.processes.hosts.get(FLOWS)
     removing = purge(host, Caller(system_principal(TenantId(tenant))), older_than=timedelta(0))
     assert asyncio.run_coroutine_threadsafe(removing, service.loop).result().is_complete
 

@@ -24,7 +24,7 @@ from tests.unit.compute.builders import ACME, a_callout
 pytestmark = pytest.mark.xdist_group("members-abroad")
 
 HERE = Path(__file__).parent / "members"
-PROTOS = Path(__file__).parents[3] / "src" / "statewright" / "proto"
+PROTOS = Path(__file__).parents[3] / "proto"
 PATIENCE_S = 60.0
 PREPARED_WITHIN_S = 600.0
 

@@ -15,8 +15,8 @@ from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
 from grpc_reflection.v1alpha.reflection_pb2_grpc import ServerReflectionStub
 
 from statewright.api.grpc.server import SERVICE_NAME, GrpcListenConfig
+from statewright.network.tls import build_server_context
 from statewright.proto.cloudevents_pb2 import CloudEvent
-from statewright.tls import build_server_context
 from tests.certificates import Authority
 from tests.integration.grpc.door import PATIENCE, Door, a_channel, an_open_door
 

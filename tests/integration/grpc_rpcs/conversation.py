@@ -8,9 +8,9 @@ from uuid import uuid4
 
 import pytest
 
-from statewright.api.grpc import responses
+from statewright.api.grpc import payloads
 from statewright.api.grpc.envelope import ACK, GREET, JOIN, KEEP_ALIVE, REQUEST_TYPES, RESPONSE_TYPES, encode_message
-from statewright.api.grpc.responses import CorrelatedResponse, Response
+from statewright.api.grpc.payloads import CorrelatedResponse, Response
 from statewright.compute.members import Greeting, Ping
 from statewright.jsonval.codec import decode, encode
 from statewright.proto.cloudevents_pb2 import CloudEvent
@@ -22,9 +22,7 @@ from tests.integration.schedules.conftest import timed_by
 from tests.service import PATIENCE_S, RunningService, a_token
 
 STREAM = {JOIN, GREET, KEEP_ALIVE, ACK, *REQUEST_TYPES.values(), *RESPONSE_TYPES}
-RESPONSES = {
-    name for name, kind in vars(responses).items() if isinstance(kind, type) and issubclass(kind, Response)
-} - {
+RESPONSES = {name for name, kind in vars(payloads).items() if isinstance(kind, type) and issubclass(kind, Response)} - {
     Response.__name__,
     CorrelatedResponse.__name__,
 }
@@ -43,9 +41,9 @@ class Overheard(Rpcs):
     said: list[CloudEvent] = field(default_factory=list)
 
     def send(self, event: CloudEvent, rpc: str | None = None) -> list[CloudEvent]:
-        responses = super().send(event, rpc)
-        self.said.extend([event, *responses])
-        return responses
+        payloads = super().send(event, rpc)
+        self.said.extend([event, *payloads])
+        return payloads
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
-from statewright.api.grpc.schemas import read_event_schemas
+from statewright.api.grpc.server import read_event_schemas
 from tests.builders import Json
 
 

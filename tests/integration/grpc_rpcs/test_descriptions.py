@@ -16,7 +16,7 @@ from tests.integration.grpc_rpcs import published
 from tests.integration.grpc_rpcs.conversation import KINDS
 from tests.service import Api, RunningService, done
 
-SOURCES = Path(__file__).resolve().parents[3] / "src" / "statewright" / "proto"
+SOURCES = Path(__file__).resolve().parents[3] / "proto"
 
 
 @pytest.fixture(scope="module")

@@ -12,11 +12,12 @@ import pytest
 from msgspec import Struct
 
 from statewright.api.grpc.handlers import InvalidCall, RequestHandler, RpcMethod, always_respond, build_operation
-from statewright.api.grpc.responses import EntityResponse, Outcome
+from statewright.api.grpc.payloads import EntityResponse, Outcome
 from statewright.auth import MockAuthenticator
 from statewright.failures import Conflict, EntityNotFound, Failure, StorageUnavailable
 from statewright.proto.cloudevents_pb2 import CloudEvent
-from statewright.services.runtime import Caller, Runtime
+from statewright.services.core import Caller
+from statewright.services.runtime import Runtime
 from tests.builders import SAMPLE, Json, a_processor, a_workflow, automated
 from tests.integration.grpc.door import PATIENCE, a_channel, an_open_door
 from tests.integration.grpc_rpcs.client import CREATE, RPC_OF, SERVICE, UNARY, Rpcs, an_event, channel, payload_of
@@ -121,7 +122,7 @@ def test_a_caller_who_goes_away_takes_the_transaction_along(
     service: RunningService, tenant: str, api: Api, rpcs: Rpcs
 ) -> None:
     api.a_model(a_workflow(NEW=[automated("GO", to="DONE", processors=[a_processor()])], DONE=[]))
-    open_before = service.parts.runtime.transactions.count
+    open_before = service.parts.runtime.core.transactions.count
     method = channel(rpcs.address).unary_unary(
         f"{SERVICE}entityManage", CloudEvent.SerializeToString, CloudEvent.FromString
     )
@@ -130,9 +131,9 @@ def test_a_caller_who_goes_away_takes_the_transaction_along(
             an_event("EntityCreateRequest", **CREATE), metadata=[("authorization", f"Bearer {rpcs.token}")]
         )
         request = node.next()
-        assert service.parts.runtime.transactions.count == open_before + 1
+        assert service.parts.runtime.core.transactions.count == open_before + 1
         call.cancel()
-        until(lambda: service.parts.runtime.transactions.count == open_before)
+        until(lambda: service.parts.runtime.core.transactions.count == open_before)
         node.answer(request, payload={"type": "JSON", "data": dict(SAMPLE)})
         rpcs.refused("EntityGetRequest", "ENTITY_NOT_FOUND", entityId=request["entityId"])
     assert api.get("/entity/prize/1").json() == []

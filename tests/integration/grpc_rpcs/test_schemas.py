@@ -2,8 +2,7 @@
 
 import pytest
 
-from statewright.api.grpc.collections import ENTITY_MANAGE_COLLECTION
-from statewright.api.grpc.entities import ENTITY_MANAGE
+from statewright.api.grpc.entities import ENTITY_MANAGE, ENTITY_MANAGE_COLLECTION
 from statewright.api.grpc.envelope import JOIN, RESPONSE_TYPES, read_join, read_response
 from statewright.api.grpc.models import ENTITY_MODEL_MANAGE
 from statewright.api.grpc.search import ENTITY_SEARCH, ENTITY_SEARCH_COLLECTION

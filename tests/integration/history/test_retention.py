@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from statewright.cli.main import program
 from statewright.ids import TenantId, model_id
-from statewright.services.retention import Pruner
+from statewright.services.deletions import Pruner
 from statewright.settings import Retention
-from statewright.storage import retention
+from statewright.storage import deletion
 from statewright.storage.connections import parse_database_url
 from statewright.storage.pool import Pool
 from tests.builders import Json, a_workflow, manual, when
@@ -234,7 +234,7 @@ async def test_the_setting_is_kept_in_the_background(service: RunningService, ap
     wanted = Retention(timedelta(microseconds=1), {"ledger/1": None})
     async with Pool(parse_database_url(service.database), size=2) as pool, connected(service.database) as tables:
         # Other tests of this worker share the tables: only this tenant's models are asked about.
-        found = [one for one in await retention.fetch_prunable(pool) if one.tenant == tenant]
+        found = [one for one in await deletion.fetch_prunable(pool) if one.tenant == tenant]
         assert {one.key.name for one in found if one.key} == {"note", "ledger"}
         assert all(
             wanted.get_period(f"{one.key.name}/1") == (None if one.key.name == "ledger" else wanted.others)
@@ -252,7 +252,7 @@ async def test_the_setting_is_kept_in_the_background(service: RunningService, ap
 async def test_the_horizon_never_moves_back(service: RunningService, tenant: str) -> None:
     async with Pool(parse_database_url(service.database), size=1) as pool:
         moved = [
-            await retention.move_horizon(pool, TenantId(tenant), model_id("m", 1), period=period)
+            await deletion.move_horizon(pool, TenantId(tenant), model_id("m", 1), period=period)
             for period in (timedelta(microseconds=1), timedelta(days=9))
         ]
     assert moved[0] == moved[1]

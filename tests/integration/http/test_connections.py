@@ -4,18 +4,30 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import timedelta
+from ipaddress import ip_network
 from typing import Any
 
 import pytest
 from msgspec import Struct
 
-from statewright.api.http.asgi import ClientGone, Receive, Scope, Send, cancel_on_disconnect
+from statewright.api.http.asgi import (
+    ClientGone,
+    Receive,
+    RequestLimits,
+    RequestStream,
+    Scope,
+    Send,
+    cancel_on_disconnect,
+    get_address,
+)
 from statewright.api.http.server import Limits, serve_http
-from statewright.background import ShutdownBudget
 from statewright.failures import BadRequest
-from statewright.sockets import bind_listening_socket
+from statewright.loop.background import ShutdownBudget
+from statewright.network.addresses import Network
+from statewright.network.sockets import bind_listening_socket
 
 PATIENCE = 30.0
+LOOPBACK = ip_network("127.0.0.0/8")
 UNHURRIED = Limits(head_timeout_s=2.5)
 """Enough for a busy machine to have read what was sent, and not too much to wait for."""
 
@@ -249,12 +261,97 @@ async def test_a_client_that_goes_away_in_the_middle_of_a_body_ends_the_request(
 
 async def test_a_client_that_stops_in_the_middle_of_a_body_is_refused():
     waiting = Waiting()
-    async with a_wire(waiting, Limits(body_timeout_s=0.2)) as wire:
+    async with a_wire(waiting, Limits(requests=RequestLimits(body_timeout_s=0.2))) as wire:
         wire.send(b"PUT /reads HTTP/1.1\r\nHost: here\r\nContent-Length: 50\r\n\r\nhello")
         status, headers, body = await wire.response()
         assert (status, headers["connection"]) == (400, "close")
         assert body == b"no part of the request body came for 0.2 s"
         assert await wire.rest() == b""
+
+
+async def test_a_body_that_comes_too_slowly_is_refused_though_parts_come():
+    waiting = Waiting()
+    limits = Limits(requests=RequestLimits(body_grace_s=0.3, body_rate=1000))
+    async with a_wire(waiting, limits) as wire:
+        wire.send(b"PUT /reads HTTP/1.1\r\nHost: here\r\nContent-Length: 5000\r\n\r\n")
+        ended = asyncio.create_task(waiting.ended.get())
+        while not ended.done():
+            wire.send(b"x")
+            await asyncio.wait([ended], timeout=0.02)
+        assert str(await ended) == "the request body comes with less than 1000 bytes a second"
+        status, headers, _ = await wire.response()
+        assert (status, headers["connection"]) == (400, "close")
+        assert await wire.rest() == b""
+
+
+async def test_a_body_that_comes_fast_enough_may_take_longer_than_the_grace():
+    async with a_wire(echo, Limits(requests=RequestLimits(body_grace_s=0.1, body_rate=10))) as wire:
+        wire.send(b"PUT /a HTTP/1.1\r\nHost: here\r\nContent-Length: 500\r\n\r\n" + b"x" * 499)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(wire.reader.read(1), timeout=1.0)
+        wire.send(b"x")
+        assert (await wire.response())[0] == 200
+
+
+async def refuse_excess(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers who is too many; others wait for the rest of their bodies."""
+    assert isinstance(receive, RequestStream)
+    if receive.excess is not None:
+        await respond(send, receive.excess.status, [], b"")
+        return
+    await echo(scope, receive, send)
+
+
+async def test_who_is_too_many_is_told_at_once_and_its_connection_ends():
+    limits = Limits(requests=RequestLimits(connections=16))
+    unfinished = b"PUT /a HTTP/1.1\r\nHost: here\r\nContent-Length: 50\r\n\r\n["
+    async with serve(refuse_excess, limits, ShutdownBudget(timedelta(seconds=1))) as port:
+        waiting = list[Wire]()
+        for _ in range(12):  # three quarters
+            waiting.append(Wire(*await asyncio.open_connection("127.0.0.1", port)))
+            waiting[-1].send(unfinished)
+        late = Wire(*await asyncio.open_connection("127.0.0.1", port))
+        late.send(unfinished)
+        status, headers, _ = await late.response()
+        assert (status, headers["connection"]) == (429, "close")
+        assert await late.rest() == b""
+        late.writer.close()
+        for wire in waiting:
+            wire.send(b"]" * 49)
+            assert (await wire.response())[0] == 200
+        waiting[0].send(GET % b"a")
+        assert (await waiting[0].response())[0] == 200
+        for wire in waiting:
+            wire.writer.close()
+
+
+async def tell_address(scope: Scope, _receive: Receive, send: Send) -> None:
+    await respond(send, 200, [], get_address(scope).encode())
+
+
+@pytest.mark.parametrize(("proxies", "address"), [((), b"127.0.0.1"), ((LOOPBACK,), b"203.0.113.7")])
+async def test_only_a_trusted_proxy_is_believed_whom_it_speaks_for(proxies: tuple[Network, ...], address: bytes):
+    forwarded = b"X-Forwarded-For: 198.51.100.9\r\nX-Forwarded-For: 203.0.113.7, 127.0.0.9\r\n"
+    async with a_wire(tell_address, Limits(requests=RequestLimits(proxies=proxies))) as wire:
+        wire.send(b"GET /a HTTP/1.1\r\nHost: here\r\n" + forwarded + b"\r\n")
+        assert (await wire.response())[2] == address
+
+
+async def test_a_stranger_who_goes_on_with_its_body_is_disconnected(monkeypatch: pytest.MonkeyPatch):
+    """Its answer is there at once; a body that nobody wants is taken for a time that does not depend on its bytes."""
+    monkeypatch.setattr("statewright.api.http.asgi.DISCARD_TIMEOUT_S", 0.3)
+
+    async def refuse(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await respond(send, 401, [], b"")
+
+    async with a_wire(refuse) as wire:
+        wire.send(b"PUT /a HTTP/1.1\r\nHost: here\r\nContent-Length: 5000\r\n\r\n")
+        assert (await wire.response())[0] == 401
+        ended = asyncio.create_task(wire.rest())
+        async with asyncio.timeout(PATIENCE):
+            while not ended.done():
+                wire.send(b"x")
+                await asyncio.wait([ended], timeout=0.02)
 
 
 async def test_a_head_that_does_not_end_in_time_ends_the_connection():
@@ -279,7 +376,7 @@ async def test_a_connection_without_a_request_is_closed():
 
 async def test_heads_that_never_end_do_not_keep_others_out_when_the_port_is_full():
     """The head of a slow client may take a quarter of an hour here; those who wait for a connection are not so slow."""
-    limits = Limits(connections=40, head_timeout_s=900.0, idle_timeout_s=900.0)
+    limits = Limits(requests=RequestLimits(connections=40), head_timeout_s=900.0, idle_timeout_s=900.0)
     async with serve(echo, limits, ShutdownBudget(timedelta(seconds=1))) as port:
         slow = [await asyncio.open_connection("127.0.0.1", port) for _ in range(120)]
         for _, writer in slow:
@@ -293,7 +390,7 @@ async def test_heads_that_never_end_do_not_keep_others_out_when_the_port_is_full
 
 
 async def test_connections_that_are_not_in_the_way_of_others_stay():
-    limits = Limits(connections=40, head_timeout_s=900.0, idle_timeout_s=900.0)
+    limits = Limits(requests=RequestLimits(connections=40), head_timeout_s=900.0, idle_timeout_s=900.0)
     async with serve(echo, limits, ShutdownBudget(timedelta(seconds=1))) as port:
         kept = [Wire(*await asyncio.open_connection("127.0.0.1", port)) for _ in range(25)]
         for wire in kept:
@@ -316,7 +413,8 @@ async def test_an_idle_connection_is_closed_after_the_keep_alive_time():
 
 async def test_a_request_may_take_longer_than_its_client_may():
     waiting = Waiting()
-    async with a_wire(waiting, Limits(body_timeout_s=0.2, head_timeout_s=0.2, idle_timeout_s=0.2)) as wire:
+    limits = Limits(requests=RequestLimits(body_timeout_s=0.2), head_timeout_s=0.2, idle_timeout_s=0.2)
+    async with a_wire(waiting, limits) as wire:
         wire.send(GET % b"slow")
         await soon(waiting.arrived.acquire())
         with pytest.raises(TimeoutError):

@@ -237,7 +237,7 @@ def test_a_criterion_that_does_not_hold_fails_the_workflow(api: Api) -> None:
 
 
 def test_a_transaction_token_past_its_time_is_gone(service: RunningService, api: Api) -> None:
-    tokens = copy.copy(service.parts.runtime.transactions._tokens)
+    tokens = copy.copy(service.parts.runtime.core.transactions._tokens)
     tokens._clock = lambda: 0  # it was signed in 1970
     token = tokens.sign(TransactionId(str(uuid1())), "")
     refused(api.get("/model/", X_Tx_Token=token), 410, "TRANSACTION_EXPIRED")
@@ -250,6 +250,6 @@ def test_an_unclassified_failure_has_a_ticket_and_no_details(
         raise RuntimeError("the password is sesame")
 
     api.a_model()
-    monkeypatch.setattr(service.parts.runtime.reader, "get", fails)
+    monkeypatch.setattr(service.parts.runtime.core.reader, "get", fails)
     problem = refused(api.get(f"/entity/{uuid1()}"), 500, "SERVER_ERROR")
     assert problem["detail"] == f"SERVER_ERROR: internal error [ticket: {problem['ticket']}]"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from statewright import logs
+from statewright.telemetry import logs
 from tests.database import Template
 from tests.service import Api, RunningService, done, eventually, hosted
 

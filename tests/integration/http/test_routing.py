@@ -308,8 +308,8 @@ def test_an_unknown_query_parameter_is_told_in_a_header(api: Api) -> None:
     response = api.get("/model/?colour=red&x=1")
     assert response.status_code == 200
     assert response.headers.get_list("warning") == [
-        "299 - \"unknown query parameter 'colour'; known: none; it has no effect\"",
-        "299 - \"unknown query parameter 'x'; known: none; it has no effect\"",
+        "299 - \"unknown query parameter 'colour'; known: includeBuiltin; it has no effect\"",
+        "299 - \"unknown query parameter 'x'; known: includeBuiltin; it has no effect\"",
     ]
     assert "warning" not in api.get("/model/").headers
 

@@ -30,6 +30,8 @@ AT_THE_ROOT = "^/(v1/|ops/v1)"
 """The step engine and the operations API are not below the context path."""
 UNFINISHED = "/account/subscriptions"
 """Documented to answer 501 (docs/reference/service.md#openapi)."""
+OF_HTTP = ("Content-Type", "Content-Length", "Authorization")
+"""Headers that the client itself gives their true values."""
 
 LIFECYCLE = a_workflow(New=[manual("GO", to="Gone")], Gone=[manual("BACK", to="New")])
 SEARCHED = when("$.year", "GREATER_THAN", 1901)
@@ -89,6 +91,8 @@ def narrowed(api: Api, document: Json) -> Json:
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             others = DESTRUCTIVE.get((method, path), {})
+            operation["responses"].pop("default", None)  # else every status would be documented
+            operation["parameters"] = [one for one in operation["parameters"] if one["name"] not in OF_HTTP]
             for parameter in operation["parameters"]:
                 if (name := parameter["name"]) in known and parameter["in"] == "path":
                     first = instead.get(others[name], others[name]) if name in others else known[name][0]

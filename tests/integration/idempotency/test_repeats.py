@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from statewright.idempotency import KeyScope
+from statewright.operations.idempotency import KeyScope
 from statewright.storage.idempotency.records import KeyReader, StoredKey
 from tests.builders import SAMPLE, a_workflow, manual
 from tests.integration.ops.builders import ops_api

@@ -11,7 +11,6 @@ from datetime import timedelta
 import httpx
 import pytest
 
-from statewright.services.idempotency.sweeping import IdempotencySweeper
 from tests.builders import SAMPLE, Json, a_processor, a_workflow, automated, manual
 from tests.database import Template, connected
 from tests.integration.node import Node, a_node
@@ -238,6 +237,6 @@ def test_records_are_shown_and_swept(here: Api, services: list[RunningService], 
 
 
 def sweep(service: RunningService) -> None:
-    sweeper = service.parts.runtime.extensions.get(IdempotencySweeper)
+    sweeper = service.parts.runtime.operations.idempotency_sweeper
     asyncio.run_coroutine_threadsafe(sweeper.run_once(), service.loop).result(30)
     eventually(lambda: sweeper.removed > 0)

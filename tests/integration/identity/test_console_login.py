@@ -151,7 +151,7 @@ def test_streams_end_with_the_logout(node: RunningService, launched: RunningServ
 
 
 def test_logins_that_have_ended_are_removed(launched: RunningService):
-    stored = StoredConsoleSessions(launched.parts.runtime.pool)
+    stored = StoredConsoleSessions(launched.parts.runtime.core.pool)
 
     async def add_and_sweep() -> bool:
         for digest, ends_at in ((b"ended", 5), (b"not yet", 1 << 60)):
@@ -299,3 +299,30 @@ def test_a_provider_that_is_not_configured_leads_nowhere(node: RunningService):
     answer = Visit(node).get(f"/console/login/start?provider={uuid4()}")
     assert answer.status_code == 503
     assert "cannot be reached" in answer.text
+
+
+def test_callbacks_without_a_flow_lock_nobody_out(node: RunningService):
+    for _ in range(12):
+        assert Visit(node).get("/console/login/callback?code=x&state=y").status_code == 401
+    assert Visit(node).log_in_as_client().status_code == 303
+    assert Visit(node).log_in_at_provider().status_code == 303
+
+
+def test_failures_of_one_client_lock_no_other_account_at_the_address(node: RunningService):
+    guessed = f"client-{uuid4().hex}"
+    statuses = [Visit(node).log_in(client_id=guessed, client_secret="wrong").status_code for _ in range(11)]
+    assert statuses[-1] == 429
+    assert Visit(node).log_in_at_provider().status_code == 303
+
+
+def test_failures_of_one_flow_lock_no_other(node: RunningService):
+    visit = Visit(node)
+    link = re.search(r'href="(/console/login/start[^"]*)"', visit.get("/console/login").text)
+    assert link is not None
+    cookie = visit.get(link[1].replace("&amp;", "&")).cookies["statewright-login"]
+    stolen = OWN_PAGE | {"cookie": f"statewright-login={cookie}"}
+    attack = [
+        httpx.get(f"{node.root}/console/login/callback?code=x&state=y", headers=stolen).status_code for _ in range(11)
+    ]
+    assert attack == [401] * 10 + [429]
+    assert Visit(node).log_in_at_provider().status_code == 303

@@ -13,8 +13,7 @@ from uuid import uuid4
 import pytest
 
 from statewright.console.process_languages import find_language
-from statewright.console.request import Form
-from statewright.console.route import Action, Page
+from statewright.console.request import Action, Form, Page
 from statewright.console.routes import ROUTES
 from tests.browser.installation import FULFILMENT, ONBOARDING, ORDER, PLAYBOOK, Installation, fill
 from tests.browser.work import fill_work, show_worker
@@ -43,7 +42,7 @@ OF_NO_TENANT = {
 }
 """Pages that are there whatever stands in their path."""
 EVERYTHING = '{"type": "group", "operator": "AND", "conditions": []}'
-ALIVE = {"cluster_node", "commit_rate", "console_session", "worker_seen"}
+ALIVE = {"cluster_node", "commit_rate", "console_session", "queue_rate", "worker_seen"}
 """Tables that a service writes to while nobody does anything."""
 
 

@@ -8,12 +8,10 @@ import pytest
 from msgspec import structs
 
 from statewright.auth import SigningKey
-from statewright.auth.encryption import KeyCipher, Unreadable, build_cipher
-from statewright.auth.key_pairs import KeyPair
-from statewright.auth.keys import encode_private_key, encode_public_key
+from statewright.auth.keys import KeyCipher, KeyPair, Unreadable, build_cipher, encode_private_key, encode_public_key
 from statewright.services.auth.key_ring import LiveKeyRing
 from statewright.settings import Secret
-from statewright.storage.auth.signing_keys import StoredKeyPairs
+from statewright.storage.auth.keys import StoredKeyPairs
 from statewright.storage.connections import parse_database_url
 from statewright.storage.pool import Pool
 from tests.unit.auth.builders import rsa_key, signing_key

@@ -106,12 +106,11 @@ def test_unset_members_and_unknown_ones_are_left_out(admin: Api, idp: IdentityPr
     assert shown["rolesClaim"] == ""
 
 
-def test_a_uri_is_registered_once_in_a_tenant(launched: RunningService, admin: Api, idp: IdentityProvider):
+def test_a_uri_is_registered_once_in_a_tenant(admin: Api, idp: IdentityProvider):
     first = register(admin, idp)
     refused(admin.post(PROVIDERS, {"wellKnownConfigUri": idp.uri}), 409, "OIDC_PROVIDER_DUPLICATE")
     done_empty(admin.post(f"{PROVIDERS}/{first['id']}/invalidate"))
     refused(admin.post(PROVIDERS, {"wellKnownConfigUri": idp.uri}), 409, "OIDC_PROVIDER_DUPLICATE")
-    assert register(administrator(launched, str(uuid4())), idp)["id"] != first["id"]
     done_empty(admin.delete(f"{PROVIDERS}/{first['id']}"))
     again = register(admin, idp)
     assert again["id"] != first["id"]
@@ -127,6 +126,8 @@ def test_only_tenants_with_uuids_have_providers(launched: RunningService, idp: I
     for name in ("default-tenant", str(uuid4()).upper()):
         body = {"wellKnownConfigUri": idp.uri}
         refused(administrator(launched, name).post(PROVIDERS, body), 400, "OIDC_INVALID_TENANT")
+        nowhere = {"wellKnownConfigUri": "https://nowhere.invalid/"}
+        refused(administrator(launched, name).post(PROVIDERS, nowhere), 400, "OIDC_INVALID_TENANT")
 
 
 def test_a_patch_leaves_clears_and_sets(admin: Api, idp: IdentityProvider):
@@ -338,32 +339,112 @@ def test_the_audience_tells_tenants_with_the_same_provider_apart(launched: Runni
     register(administrator(launched, one), idp, expectedAudiences=["one"])
     register(administrator(launched, two), idp, expectedAudiences=["two"])
     assert account(launched, idp.mint(aud="one"))["legalEntity"]["id"] == one
-    assert account(launched, idp.mint(aud=["two", "one"]))["legalEntity"]["id"] == two
-    for audience in (None, "three", ["three", "one"]):
+    assert account(launched, idp.mint(aud=["three", "two"]))["legalEntity"]["id"] == two
+    assert account(launched, idp.mint(aud=["two", "one"]))["legalEntity"]["id"] == one, "it was the first"
+    for audience in (None, "three"):
         assert status_of(launched, idp.mint(aud=audience)) == 401
 
 
-def test_nobody_is_chosen_where_two_tenants_accept_the_same_audience(launched: RunningService, idp: IdentityProvider):
-    one, two = (administrator(launched, str(uuid4())) for _ in range(2))
-    register(one, idp, expectedAudiences=["shop"])
-    token = idp.mint()
-    assert status_of(launched, token) == 200
-    other = register(two, idp, expectedAudiences=["shop"])
-    assert status_of(launched, token) == 401, "also when it was verified before"
-    two.delete(f"{PROVIDERS}/{other['id']}")
-    assert status_of(launched, token) == 200
+def refuse_taken(response: httpx.Response, field: str) -> None:
+    """The registration of what another tenant has; which one that is, is not said."""
+    problem = refused(response, 409, "OIDC_PROVIDER_DUPLICATE")
+    assert problem["detail"] == f"OIDC_PROVIDER_DUPLICATE: {field}: issuer and audience are registered already"
+    assert problem["properties"]["field"] == field
 
 
-def test_who_publishes_the_key_id_and_issuer_of_another_takes_nothing_over(
-    launched: RunningService, idp: IdentityProvider
+@pytest.mark.parametrize(
+    ("mine", "theirs"),
+    [
+        ({"expectedAudiences": ["shop"]}, {"expectedAudiences": ["shop"]}),
+        ({"expectedAudiences": ["shop", "desk"]}, {"expectedAudiences": ["x", "shop"]}),
+        ({}, {"expectedAudiences": ["shop"]}),
+        ({"expectedAudiences": ["shop"]}, {}),
+        ({}, {}),
+    ],
+)
+@pytest.mark.parametrize("is_inactive", [False, True])
+def test_issuer_and_audience_belong_to_the_tenant_that_registered_them_first(
+    launched: RunningService, admin: Api, idp: IdentityProvider, mine: Any, theirs: Any, is_inactive: bool
+):
+    shown = register(admin, idp, **mine)
+    token, rival = idp.mint(), administrator(launched, str(uuid4()))
+    before = account(launched, token)
+    if is_inactive:
+        done_empty(admin.post(f"{PROVIDERS}/{shown['id']}/invalidate"))
+    refuse_taken(rival.post(PROVIDERS, {"wellKnownConfigUri": idp.uri} | theirs), "expectedAudiences")
+    assert done(rival.get(PROVIDERS)) == []
+    if is_inactive:
+        done(admin.post(f"{PROVIDERS}/{shown['id']}/reactivate"))
+    assert account(launched, token) == before
+    done_empty(admin.delete(f"{PROVIDERS}/{shown['id']}"))
+    register(rival, idp, **theirs)
+
+
+@pytest.mark.parametrize("names_issuer", [True, False])
+def test_a_document_that_names_the_issuer_and_keys_of_another_takes_nothing_over(
+    launched: RunningService, idp: IdentityProvider, names_issuer: bool
 ):
     owner, thief = str(uuid4()), str(uuid4())
-    register(administrator(launched, owner), idp)
+    register(administrator(launched, owner), idp, expectedAudiences=["shop"])
     with identity_provider() as hostile:
-        hostile.issuer, hostile.keys = idp.issuer, {"one": "evil"}
-        register(administrator(launched, thief), hostile)
+        hostile.issuer, hostile.keys = idp.issuer, idp.keys
+        claim = {"expectedAudiences": ["shop"]} | ({"issuers": [idp.issuer]} if names_issuer else {})
+        rival = administrator(launched, thief)
+        refuse_taken(rival.post(PROVIDERS, {"wellKnownConfigUri": hostile.uri} | claim), "expectedAudiences")
+        assert done(rival.get(PROVIDERS)) == []
         assert account(launched, idp.mint())["legalEntity"]["id"] == owner
-        assert account(launched, hostile.mint())["legalEntity"]["id"] == thief
+
+
+def test_who_shows_another_issuer_later_comes_after_those_who_have_it(launched: RunningService, idp: IdentityProvider):
+    owner, thief = str(uuid4()), str(uuid4())
+    with identity_provider() as hostile:
+        rival = administrator(launched, thief)
+        path = f"{PROVIDERS}/{register(rival, hostile)['id']}"
+        register(administrator(launched, owner), idp, expectedAudiences=["shop"])
+        hostile.issuer, hostile.keys = idp.issuer, idp.keys
+        done(rival.request("PATCH", path, {}))
+        assert account(launched, idp.mint())["legalEntity"]["id"] == owner
+        eventually(lambda: "oidc_provider.shadow" in [act["action"] for act in read_trail(launched, thief)])
+        assert account(launched, idp.mint())["legalEntity"]["id"] == owner
+
+
+def test_a_change_takes_nothing_that_another_tenant_has(launched: RunningService, admin: Api, idp: IdentityProvider):
+    register(admin, idp, expectedAudiences=["shop"])
+    rival = administrator(launched, str(uuid4()))
+    path = f"{PROVIDERS}/{register(rival, idp, expectedAudiences=['desk'])['id']}"
+    for wanted in (["shop"], ["desk", "shop"], []):
+        refuse_taken(rival.request("PATCH", path, {"expectedAudiences": wanted}), "expectedAudiences")
+    token = idp.mint(aud="desk")
+    assert status_of(launched, token) == 200
+    for acts in (("PATCH", ""), ("POST", "/invalidate"), ("POST", "/reactivate"), ("DELETE", "")):
+        rival.request(acts[0], f"{path}{acts[1]}", {} if acts[0] == "PATCH" else b"")
+        assert status_of(launched, idp.mint()) == 200
+
+
+def test_one_of_two_tenants_at_once_gets_issuer_and_audience(launched: RunningService, idp: IdentityProvider):
+    tenants = [str(uuid4()) for _ in range(6)]
+    barrier, statuses = threading.Barrier(6), dict[str, int]()
+
+    def run(tenant: str) -> None:
+        api = administrator(launched, tenant)
+        barrier.wait()
+        wanted = {"wellKnownConfigUri": idp.uri, "issuers": [idp.issuer], "expectedAudiences": ["shop"]}
+        statuses[tenant] = api.post(PROVIDERS, wanted).status_code
+
+    threads = [threading.Thread(target=run, args=(tenant,)) for tenant in tenants]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(statuses.values()) == [200] + [409] * 5
+    winner = next(tenant for tenant, status in statuses.items() if status == 200)
+    assert account(launched, idp.mint())["legalEntity"]["id"] == winner
+
+
+def read_trail(launched: RunningService, tenant: str) -> list[dict[str, Any]]:
+    found = done(Api(launched.root, administrator(launched, tenant).token).get("/ops/v1/audit"))
+    acts: list[dict[str, Any]] = found["items"]
+    return acts
 
 
 def test_a_first_party_token_needs_no_provider(launched: RunningService, admin: Api, idp: IdentityProvider):

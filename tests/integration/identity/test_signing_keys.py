@@ -9,7 +9,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_der_public_key
 
-from statewright.storage.auth.signing_keys import MAX_KEY_PAIRS
+from statewright.storage.auth.keys import MAX_KEY_PAIRS
 from tests.builders import Json
 from tests.database import Template, connected
 from tests.integration.identity.conftest import FEATURES, administrator, ask

@@ -100,9 +100,9 @@ def test_a_message_that_is_deleted_while_it_is_read_cannot_be_completed(
     alice = Principal(id="alice", name="alice", kind="user", tenant=TenantId(tenant))
 
     async def read_and_delete() -> None:
-        reading = await use_cases.read(runtime, alice, message)
+        reading = await use_cases.read(runtime.core, alice, message)
         assert (await anext(reading.content)).startswith(b'"x')
-        await use_cases.delete(runtime, alice, message)
+        await use_cases.delete(runtime.core, alice, message)
         with pytest.raises(MessageGone):
             await anext(reading.content)
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 import asyncpg
 import pytest
 
+from statewright.instants import parse_instant
 from statewright.storage.ops import changes
 from statewright.storage.ops.changes import PART, ChangeFilter, FoundChanges
 from tests.builders import SAMPLE, Json, a_workflow, manual
@@ -86,7 +87,7 @@ async def test_a_request_looks_at_so_much_only_and_the_next_one_goes_on_from_the
         await database.execute(FILL, tenant, NOW, HOUR, 300)
 
     def find(after: changes.ChangeKey | None, wanted: ChangeFilter) -> FoundChanges:
-        search = service.parts.runtime.search
+        search = service.parts.runtime.core.search
         return run_in_service(
             service,
             lambda: changes.find_changes(search, tenant, wanted, now=NOW, limit=40, after=after, max_scanned=100),  # type: ignore[arg-type]
@@ -95,13 +96,13 @@ async def test_a_request_looks_at_so_much_only_and_the_next_one_goes_on_from_the
     found, position, requests = list[int](), None, 0
     while requests == 0 or position is not None:
         page = find(position, ChangeFilter())
-        found += [each.key.at for each in page.found]
+        found += [parse_instant(each.at) for each in page.found]
         position, requests = page.position, requests + 1
     assert found == [NOW - n * HOUR for n in range(1, 301)]
     nothing = find(None, ChangeFilter(model="prize"))
     assert (nothing.found, nothing.scanned >= 100, nothing.position is not None) == ((), True, True)
     between = find(None, ChangeFilter(since=NOW - 20 * HOUR, before=NOW - 10 * HOUR))
-    assert [each.key.at for each in between.found] == [NOW - n * HOUR for n in range(11, 21)]
+    assert [parse_instant(each.at) for each in between.found] == [NOW - n * HOUR for n in range(11, 21)]
     assert between.position is None
 
 

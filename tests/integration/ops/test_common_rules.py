@@ -7,8 +7,8 @@ import pytest
 
 from statewright.api.http.ops.routes import OPS_ROUTES
 from statewright.entity import Actor
-from statewright.ids import TenantId
-from statewright.operator_acts import Act
+from statewright.ids import TenantId, uuid_to_ulid
+from statewright.operations.service import Act
 from statewright.services.ops.audit import OpsAuditSweeper
 from statewright.storage.connections import parse_database_url
 from statewright.storage.ops.audit import record_act
@@ -24,7 +24,7 @@ def record(service: RunningService, tenant: str, *acts: Act, actor: str = "ada")
     """Acts in the trail, as the operations that carry them out would record them."""
 
     async def run() -> None:
-        async with service.parts.runtime.pool.connection() as connection:
+        async with service.parts.runtime.core.pool.connection() as connection:
             for act in acts:
                 await record_act(connection, TenantId(tenant), Actor(actor, "user"), act)
 
@@ -81,6 +81,13 @@ def test_acts_are_listed_newest_first(service: RunningService, tenant: str) -> N
 def test_acts_of_other_tenants_are_not_listed(service: RunningService, tenant: str) -> None:
     record(service, f"{tenant}-other", an_act())
     assert done(ops_api(service, tenant, "ROLE_OPERATOR").get("/audit")) == {"items": []}
+
+
+def test_a_target_is_found_by_its_ulid_too(service: RunningService, tenant: str) -> None:
+    entity = "01972c3e-4f00-7000-8000-00000000000a"
+    record(service, tenant, an_act(entity), an_act("e-2"))
+    found = done(ops_api(service, tenant, "ROLE_OPERATOR").get(f"/audit?targetId={uuid_to_ulid(entity)}"))["items"]
+    assert [act["target"]["id"] for act in found] == [entity]
 
 
 def test_filters_select_acts(service: RunningService, tenant: str) -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from statewright.entity import ModelKey
 from statewright.ids import model_id
-from statewright.storage.ops import idle_entities
-from statewright.storage.ops.idle_entities import OLDEST_OF_PART, PART
+from statewright.storage.ops import listings
+from statewright.storage.ops.listings import OLDEST_OF_PART, PART
 from tests.builders import SAMPLE, Json, a_workflow, manual
 from tests.integration.ops.builders import ops_api
 from tests.integration.ops.test_searches import FILL
@@ -81,8 +81,8 @@ def test_what_cannot_move_is_left_out(api: Api, ops: Api, service: RunningServic
 
 @pytest.mark.parametrize("parts", [1, 2, 10])
 def test_a_request_looks_at_a_bounded_part(api: Api, ops: Api, monkeypatch: pytest.MonkeyPatch, parts: int) -> None:
-    monkeypatch.setattr(idle_entities, "PART", 2)
-    monkeypatch.setattr(idle_entities, "MAX_PARTS", parts)
+    monkeypatch.setattr(listings, "PART", 2)
+    monkeypatch.setattr(listings, "MAX_PARTS", parts)
     for model in ("order/1", "prize/1"):
         api.a_model(WORKFLOW, model=model)
     created = {api.create(model=model).id for model in ("order/1", "prize/1") for _ in range(3)}
@@ -98,7 +98,7 @@ def test_a_part_is_a_range_of_an_index(api: Api, service: RunningService, tenant
         api.create(model=each)
 
     async def explain() -> str:
-        async with service.parts.runtime.pool.connection() as connection:
+        async with service.parts.runtime.core.pool.connection() as connection:
             transaction = connection.transaction()
             await transaction.start()
             try:

@@ -15,7 +15,7 @@ import pytest
 
 from statewright.api.http.ops.route import OpsRoute
 from statewright.api.http.ops.routes import OPS_ROUTES
-from statewright.operator_acts import Act
+from statewright.operations.service import Act
 from statewright.storage.connections import DatabaseConnection
 from tests.builders import SAMPLE, Json, a_processor, a_workflow, manual
 from tests.database import connected
@@ -65,7 +65,7 @@ def counted(service: RunningService, tenant: str) -> Iterator[list[str]]:
 def list_connections(service: RunningService) -> list[DatabaseConnection]:
     """Those that are open for requests."""
     runtime = service.parts.runtime
-    pools = (runtime.pool, runtime.reader.pool, runtime.commits._pool)
+    pools = (runtime.core.pool, runtime.core.reader.pool, runtime.core.commits._pool)
     return [each for pool in pools for each in (*(idle for _, idle in pool._idle), *pool._leased)]
 
 

@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 from statewright.cli.main import program
 from statewright.entity import Principal
 from statewright.failures import FailedRun, WorkflowFailed
-from statewright.ids import TenantId
-from statewright.incidents import IncidentRow
+from statewright.ids import NodeId, TenantId
+from statewright.operations.incidents import IncidentRow
 from statewright.services.incident_reports import IncidentReports
-from statewright.services.ops.incidents import IncidentSweeper
+from statewright.storage.ops.incident_retries import claim_incident
 from statewright.storage.ops.incidents import write_incidents
 from tests.builders import SAMPLE, Json, a_processor, a_workflow, automated, judged_by, manual, when
 from tests.integration.node import Node, a_node
@@ -65,7 +65,7 @@ def fail_to_go(api: Api, node: Node, clients: ThreadPoolExecutor, entity: str, *
 
 
 def sweep(service: RunningService) -> None:
-    sweeper = service.parts.runtime.extensions.get(IncidentSweeper)
+    sweeper = service.parts.runtime.operations.incident_sweeper
     asyncio.run_coroutine_threadsafe(sweeper.run_once(), service.loop).result(PATIENCE_S)
 
 
@@ -177,6 +177,36 @@ def test_of_two_retries_at_once_one_runs(api: Api, ops: Api, node: Node, clients
     node.answer(request)
     assert first.result(PATIENCE_S).status_code == 200
     assert node.is_idle
+
+
+def die_with_a_retry(service: RunningService, tenant: str, incident: str) -> None:
+    """A node that lives no more has claimed the incident, and nothing came of it."""
+    pool = service.parts.runtime.core.pool
+    claiming = claim_incident(pool, TenantId(tenant), incident, node=NodeId(uuid4().hex[:24]), for_us=900_000_000)
+    assert asyncio.run_coroutine_threadsafe(claiming, service.loop).result(PATIENCE_S) is not None
+
+
+def test_a_retry_that_has_ended_three_nodes_is_refused_unless_it_is_forced(
+    service: RunningService, tenant: str, api: Api, ops: Api, node: Node, clients: ThreadPoolExecutor
+) -> None:
+    entity = api.create(model=api.a_model(going())).id
+    fail_to_go(api, node, clients, entity)
+    [incident] = listed(ops)
+    address = f"/incidents/{incident['id']}/retry"
+    die_with_a_retry(service, tenant, incident["id"])
+    die_with_a_retry(service, tenant, incident["id"])
+    failing = clients.submit(ops.post, address)
+    node.fail_next("the bank is down")
+    refused(failing.result(PATIENCE_S), 400, "WORKFLOW_FAILED")  # in good order: it forgets the two before it
+    for _ in range(3):
+        die_with_a_retry(service, tenant, incident["id"])
+    refused(ops.post(address), 409, "INCIDENT_NOT_RETRYABLE")
+    assert node.is_idle
+    assert done(ops.get(f"/incidents/{incident['id']}"))["status"] == "OPEN"
+    forced = clients.submit(ops.post, address, {"force": True})
+    node.answer_next()
+    assert done(forced.result(PATIENCE_S))["incident"]["status"] == "RESOLVED"
+    assert api.state(entity) == "DONE"
 
 
 def test_a_repeated_retry_runs_once(api: Api, ops: Api, node: Node, clients: ThreadPoolExecutor) -> None:
@@ -332,7 +362,7 @@ def test_a_locked_table_delays_no_request(
     locked, release = threading.Event(), asyncio.Event()
 
     async def lock() -> None:
-        async with service.parts.runtime.pool.connection() as connection, connection.transaction():
+        async with service.parts.runtime.core.pool.connection() as connection, connection.transaction():
             await connection.execute("LOCK TABLE incident IN ACCESS EXCLUSIVE MODE")
             locked.set()
             await release.wait()
@@ -403,14 +433,15 @@ def test_a_group_is_retried_and_closed_from_the_command_line(
     assert (api.state(mended), api.state(moved), api.state(other)) == ("DONE", "NEW", "DONE")
     assert call("resolve", "--reason", "known")[0] == 0
     assert done(ops.get("/incidents"))["items"] == []
-    assert {each["details"]["fingerprint"] for each in done(ops.get("/audit"))["items"]} == {group["fingerprint"]}
+    acts = done(ops.get("/audit?targetKind=INCIDENT"))["items"]
+    assert {act["details"]["fingerprint"] for act in acts} == {group["fingerprint"]}
 
 
 def test_10_000_failures_of_50_entities_are_50_incidents_and_none_is_lost(
     service: RunningService, tenant: str, ops: Api
 ) -> None:
     runtime = service.parts.runtime
-    reports = IncidentReports(runtime.pool, runtime.clock, is_on=True, max_payload=1000)
+    reports = IncidentReports(runtime.core.pool, runtime.core.clock, is_on=True, max_payload=1000)
     olga = Principal(id="olga", name="Olga", kind="user", tenant=TenantId(tenant))
     entities = [str(uuid4()) for _ in range(50)]
 
@@ -462,7 +493,7 @@ def test_beyond_the_limit_of_a_tenant_repetitions_count_and_nothing_else_is_kept
         )
 
     def write(*rows: IncidentRow) -> int:
-        writing = write_incidents(service.parts.runtime.pool, rows, max_open=2)
+        writing = write_incidents(service.parts.runtime.core.pool, rows, max_open=2)
         return asyncio.run_coroutine_threadsafe(writing, service.loop).result(PATIENCE_S)
 
     assert write(a_row("a", "f"), a_row("b", "g")) == 2

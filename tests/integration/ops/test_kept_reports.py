@@ -87,7 +87,7 @@ def find_suspension_of(service: RunningService, job: Json) -> str:
     """Under which one the report on a job is kept."""
 
     async def run() -> object:
-        async with service.parts.runtime.pool.connection() as connection:
+        async with service.parts.runtime.core.pool.connection() as connection:
             return await connection.fetchval(
                 "SELECT kept_under FROM process_job WHERE id = $1", str(ulid_to_uuid(job["id"]))
             )

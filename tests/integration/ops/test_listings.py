@@ -58,7 +58,7 @@ def test_a_page_is_a_range_of_an_index(
     service: RunningService, tenant: str, statement: str, arguments: tuple[object, ...], index: str
 ) -> None:
     async def explain() -> str:
-        async with service.parts.runtime.pool.connection() as connection, connection.transaction(readonly=True):
+        async with service.parts.runtime.core.pool.connection() as connection, connection.transaction(readonly=True):
             await connection.execute("SET LOCAL enable_seqscan = off")  # the tables have few rows here
             await connection.execute("SET LOCAL enable_sort = off")
             rows = await connection.fetch(f"EXPLAIN {statement}", tenant, *arguments)

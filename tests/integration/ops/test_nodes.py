@@ -17,7 +17,7 @@ def enter(service: RunningService, *leases_us: int) -> None:
     """Rows of other nodes, as these would enter them."""
 
     async def run() -> None:
-        async with service.parts.runtime.pool.connection() as connection:
+        async with service.parts.runtime.core.pool.connection() as connection:
             await connection.execute(OTHERS, [*range(len(leases_us))], leases_us)
 
     asyncio.run_coroutine_threadsafe(run(), service.loop).result(PATIENCE_S)
@@ -25,7 +25,7 @@ def enter(service: RunningService, *leases_us: int) -> None:
 
 def remove(service: RunningService) -> None:
     async def run() -> None:
-        async with service.parts.runtime.pool.connection() as connection:
+        async with service.parts.runtime.core.pool.connection() as connection:
             await connection.execute("DELETE FROM cluster_node WHERE id LIKE 'other-%'")
 
     asyncio.run_coroutine_threadsafe(run(), service.loop).result(PATIENCE_S)

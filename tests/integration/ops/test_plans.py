@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from statewright.storage.ops.events import LAST, RUNS
+from statewright.storage.ops.changes import LAST, RUNS
 from statewright.storage.ops.explaining import OBSERVE
 from statewright.storage.ops.incidents import OPEN_OF
 from tests.service import PATIENCE_S, Api, RunningService
@@ -36,7 +36,7 @@ def test_an_explanation_reads_by_keys(
     api.update(entity)
 
     async def explain() -> str:
-        async with service.parts.runtime.pool.connection() as connection:
+        async with service.parts.runtime.core.pool.connection() as connection:
             transaction = connection.transaction()
             await transaction.start()
             try:

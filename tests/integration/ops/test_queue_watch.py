@@ -17,9 +17,7 @@ from statewright.cli.main import program
 from statewright.cli.ops import queues as commands
 from statewright.compute.members import Members
 from statewright.ids import TenantId
-from statewright.services.ops.presence import WorkPresence
 from statewright.services.ops.queue_watch import QueueWatch
-from statewright.services.processes.hosting import ProcessHosts
 from tests.builders import Json
 from tests.integration.ops.builders import ops_api
 from tests.integration.ops.test_queues import start_jobs
@@ -38,9 +36,8 @@ class Watched:
         self._service = service
         self.later_us = 0
         runtime = service.parts.runtime
-        self._watch = QueueWatch(
-            replaced(runtime, clock=lambda: runtime.clock() + self.later_us), alert_after=timedelta(minutes=1)
-        )
+        core = replaced(runtime.core, clock=lambda: runtime.core.clock() + self.later_us)
+        self._watch = QueueWatch(core, runtime.operations.work, alert_after=timedelta(minutes=1))
 
     def look(self, *, after_us: int = 0) -> None:
         """Look again, so much later."""
@@ -65,7 +62,7 @@ def watch(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> Watched:
     async def rest() -> None:
         return None
 
-    monkeypatch.setattr(service.parts.runtime.extensions.get(QueueWatch), "run_once", rest)
+    monkeypatch.setattr(service.parts.runtime.operations.queue_watch, "run_once", rest)
     return Watched(service)
 
 
@@ -135,9 +132,9 @@ def test_other_nodes_hear_of_workers_that_poll(
     service: RunningService, tenant: str, ops: Api, v1: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     polled(v1, "mail", worker="w-1")
-    presence = service.parts.runtime.extensions.get(WorkPresence)
+    presence = service.parts.runtime.operations.presence
     asyncio.run_coroutine_threadsafe(presence.run_once(), service.loop).result(PATIENCE_S)
-    polling = service.parts.runtime.extensions.get(ProcessHosts).polling_workers
+    polling = service.parts.runtime.processes.hosts.polling_workers
     monkeypatch.setattr(polling, "list_recent", lambda _tenant=None: [])  # as if another node was asked
     assert [each["id"] for each in done(ops.get("/members"))["items"]] == ["w-1"]
 
@@ -152,7 +149,7 @@ def test_callouts_are_queues_of_their_tags(service: RunningService, tenant: str,
             member.send(callout)
         await member.outbox.take()  # the greeting
         await member.outbox.take()
-        await service.parts.runtime.extensions.get(WorkPresence).run_once()
+        await service.parts.runtime.operations.presence.run_once()
 
     asyncio.run_coroutine_threadsafe(fill(), service.loop).result(PATIENCE_S)
     try:

@@ -7,8 +7,6 @@ from dataclasses import replace
 import pytest
 
 from statewright.ids import TenantId
-from statewright.services.ops.presence import WorkPresence
-from statewright.services.ops.queues import WorkCounts
 from statewright.storage.ops.queues import count_work
 from tests.builders import SAMPLE, a_processor, a_workflow, manual
 from tests.integration.node import a_node
@@ -69,7 +67,7 @@ def test_a_queue_tells_how_much_was_handed_out_in_the_last_minute(
         firing = clients.submit(api.update, entity, SAMPLE, fire="GO")
         node.answer_next()
         firing.result(PATIENCE_S)
-    presence = service.parts.runtime.extensions.get(WorkPresence)
+    presence = service.parts.runtime.operations.presence
     asyncio.run_coroutine_threadsafe(presence.run_once(), service.loop).result(PATIENCE_S)
     eventually(lambda: done(ops.get("/queues/JOB_TYPE/mail"))["ratePerMinute"] == 3)
     eventually(lambda: done(ops.get("/queues/TAG/copy,print"))["ratePerMinute"] == 1)
@@ -142,7 +140,7 @@ def test_a_tenant_with_very_many_jobs_hides_nothing_of_others(v1: Api, service: 
     others = [f"{tenant[:-1]}{last}" for last in "!~"]  # one before it and one behind it
     for name in others:
         start_jobs(replace(service.api(name), url=service.root), 2)
-    counting = count_work(service.parts.runtime.pool, max_jobs=2)
+    counting = count_work(service.parts.runtime.core.pool, max_jobs=2)
     census = asyncio.run_coroutine_threadsafe(counting, service.loop).result(PATIENCE_S)
     depths = {queue.tenant: queue.depth for queue in census.jobs}
     assert [depths[TenantId(name)] for name in (tenant, *others)] == [3, 2, 2]
@@ -150,7 +148,7 @@ def test_a_tenant_with_very_many_jobs_hides_nothing_of_others(v1: Api, service: 
 
 
 def test_requests_that_meet_are_counted_by_one_statement(service: RunningService, tenant: str) -> None:
-    counts = service.parts.runtime.extensions.get(WorkCounts)
+    counts = service.parts.runtime.operations.work
 
     async def ask() -> list[object]:
         return list(await asyncio.gather(*[counts.fetch(TenantId(tenant)) for _ in range(20)]))

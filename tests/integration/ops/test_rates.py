@@ -3,8 +3,8 @@
 import asyncio
 
 from statewright.ids import TenantId
-from statewright.storage.commit.rates import Rate
-from statewright.storage.ops.rates import add_rates
+from statewright.storage.commit.metrics import Rate
+from statewright.storage.ops.audit import add_rates
 from tests.builders import Json
 from tests.integration.ops.builders import ops_api
 from tests.service import PATIENCE_S, Api, RunningService, done
@@ -31,11 +31,11 @@ def test_what_was_written_counts_in_its_minute_and_for_its_tenant(
 
 
 def test_counts_of_other_nodes_are_added_and_old_ones_left_out(service: RunningService, api: Api, tenant: str) -> None:
-    pool = service.parts.runtime.pool
+    pool = service.parts.runtime.core.pool
     api.a_model()
     api.create()
     [minute] = [each for each in read(service, tenant)["minutes"] if each["versions"]]
-    at = service.parts.runtime.clock() // 60_000_000
+    at = service.parts.runtime.core.clock() // 60_000_000
     counted = {
         (TenantId(tenant), at - age): Rate(1, versions) for age, versions in ((0, 10), (30, 5), (60, 7), (500, 9))
     }

@@ -145,7 +145,7 @@ def multiply(service: RunningService, tenant: str, copies: int) -> None:
     """Many more of the entities that there are."""
 
     async def run() -> None:
-        async with service.parts.runtime.pool.connection() as connection:
+        async with service.parts.runtime.core.pool.connection() as connection:
             await connection.execute(FILL, tenant, copies)
             await connection.execute("ANALYZE entity")
 

@@ -5,6 +5,7 @@ import os
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,10 @@ from typer.testing import CliRunner
 from statewright.cli.main import program
 from statewright.sdk import Node
 from tests.builders import SAMPLE, Json, a_processor, a_workflow, automated, judged_by, manual, when
+from tests.database import Template
 from tests.integration.ops.builders import ops_api
 from tests.integration.transactions.conftest import connected
-from tests.service import Api, RunningService, a_token, done, refused
+from tests.service import Api, RunningService, a_token, done, hosted, refused
 
 SIMULATE = "/models/prize/1/workflow/simulate"
 START = {"document": SAMPLE}
@@ -125,6 +127,31 @@ def test_an_endless_cycle_ends_with_the_limit(api: Api, ops: Api) -> None:
         "BAD_REQUEST",
     )
     assert "10000 moves" in problem["detail"] or "processor time" in problem["detail"]
+
+
+def test_simulations_explanations_and_checks_are_computed_by_processes_that_are_killed(
+    database_template: Template,
+) -> None:
+    tick = {"name": "TICK", "next": "A", "manual": False, "schedule": {"delayMs": 1}}
+    scenario = {"start": START, "workflows": [a_workflow(A=[tick])], "events": [{"advance": "P365D"}]}
+    with hosted(database_template.clone(), computation_timeout=timedelta(milliseconds=50)) as service:
+        api, ops = service.api("killed"), ops_api(service, "killed")
+        api.a_model()
+        problem = refused(ops.post(SIMULATE, scenario), 400, "COMPUTATION_TOO_LONG")
+        assert problem["properties"]["limitMs"] == 50
+        chain = {
+            f"S{n}": [automated("GO", to=f"S{n + 1}", criterion=when("$.year", "LESS_THAN", n))] for n in range(500)
+        }
+        checked = ops.post("/models/prize/1/workflow/check", {"workflows": [a_workflow(**chain, S500=[])]})
+        assert refused(checked, 400, "COMPUTATION_TOO_LONG")["properties"]["limitMs"] == 50
+    with hosted(database_template.clone()) as service:
+        api, ops = service.api("alive"), ops_api(service, "alive")
+        api.a_model()
+        entity = api.create().id
+        done(ops.get(f"/entities/{entity}/explain"))
+        done(ops.post("/models/prize/1/workflow/check", {"workflows": [a_workflow(A=[])]}))
+        computed = service.parts.runtime.core.computations.metrics.outcomes
+        assert computed == {"done": 2}
 
 
 def test_an_entity_goes_on_from_where_it_is_and_stays_as_it_was(api: Api, ops: Api) -> None:

@@ -232,7 +232,7 @@ def test_suspensions_are_listed_and_on_record(api: Api, ops: Api) -> None:
     assert [each["id"] for each in done(ops.get("/suspensions?active=true"))["items"]] == [ids[2], ids[0]]
     assert [each["id"] for each in done(ops.get(f"/suspensions?entityId={entity}"))["items"]] == [ids[0]]
     assert [each["id"] for each in done(ops.get("/suspensions?model=prize&scope=MODEL"))["items"]] == [ids[2]]
-    newest, *_, oldest = done(ops.get("/audit"))["items"]
+    newest, *_, oldest = done(ops.get("/audit?targetKind=SUSPENSION"))["items"]
     assert (newest["action"], newest["reason"], newest["details"]["timers"]) == ("resume", "it is up again", "FIRE")
     assert (oldest["action"], oldest["actor"]["id"], oldest["target"]["id"]) == ("suspend", "olga", ids[0])
 
@@ -311,7 +311,7 @@ def test_a_tenant_may_have_so_many(service: RunningService, tenant: str, ops: Ap
     """
 
     async def run() -> None:
-        async with service.parts.runtime.pool.connection() as connection:
+        async with service.parts.runtime.core.pool.connection() as connection:
             await connection.execute(fill, tenant)
 
     asyncio.run_coroutine_threadsafe(run(), service.loop).result(PATIENCE_S)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from statewright.ids import find_time
-from statewright.storage.ops.transactions import FILED
+from statewright.storage.ops.changes import FILED
 from tests.builders import SAMPLE, a_workflow, manual
 from tests.integration.ops.builders import ops_api, walk
 from tests.service import PATIENCE_S, Api, RunningService, done, refused
@@ -67,7 +67,7 @@ def test_events_are_looked_up_by_their_time(api: Api, service: RunningService, t
     assert made_at is not None
 
     async def explain() -> str:
-        async with service.parts.runtime.pool.connection() as connection:
+        async with service.parts.runtime.core.pool.connection() as connection:
             transaction = connection.transaction()
             await transaction.start()
             try:

@@ -8,8 +8,8 @@ import pytest
 
 from statewright.jsonval.codec import decode, encode
 from statewright.playbooks.dispatch import Dispatch, dispatch_from_document
-from statewright.playbooks.outcomes import Outcome, succeed
 from statewright.playbooks.pipeline import PipelineEnd, ToolCall, begin, prepare, settle
+from statewright.playbooks.policies import Outcome, succeed
 from statewright.playbooks.run_record import RunRecord
 from tests.builders import Json
 from tests.integration.flows.conftest import an_error as an_error

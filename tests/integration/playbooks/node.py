@@ -8,10 +8,12 @@ from uuid import uuid4
 from statewright.jsonval.values import JsonObject
 from statewright.playbooks.execution import Execution
 from statewright.playbooks.source import PlaybookSource
-from statewright.services.playbooks import definitions, executions
+from statewright.services.playbooks import definitions, executions, find_playbooks
+from statewright.services.playbooks.dialect import PLAYBOOK_DIALECT
 from statewright.services.playbooks.executions import ExecutionStart
+from statewright.services.processes import dialects, event_log, jobs
+from statewright.services.processes.hosting import find_shared_queue
 from statewright.services.processes.jobs import ClaimedJob
-from statewright.services.steps import jobs
 from tests.builders import Json
 from tests.integration.playbooks.conftest import HEADER
 from tests.integration.steps.conftest import Host, a_node
@@ -26,12 +28,12 @@ class PlaybookNode:
     async def run(self, text: str, **members: Json) -> str:
         """A new execution of a text without its header; its id."""
         source = PlaybookSource(text=HEADER + text)
-        uploaded = await definitions.upload(self.host.runtime, self.host.caller, source)
-        request = ExecutionStart(path=uploaded.process.playbook.path, **members)
-        return (await executions.start(self.host.runtime, self.host.caller, request)).id
+        uploaded = await definitions.upload(self.host.runtime.processes, self.host.caller, source)
+        request = ExecutionStart(path=str(uploaded.document["path"]), **members)
+        return (await executions.start(self.host.runtime.processes, self.host.caller, request)).id
 
     async def read(self, execution: str) -> Execution:
-        return await executions.get_execution(self.host.runtime, self.host.caller, execution)
+        return await dialects.get_instance(PLAYBOOK_DIALECT, self.host.runtime.processes, self.host.caller, execution)
 
     async def claim(self, kind: str = "compute", worker: str = "w") -> ClaimedJob:
         """The only job of a kind."""
@@ -39,15 +41,23 @@ class PlaybookNode:
 
     async def report(self, job: ClaimedJob, progress: JsonObject) -> JsonObject:
         return await jobs.report_progress(
-            self.host.runtime, self.host.caller, job.id, progress, worker_id=job.worker_id
+            find_shared_queue(self.host.runtime.processes), self.host.caller, job.id, progress, worker_id=job.worker_id
         )
 
     async def complete(self, job: ClaimedJob, completion: JsonObject) -> None:
-        await jobs.complete(self.host.runtime, self.host.caller, job.id, completion, worker_id=job.worker_id)
+        await jobs.complete(
+            find_shared_queue(self.host.runtime.processes),
+            self.host.caller,
+            job.id,
+            completion,
+            worker_id=job.worker_id,
+        )
 
     async def events(self, execution: str, *types: str) -> list[JsonObject]:
         """The events of the log, of some types or all."""
-        found = await executions.list_events(self.host.runtime, self.host.caller, execution, limit=1000)
+        found = await event_log.list_events(
+            find_playbooks(self.host.runtime.processes), self.host.caller, execution, limit=1000
+        )
         return [one.event for one in found.events if not types or one.event["event_type"] in types]
 
 

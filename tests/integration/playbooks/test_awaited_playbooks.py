@@ -6,7 +6,9 @@ import pytest
 
 from statewright.jsonval.values import JsonObject
 from statewright.playbooks.source import PlaybookSource
-from statewright.services.playbooks import definitions, executions
+from statewright.services.playbooks import definitions
+from statewright.services.playbooks.dialect import PLAYBOOK_DIALECT
+from statewright.services.processes import dialects
 from tests.integration.playbooks.node import PlaybookNode
 from tests.integration.steps.conftest import a_node
 
@@ -19,7 +21,9 @@ PARENT = (
 
 async def list_children(node: PlaybookNode) -> list[str]:
     """The statuses of the executions of the child."""
-    found = await executions.list_executions(node.host.runtime, node.host.caller, path="child")
+    found = await dialects.list_instances(
+        PLAYBOOK_DIALECT, node.host.runtime.processes, node.host.caller, definition_id="child"
+    )
     return sorted([(await node.read(one.id)).outcome for one in found.items])
 
 
@@ -35,13 +39,13 @@ async def test_elements_that_are_playbooks_are_cancelled_by_the_node_that_comes_
     tenant = f"tenant-{uuid4().hex[:8]}"
     async with a_node(database, tenant) as host:
         first = PlaybookNode(host)
-        await definitions.upload(host.runtime, host.caller, PlaybookSource(text=CHILD))
+        await definitions.upload(host.runtime.processes, host.caller, PlaybookSource(text=CHILD))
         parent = await first.run(PARENT)
         assert await host.chain() == 2
         assert await list_children(first) == ["running"] * 2
         [job] = await host.claim("playbook:compute", most=1)
         await first.complete(job, completion)
-        await executions.cancel(host.runtime, host.caller, parent)
+        await dialects.ask(PLAYBOOK_DIALECT, host.runtime.processes, host.caller, parent, "cancel", {})
     async with a_node(database, tenant) as host:
         second = PlaybookNode(host)
         assert await host.chain() >= 1

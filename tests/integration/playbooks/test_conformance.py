@@ -11,8 +11,8 @@ from statewright.jsonval.codec import decode, encode
 from statewright.playbooks.dispatch import Dispatch
 from statewright.playbooks.documents import read_document
 from statewright.playbooks.events import LogEvent
-from statewright.playbooks.outcomes import Outcome
 from statewright.playbooks.pipeline import ToolCall
+from statewright.playbooks.policies import Outcome
 from tests.builders import Json
 from tests.integration.playbooks.conftest import Playbooks
 from tests.service import eventually

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from statewright.failures import ProcessBadRequest
-from statewright.services.playbooks.keychain import Keychain
-from statewright.services.playbooks.resources import PipelineResources
-from tests.integration.playbooks.node import a_playbook_node
+from tests.integration.playbooks.node import PlaybookNode, a_playbook_node
+from tests.integration.steps.conftest import Host
 
 KEYCHAIN = "keychain: [{name: shop, kind: bearer}]\n"
 SENT_BY_THE_SERVICE = KEYCHAIN + "workflow: [{step: s, tool: {kind: http, url: 'http://x.test/', auth: shop}}]"
@@ -18,8 +18,9 @@ async def test_an_execution_does_not_start_without_the_credentials_that_the_serv
     database: str, tmp_path: Path
 ):
     async with a_playbook_node(database) as node:
-        resources = PipelineResources(keychain=Keychain(tmp_path), sends_requests=True)
-        node.host.runtime.extensions.add(resources)
+        runtime = node.host.runtime
+        processes = replace(runtime.processes, credentials=tmp_path, sends_requests=True)
+        node = PlaybookNode(Host(replace(runtime, processes=processes), node.host.caller, node.host.clock))
         with pytest.raises(ProcessBadRequest, match="keychain: the credential shop is not there"):
             await node.run(SENT_BY_THE_SERVICE)
         assert (await node.read(await node.run(SENT_BY_A_WORKER))).outcome == "running"

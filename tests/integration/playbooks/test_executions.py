@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from statewright.playbooks.dispatch import Dispatch
-from statewright.playbooks.outcomes import Outcome, fail, succeed
 from statewright.playbooks.pipeline import ToolCall
+from statewright.playbooks.policies import Outcome, fail, succeed
 from statewright.services.processes import wakeups
 from tests.builders import Json
 from tests.integration.flows.conftest import done

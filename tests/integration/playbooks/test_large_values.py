@@ -1,11 +1,11 @@
 """Large values of the event log (docs/reference/executions.md#event-log)."""
 
 from statewright.jsonval.codec import encode
-from statewright.jsonval.values import JsonObject
 from statewright.playbooks.compiling import compile_net
 from statewright.playbooks.events import LogEvent
 from statewright.playbooks.source import PlaybookSource, read_source
-from statewright.services.playbooks import executions
+from statewright.services.playbooks import find_playbooks
+from statewright.services.processes import event_log
 from statewright.services.processes.writing import to_entity_id
 from tests.builders import Json
 from tests.integration.flows.conftest import done
@@ -13,7 +13,7 @@ from tests.integration.playbooks.conftest import HEADER, Playbooks, an_error
 from tests.integration.playbooks.node import PlaybookNode, a_playbook_node
 from tests.unit.playbooks.replay import replay, sort_tokens
 
-LARGE = ["x" * 60_000, "y" * 60_000]
+LARGE: Json = ["x" * 60_000, "y" * 60_000]
 TEXT = """
 workflow:
 - step: first
@@ -30,34 +30,36 @@ async def read_log(node: PlaybookNode, execution: str) -> list[LogEvent]:
     return [await to_log_event(host.runtime, host.caller, execution, event) for event in await node.events(execution)]
 
 
-async def to_log_event(runtime: Json, caller: Json, execution: str, event: JsonObject) -> LogEvent:
-    payload = dict(event["payload"])  # type: ignore[arg-type,call-overload]
-    for name, reference in event.get("references", {}).items():  # type: ignore[union-attr]
+async def to_log_event(runtime: Json, caller: Json, execution: str, event: Json) -> LogEvent:
+    payload: dict[str, Json] = dict(event["payload"])
+    for name, reference in event.get("references", {}).items():
         assert payload[name] is None
-        payload[name] = await executions.read_value(runtime, caller, execution, reference["value"])
+        payload[name] = await event_log.read_value(
+            find_playbooks(runtime.processes), caller, execution, reference["value"]
+        )
         assert len(encode(payload[name])) == reference["bytes"]
-    known = {name: event.get(name) for name in ("step", "step_run_id", "iteration", "attempt")}
+    known: dict[str, Json] = {name: event.get(name) for name in ("step", "step_run_id", "iteration", "attempt")}
     return LogEvent(
         type=str(event["event_type"]),
-        entity_type=event["entity_type"],  # type: ignore[arg-type]
+        entity_type=event["entity_type"],
         entity_id=str(event["entity_id"]),
         payload=payload,
-        **known,  # type: ignore[arg-type]
+        **known,
     )
 
 
 async def test_large_values_are_beside_the_log_which_still_gives_the_state(database: str):
     async with a_playbook_node(database) as node:
         execution = await node.run(TEXT, workload={"large": LARGE})
-        patches = [{"path": ["large"], "value": LARGE}]
+        patches: Json = [{"path": ["large"], "value": LARGE}]
         await node.complete(await node.claim(), {"status": "ok", "result": LARGE, "patches": patches})
-        events = await node.events(execution)
+        events: list[Json] = [*await node.events(execution)]
         assert max(len(encode(event)) for event in events) < 70_000
         kinds = {str(event["event_type"]) for event in events if "references" in event}
         assert kinds == {"playbook.started", "ctx.patched", "step.done"}
         stored = "SELECT count(*) FROM process_part WHERE instance = $1 AND name LIKE 'log/%'"
         count = await node.host.count(stored, to_entity_id(execution))
-        names = {each["value"] for one in events for each in one.get("references", {}).values()}  # type: ignore[union-attr,call-overload,index]
+        names = {each["value"] for one in events for each in one.get("references", {}).values()}
         assert count == len(names)
         compiled = compile_net(read_source(PlaybookSource(text=HEADER + TEXT)).playbook)
         again = replay(compiled, await read_log(node, execution))

@@ -3,8 +3,10 @@
 # ruff: noqa: E501 - a playbook is a line
 
 import json
+from datetime import timedelta
 from typing import Any
 
+from statewright.computations import ComputationLimits, ComputationPool
 from statewright.egress import Egress
 from statewright.ids import TenantId
 from statewright.jsonval.codec import encode
@@ -14,8 +16,13 @@ from statewright.playbooks.dispatch import Dispatch
 from statewright.services.playbooks.pipelines import run_pipeline
 from tests.integration.egress.conftest import PERMITTED, REFUSED, Names, open_egress, respond, serve
 
+QUIET = ComputationLimits(timeout=timedelta(seconds=30))
+"""On a machine that has other things to do."""
 
-async def run(egress: Egress, tool: str, **known: Any) -> tuple[dict[str, Any], list[JsonObject]]:
+
+async def run(
+    egress: Egress | None, tool: str, *, limits: ComputationLimits = QUIET, **known: Any
+) -> tuple[dict[str, Any], list[JsonObject]]:
     text = f"metadata: {{name: x}}\nworkflow: [{{step: s, tool: {tool}}}]"
     dispatch = Dispatch(tasks=compile_playbook(text, requires_header=False).steps[0].tasks, **known)
     reports: list[JsonObject] = []
@@ -23,7 +30,12 @@ async def run(egress: Egress, tool: str, **known: Any) -> tuple[dict[str, Any], 
     async def report(progress: JsonObject) -> None:
         reports.append(progress)  # and nobody knows whether it was taken
 
-    return json.loads(encode(await run_pipeline(egress, TenantId("t"), dispatch, report))), reports
+    pool = ComputationPool(limits)
+    try:
+        completion = await run_pipeline(pool, egress, TenantId("t"), dispatch, report)
+    finally:
+        await pool.close()
+    return json.loads(encode(completion)), reports
 
 
 async def test_a_request_is_sent_and_its_answer_is_the_result() -> None:
@@ -84,15 +96,8 @@ async def test_secrets_are_sent_and_are_in_nothing_that_is_reported() -> None:
 
 
 async def test_a_request_fails_where_the_service_is_no_longer_set_to_send_any() -> None:
-    tasks = compile_playbook(
-        "metadata: {name: x}\nworkflow: [{step: s, tool: {kind: http, url: 'http://x.test/'}}]", requires_header=False
-    )
-    completion = await run_pipeline(None, TenantId("t"), Dispatch(tasks=tasks.steps[0].tasks), _ignore)
-    assert completion["error"]["code"] == "disabled"  # type: ignore[index,call-overload]
-
-
-async def _ignore(progress: JsonObject) -> None:
-    """Take no report."""
+    completion, _ = await run(None, "{kind: http, url: 'http://x.test/'}")
+    assert completion["error"]["code"] == "disabled"
 
 
 async def test_a_request_that_is_none_is_an_error() -> None:
@@ -106,3 +111,24 @@ async def test_the_service_runs_no_code() -> None:
     async with open_egress() as egress:
         completion, _ = await run(egress, "{name: t, kind: python}")
     assert completion["error"]["kind"] == "no_handler"
+
+
+LONG = "{{ range(n) | map('string') | join(',') | length }}"
+
+
+async def test_templates_of_any_length_have_the_same_effects() -> None:
+    """Those that are too long for a turn of the event loop are rendered by another process."""
+    for n in (3, 9_000):
+        chars = len(",".join(map(str, range(n))))
+        tool = f'[{{a: {{kind: http, url: 3, x: "{LONG}", spec: {{policy: {{rules: [{{then: {{do: continue, set_ctx: {{chars: "{LONG}"}}}}}}]}}}}}}}}, {{kind: noop}}]'
+        completion, reports = await run(None, tool, args={}, workload={}, ctx={"n": n}, results={"n": n})
+        assert completion["status"] == "ok", completion
+        assert [patch["value"] for patch in completion["patches"]] == [chars]
+        assert len(reports) == 1
+
+
+async def test_a_pipeline_whose_templates_take_too_long_ends_with_an_error() -> None:
+    limits = ComputationLimits(timeout=timedelta(milliseconds=1))
+    completion, _ = await run(None, f'[{{a: {{kind: http, url: "{LONG}"}}}}]', limits=limits, results={"n": 9_000})
+    assert completion["status"] == "error"
+    assert (completion["error"]["kind"], completion["error"]["code"]) == ("computation", "COMPUTATION_TOO_LONG")

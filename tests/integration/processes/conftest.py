@@ -10,33 +10,31 @@ from typing import TypeVar
 from uuid import uuid4
 
 import pytest
-from msgspec.structs import replace
 
 from statewright import app
-from statewright.app import languages
+from statewright.api.http import dialects
+from statewright.app import runtime as languages
 from statewright.failures import ProcessNotFound
-from statewright.ids import TransactionId, model_id
 from statewright.jsonval.values import JsonObject
-from statewright.services.builtin import FireRequest
-from statewright.services.playbooks.resources import PipelineResources
+from statewright.services.core import Caller
 from statewright.services.processes import advancing, definitions, instances, jobs
 from statewright.services.processes.background import LeaseSweeper
-from statewright.services.processes.child_ends import build_end_teller
 from statewright.services.processes.definitions import NewDefinition
-from statewright.services.processes.hosting import ProcessHost, find_host
+from statewright.services.processes.dialects import build_transitions
+from statewright.services.processes.hosting import ProcessHost, find_host, get_own_queue
 from statewright.services.processes.installing import install_language
 from statewright.services.processes.jobs import ClaimedJob, JobClaim
-from statewright.services.processes.queues import get_own_queue
-from statewright.services.processes.successors import build_successor_starter
+from statewright.services.processes.successors import build_end_teller, build_successor_starter
 from statewright.services.processes.timers import TimerScanner
 from statewright.services.processes.writing import to_entity_id
-from statewright.services.runtime import Caller, Extensions, Runtime
+from statewright.services.runtime import Runtime
 from statewright.settings import Secret, Settings
-from statewright.storage.processes.instances import InstanceFilter
-from statewright.storage.processes.log import fetch_events
+from statewright.storage.processes.instances import InstanceFilter, fetch_events
 from tests.database import Template
-from tests.integration.processes.errands import ERRAND, ERRANDS, Errand, Plan, cancel
+from tests.integration.processes.errand_interfaces import ERRAND_API, ERRAND_DIALECT
+from tests.integration.processes.errands import ERRANDS, Errand, Plan, cancel
 from tests.integration.steps.conftest import Watch, a_caller
+from tests.rehosting import rehost
 from tests.service import PATIENCE_S, RunningService, hosted
 
 T = TypeVar("T")
@@ -44,15 +42,7 @@ T = TypeVar("T")
 UNKNOWN = ProcessNotFound("no such errand")
 
 
-async def fire_cancel(runtime: Runtime, caller: Caller, request: FireRequest) -> TransactionId:
-    """What ``cancel`` does when a client of the entity API fires it."""
-    done = await advancing.advance(
-        find_host(runtime, ERRANDS), caller, request.entity.id, cancel, kind="errand.cancel", unknown=UNKNOWN
-    )
-    return done.transaction_id
-
-
-INSTALLED = install_language(ERRANDS, transitions={model_id(ERRAND.key.name, ERRAND.key.version): fire_cancel})
+INSTALLED = install_language(ERRANDS, transitions=build_transitions(ERRAND_DIALECT))
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -60,6 +50,7 @@ def installed() -> Iterator[None]:
     """The program has the toy language, too."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(languages, "LANGUAGES", (*languages.LANGUAGES, INSTALLED))
+        patch.setattr(dialects, "PROCESS_APIS", (ERRAND_API, *dialects.PROCESS_APIS))
         yield
 
 
@@ -72,7 +63,7 @@ class Office:
 
     @property
     def host(self) -> ProcessHost[Plan, Errand]:
-        return find_host(self.runtime, ERRANDS)
+        return find_host(self.runtime.processes, ERRANDS)
 
     async def draw(self, id_: str = "errand", limit: int = 10, ask: str = "fetch", **more: str) -> None:
         """Store a definition."""
@@ -106,7 +97,7 @@ class Office:
         return [f"{line.node_id} {line.node_type} {line.status}" async for lines in portions for line in lines]
 
     async def sweep(self) -> int:
-        return await LeaseSweeper(self.runtime, interval=timedelta(seconds=1)).run_once()
+        return await LeaseSweeper(self.runtime.processes, interval=timedelta(seconds=1)).run_once()
 
     async def cancel(self, errand: Errand) -> None:
         id_ = to_entity_id(errand.id)
@@ -114,14 +105,16 @@ class Office:
 
     async def start_children(self) -> int:
         """Start instances that others wait for and whose node did not; those are due after a while."""
-        return await build_successor_starter(self.runtime, scan_interval=timedelta(seconds=1)).run_once()
+        return await build_successor_starter(self.runtime.processes, scan_interval=timedelta(seconds=1)).run_once()
 
     async def tell_ends(self) -> int:
         """Tell parents that their children have ended, where the node did not on which they did."""
-        return await build_end_teller(self.runtime, scan_interval=timedelta(seconds=1)).run_once()
+        return await build_end_teller(self.runtime.processes, scan_interval=timedelta(seconds=1)).run_once()
 
     async def log(self, errand: Errand) -> list[tuple[int, str]]:
-        events = await fetch_events(self.runtime.pool, self.caller.tenant, to_entity_id(errand.id), after=0, limit=99)
+        events = await fetch_events(
+            self.runtime.core.pool, self.caller.tenant, to_entity_id(errand.id), after=0, limit=99
+        )
         return [(event.number, json.loads(event.event)["node"]) for event in events]
 
     async def children(self, definition: str) -> list[Errand]:
@@ -130,7 +123,7 @@ class Office:
         return [child async for portion in found.portions for child in portion]
 
     async def scan(self) -> int:
-        return (await TimerScanner(self.runtime, scan_interval=timedelta(seconds=1)).run_once()).fired
+        return (await TimerScanner(self.runtime.processes, scan_interval=timedelta(seconds=1)).run_once()).fired
 
 
 @asynccontextmanager
@@ -138,10 +131,7 @@ async def a_node(database: str, tenant: str, clock: Watch) -> AsyncIterator[Offi
     """A node that does nothing on its own."""
     settings = Settings(iam_mode="mock", postgres_url=Secret(database), log_level="error")
     async with app.run_without_listeners(settings) as runtime:
-        node = replace(runtime, clock=clock, extensions=Extensions())
-        node.extensions.add(runtime.extensions.get(PipelineResources))
-        languages.host_languages(node)
-        yield Office(node, a_caller(tenant))
+        yield Office(rehost(runtime, clock), a_caller(tenant))
 
 
 @pytest.fixture

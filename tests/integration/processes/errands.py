@@ -6,6 +6,8 @@ an errand of another definition first. The log of an errand has the nodes that i
 """
 
 import json
+import os
+import signal
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import cast
@@ -13,9 +15,9 @@ from typing import cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.builtin_models import BuiltinModel
 from statewright.entity import ModelKey
 from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.loop.turns import TurnExceeded
 from statewright.net import (
     Arc,
     BoundaryTimer,
@@ -42,11 +44,22 @@ from statewright.net import (
     parse_delay,
     start,
 )
-from statewright.net.effects import ChangePhase, Effect, RecordEntry
-from statewright.net.events import Cancelled, ChildEnded, Event, TaskCompleted, TaskFailed, TimerFired
+from statewright.net.effects import (
+    Cancelled,
+    ChangePhase,
+    ChildEnded,
+    Effect,
+    Event,
+    RecordEntry,
+    TaskCompleted,
+    TaskFailed,
+    TimerFired,
+)
+from statewright.processes.changes import Backoff
 from statewright.processes.language import (
     Applied,
     AuditEntry,
+    BuiltinModel,
     ChildOutcome,
     InputPayloads,
     JobPlace,
@@ -55,7 +68,6 @@ from statewright.processes.language import (
     ProcessLanguage,
     Rejection,
 )
-from statewright.processes.retries import Backoff
 
 ENDS = {"COMPLETED": "complete", "FAILED": "fail", "CANCELLED": "cancel", "RUNNING": "advance"}
 OWNER = "the errand office"
@@ -89,6 +101,7 @@ class Plan(Struct, frozen=True):
     version: int
     limit: int
     net: Net
+    is_brief: bool = False
 
 
 class Errand(Struct, frozen=True, kw_only=True):
@@ -193,7 +206,7 @@ class Errands:
         return Plan(plan["id"], version, plan["limit"], Net(nodes={node.id: node for node in nodes}, entries=first))
 
     def limit_to_turn(self, process: Plan) -> Plan:
-        return process
+        return replace(process, is_brief=True)
 
     def count_nodes(self, process: Plan) -> int:
         return len(process.net.nodes)
@@ -215,6 +228,8 @@ class Errands:
     def complete_job(
         self, process: Plan, instance: Errand, job: str, result: JsonValue, moment: Moment
     ) -> Applied[Errand] | Rejection:
+        if isinstance(result, dict) and "takes" in result:
+            _take_long(process, result)
         return _advance(process, instance, TaskCompleted(WorkId(job), result or {}), moment)
 
     def fail_job(self, process: Plan, instance: Errand, job: str, reason: str, moment: Moment) -> Applied[Errand]:
@@ -278,6 +293,22 @@ class Errands:
 
 
 ERRANDS: ProcessLanguage[Plan, Errand] = Errands()
+
+
+def _take_long(process: Plan, result: JsonObject) -> None:
+    """What a job brings back can be more than fits into a turn, into the time of a computation, or into its memory."""
+    if process.is_brief:
+        raise TurnExceeded
+    result["computed_by"] = os.getpid()
+    match result["takes"]:
+        case "time":
+            ("a" * 1_000_000).strip("b" * 1_000_000 + "a")
+        case "memory":
+            bytearray(2**40)
+        case "its process":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case _:
+            pass
 
 
 def cancel(process: Plan, instance: Errand, moment: Moment) -> Applied[Errand] | Rejection:

@@ -4,9 +4,11 @@ import asyncio
 from datetime import timedelta
 
 from statewright.storage.processes import children
+from statewright.storage.work import ENDS, STARTS
 from tests.integration.processes.conftest import Office
 from tests.integration.processes.errands import Errand
 from tests.integration.steps.conftest import Watch
+from tests.takings import take
 
 LATER = timedelta(seconds=11)
 """Behind the time that the node has that wrote a row."""
@@ -69,14 +71,14 @@ async def test_nodes_that_look_at_once_start_one_child_and_tell_one_end(offices:
     await office.draw("first", after="second")
     parent = await office.send("first")
     clock.advance(LATER)
-    pool, tenant, now = office.runtime.pool, office.caller.tenant, clock()
-    due = await children.take_due_children(pool, ["errands"], now=now, backoff=0, limit=9)
+    pool, tenant, now = office.runtime.core.pool, office.caller.tenant, clock()
+    due = await take(pool, STARTS, ["errands"], now=now, until=now + 1)
     await asyncio.gather(*(start(node, row) for node in offices for row in due))
     [_] = await office.children("second")
     [job] = await other.claim("buy")
     await other.complete(job, weight=1)
     clock.advance(LATER)
-    ends = await children.take_due_ends(pool, ["errands"], now=clock(), backoff=0, limit=9)
+    ends = await take(pool, ENDS, ["errands"], now=clock(), until=clock() + 1)
     await asyncio.gather(*(tell(node, row) for node in offices for row in ends))
     assert await children.fetch_due_end(pool, tenant, ends[0].id) is None
     assert (await office.trace(parent)).count("after JOB COMPLETED") == 1
@@ -128,8 +130,8 @@ async def test_a_child_whose_start_meets_the_end_of_its_parent_does_not_stay(
     for _ in range(5):
         parent = await office.send("first")
         clock.advance(LATER)
-        pool, now = office.runtime.pool, clock()
-        [row] = await children.take_due_children(pool, ["errands"], now=now, backoff=10_000_000, limit=9)
+        pool, now = office.runtime.core.pool, clock()
+        [row] = await take(pool, STARTS, ["errands"], now=now, until=now + 10_000_000)
         await asyncio.gather(start(other, row), office.cancel(parent))
         clock.advance(LATER)
         await other.start_children()
@@ -150,7 +152,7 @@ async def test_what_ended_before_it_was_cancelled_stays_as_it_is(offices: tuple[
 
 
 async def count_rows(office: Office) -> int:
-    async with office.runtime.pool.connection() as connection:
+    async with office.runtime.core.pool.connection() as connection:
         count: int = await connection.fetchval(
             "SELECT (SELECT count(*) FROM process_child) + (SELECT count(*) FROM process_child_end)"
         )

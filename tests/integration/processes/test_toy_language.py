@@ -10,7 +10,7 @@ import pytest
 from statewright.entity import ModelKey
 from statewright.net import ulid_to_uuid
 from statewright.sdk import Node
-from statewright.storage.processes import timers
+from statewright.storage.work import TIMERS
 from tests.integration.processes.conftest import Loop, Office
 from tests.integration.processes.errands import CHORE, ERRAND, PLAN, Errand
 from tests.integration.steps.conftest import Watch
@@ -18,6 +18,7 @@ from tests.integration.steps.test_entity_api import search, simple
 from tests.integration.transactions.conftest import Serving
 from tests.integration.transactions.conftest import serving as serving
 from tests.service import Api, RunningService, done, eventually, refused
+from tests.takings import take
 
 
 def entity_of(errand: Errand) -> str:
@@ -111,7 +112,7 @@ async def test_rows_of_a_language_are_left_alone_by_nodes_that_have_it_not(
     await office.draw()
     await office.send()
     now = clock() + 2 * 3_600_000_000
-    assert await timers.take_due_timers(office.runtime.pool, ["steps"], now=now, until=now, limit=9) == []
+    assert await take(office.runtime.core.pool, TIMERS, ["steps"], now=now, until=now) == []
 
 
 async def test_definitions_get_versions_of_their_own(offices: tuple[Office, Office]):

@@ -10,9 +10,9 @@ import grpc
 import grpc.aio
 import pytest
 
+from statewright.network.tls import Tls, build_server_context
 from statewright.rpc import server as rpc
 from statewright.rpc.headers import CallRefused, RequestHeaders
-from statewright.tls import Tls, build_server_context
 from tests.certificates import Authority
 from tests.integration.rpc.echo import PATIENCE, Client, House, a_house, path, status, until
 from tests.integration.rpc.wire import PREFACE

@@ -12,13 +12,15 @@ from msgspec.structs import replace
 
 from statewright.entity import ScheduledTask
 from statewright.ids import system_clock
-from statewright.services.runtime import Runtime
+from statewright.services.core import Core
 from statewright.services.scheduler import ScheduleConfig, Scheduler, TaskOutcome, fire_task
+from statewright.storage.work import TASKS
 from tests.builders import Json, automated
 from tests.database import Template
 from tests.integration.transactions.conftest import callback as callback
 from tests.integration.transactions.conftest import serving as serving
 from tests.service import PATIENCE_S, Api, RunningService, done, hosted
+from tests.takings import take
 
 T = TypeVar("T")
 
@@ -53,13 +55,13 @@ class Timers:
         """Do something on the service's event loop."""
         return asyncio.run_coroutine_threadsafe(work, self.service.loop).result(PATIENCE_S)
 
-    def runtime(self, clock: "Watch | int") -> Runtime:
+    def core(self, clock: "Watch | int") -> Core:
         """The service's parts with another clock, or one that stands at an instant (epoch milliseconds)."""
-        return replace(self.service.parts.runtime, clock=Watch(clock) if isinstance(clock, int) else clock)
+        return replace(self.service.parts.runtime.core, clock=Watch(clock) if isinstance(clock, int) else clock)
 
     def scheduler(self, clock: "Watch | int", **pace: Any) -> Scheduler:
         """The scheduler of a node with a clock of its own."""
-        return Scheduler(self.runtime(clock), replace(self.pace, **pace))
+        return Scheduler(self.core(clock), replace(self.pace, **pace))
 
     def scan(self, at: int) -> int:
         """Scan once and let everything that was taken come to its end; how many tasks were taken."""
@@ -78,13 +80,12 @@ class Timers:
 
     def take(self, at: int) -> list[ScheduledTask]:
         """Take what is due as a node that then dies."""
-        tasks = self.service.parts.runtime.tasks
-        backoff = self.pace.backoff.total_seconds() * 1000
-        return self.run(tasks.take_due(now=at, until=at + round(backoff), limit=100))
+        pool, backoff = self.service.parts.runtime.core.pool, self.pace.backoff.total_seconds() * 1000
+        return self.run(take(pool, TASKS, [], now=at, until=at + round(backoff), limit=100))
 
     def fire(self, task: ScheduledTask, at: int) -> TaskOutcome:
         """Let a taken task take effect."""
-        return self.run(fire_task(self.runtime(at), task, grace_ms=100))
+        return self.run(fire_task(self.core(at), task, grace_ms=100))
 
     def of(self, entity: str) -> list[Json]:
         """The stored tasks of an entity, ordered by their names."""

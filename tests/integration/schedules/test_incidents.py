@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from statewright.services.ops.incidents import IncidentSweeper
 from tests.builders import Json, a_processor, a_workflow, manual
 from tests.integration.ops.builders import ops_api
 from tests.integration.schedules.conftest import Timers, scheduled
@@ -44,7 +43,7 @@ def scan(timers: Timers, at: int) -> int:
 
 
 def sweep(service: RunningService) -> None:
-    sweeper = service.parts.runtime.extensions.get(IncidentSweeper)
+    sweeper = service.parts.runtime.operations.incident_sweeper
     asyncio.run_coroutine_threadsafe(sweeper.run_once(), service.loop).result(PATIENCE_S)
 
 
@@ -106,3 +105,13 @@ def test_an_incident_of_a_timer_that_was_armed_anew_closes_itself(
     sweep(service)
     [closed] = listed(ops, "?status=RESOLVED")
     assert (closed["id"], closed["resolution"]["how"]) == (failed["id"], "GONE")
+
+
+def test_a_timer_that_is_parked_while_its_node_holds_it_stays_parked(api: Api, timers: Timers) -> None:
+    entity = api.create(model=api.a_model(PRINTS)).id
+    due = timers.due(entity)
+    assert scan(timers, due) == 1
+    under_way = timers.take(due + 30_000)
+    assert scan(timers, due + 60_000) == 1, "its second failure parks it"
+    timers.run(timers.service.parts.runtime.core.tasks.hold(under_way, until=due + 90_000))
+    assert scan(timers, due + 120_000) == 0

@@ -11,7 +11,7 @@ import pytest
 from statewright.entity import Principal
 from statewright.failures import Conflict, TransitionNotFound
 from statewright.services import entities
-from statewright.services.runtime import Caller
+from statewright.services.core import Caller
 from statewright.services.scheduler import fire_task
 from tests.builders import a_processor, a_workflow, manual
 from tests.integration.node import a_node
@@ -45,7 +45,7 @@ def lapsing(api, timers, count=ROUNDS):
 
 def test_two_nodes_that_took_the_same_task_fire_it_once(api, timers):
     ids, at = lapsing(api, timers)
-    outcomes = timers.run(each_twice(timers.runtime(at), timers.take(at)))
+    outcomes = timers.run(each_twice(timers.core(at), timers.take(at)))
     assert outcomes == [["fired", "kept"]] * ROUNDS
     for entity in ids:
         assert len(of_type(all_events(api, entity), "SCHEDULED_TRANSITION_FIRE")) == 1
@@ -55,17 +55,17 @@ def test_two_nodes_that_took_the_same_task_fire_it_once(api, timers):
 def test_two_nodes_that_took_the_same_task_expire_it_once(api, timers):
     ids, due = lapsing(api, timers)
     at = due + 60_000
-    outcomes = timers.run(each_twice(timers.runtime(at), timers.take(at)))
+    outcomes = timers.run(each_twice(timers.core(at), timers.take(at)))
     assert outcomes == [["expired", "kept"]] * ROUNDS
     for entity in ids:
         assert len(of_type(all_events(api, entity), "SCHEDULED_TRANSITION_EXPIRE")) == 1
 
 
-async def each_twice(runtime, tasks):
+async def each_twice(core, tasks):
     """What two nodes make of every task at the same time."""
 
     async def twice(task):
-        return sorted(await asyncio.gather(*(fire_task(runtime, task, grace_ms=100) for _ in range(2))))
+        return sorted(await asyncio.gather(*(fire_task(core, task, grace_ms=100) for _ in range(2))))
 
     return await asyncio.gather(*map(twice, tasks))
 
@@ -88,19 +88,19 @@ def test_nodes_that_scan_at_the_same_time_share_the_tasks(api, timers):
 @pytest.mark.parametrize("transition", ["ship", None], ids=["manual transition", "loopback"])
 def test_a_client_and_a_fire_that_race_for_an_entity_have_one_winner(api, tenant, timers, transition):
     ids, at = lapsing(api, timers)
-    runtime = timers.runtime(at)
+    core = timers.core(at)
     alice = Caller(Principal(id="alice", name="alice", kind="user", tenant=tenant))
 
     async def write(entity):
         body = b'{"category":"physics","year":2024,"motivation":"client"}'
         try:
-            await entities.update(runtime, alice, entity, media="JSON", body=body, transition=transition)
+            await entities.update(core, alice, entity, media="JSON", body=body, transition=transition)
         except (Conflict, TransitionNotFound):
             return "refused"
         return "written"
 
     async def compete(task, *, client_first):
-        client, node = write(task.entity), fire_task(runtime, task, grace_ms=100)
+        client, node = write(task.entity), fire_task(core, task, grace_ms=100)
         if client_first:
             return await asyncio.gather(client, node)
         return reversed(await asyncio.gather(node, client))

@@ -9,11 +9,13 @@ from msgspec.structs import replace
 from statewright.entity import Actor, Arming, TaskKey
 from statewright.failures import Conflict
 from statewright.ids import TenantId
-from statewright.storage import schedules
+from statewright.storage import schedules, takings
 from statewright.storage.commit.statement import CommitStatement
 from statewright.storage.schedules import StoredTasks
+from statewright.storage.work import TASKS, UNHELD_TASKS
 from tests.database import connected
 from tests.integration.storage.store import ACME, MODEL, STRANGER, Store, a_store, happened, rewrite
+from tests.takings import take
 
 LAPSE, REMIND = TaskKey("NEW", "lapse"), TaskKey("NEW", "remind")
 
@@ -184,25 +186,25 @@ async def test_what_a_segment_armed_a_later_one_may_withdraw(store, tasks):
 async def test_due_tasks_are_taken_earliest_first_up_to_the_limit(store, tasks):
     first, third, second = [await armed(store, fire_at=n) for n in (10, 30, 20)]
     await armed(store, fire_at=31)
-    taken = await tasks.take_due(now=30, until=1000, limit=2)
+    taken = await take(store.pool, TASKS, [], now=30, until=1000, limit=2)
     assert [task.entity for task in taken] == [first, second]
     assert [task.attempts for task in taken] == [1, 1]
-    assert [task.entity for task in await tasks.take_due(now=30, until=1000, limit=2)] == [third]
-    assert await tasks.take_due(now=30, until=1000, limit=2) == []
+    assert [task.entity for task in await take(store.pool, TASKS, [], now=30, until=1000, limit=2)] == [third]
+    assert await take(store.pool, TASKS, [], now=30, until=1000, limit=2) == []
 
 
 async def test_a_taken_task_is_taken_again_when_its_back_off_ends(store, tasks):
     await armed(store, fire_at=10)
-    await tasks.take_due(now=10, until=500, limit=9)
-    assert await tasks.take_due(now=499, until=999, limit=9) == []
-    [task] = await tasks.take_due(now=500, until=999, limit=9)
+    await take(store.pool, TASKS, [], now=10, until=500, limit=9)
+    assert await take(store.pool, TASKS, [], now=499, until=999, limit=9) == []
+    [task] = await take(store.pool, TASKS, [], now=500, until=999, limit=9)
     assert task.attempts == 2
 
 
 async def test_tasks_of_tenants_that_are_passed_over_wait(store, tasks):
     await armed(store)
     theirs = await armed(store, principal=STRANGER)
-    taken = await tasks.take_due(now=100, until=200, limit=9, excluded_tenants=[ACME])
+    taken = await take(store.pool, TASKS, [ACME], now=100, until=200, limit=9)
     assert [(task.tenant, task.entity) for task in taken] == [(TenantId("globex"), theirs)]
 
 
@@ -210,7 +212,7 @@ async def test_a_task_that_somebody_is_writing_is_skipped_and_nobody_waits(store
     busy, free = await armed(store), await armed(store)
     async with connected(store.url) as connection, connection.transaction():
         await connection.execute("SELECT FROM scheduled_task WHERE entity = $1 FOR UPDATE", busy)
-        taken = await tasks.take_due(now=100, until=200, limit=9)
+        taken = await take(store.pool, TASKS, [], now=100, until=200, limit=9)
         assert [task.entity for task in taken] == [free]
         [other] = (await tasks.list_for_entity(ACME, busy)).values()
         await tasks.hold([*taken, other], until=900)
@@ -221,13 +223,13 @@ async def test_a_task_that_somebody_is_writing_is_skipped_and_nobody_waits(store
 
 async def test_a_task_that_was_armed_again_is_not_held(store, tasks):
     entity = await armed(store)
-    [taken] = await tasks.take_due(now=100, until=200, limit=9)
+    [taken] = await take(store.pool, TASKS, [], now=100, until=200, limit=9)
     unit = store.unit()
     await rewrite(unit, entity, {"n": 1})
     unit.tasks.arm(entity, LAPSE, at(100))
     await unit.commit()
     await tasks.hold([taken], until=900)
-    assert len(await tasks.take_due(now=100, until=200, limit=9)) == 1
+    assert len(await take(store.pool, TASKS, [], now=100, until=200, limit=9)) == 1
 
 
 FILL = """
@@ -238,7 +240,13 @@ FILL = """
 """
 
 STATEMENTS = {
-    "take": schedules.TAKE,
+    **{
+        f"{name} {kind}": takings.write_statement(template, work)
+        for kind, work in (("all", TASKS), ("unheld", UNHELD_TASKS))
+        for name, template in (("take", takings.TAKE), ("suspect", takings.TAKE_SUSPECT), ("release", takings.RELEASE))
+    },
+    "retry": takings.write_statement(takings.REVIVE, TASKS),
+    "drop": takings.write_statement(takings.DROP, TASKS),
     "hold": schedules.HOLD,
     "of entity": schedules.OF_ENTITY,
     "commit": CommitStatement().compose("tasks"),

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import TypeVar
 
-from statewright.conditions.vocabulary import COMPARISONS, OPERATORS, PRESENCE, RANGES
+from statewright.conditions.syntax import COMPARISONS, OPERATORS, PRESENCE, RANGES
 from statewright.jsonval.numbers import NUMERIC_TYPES
 from statewright.jsonval.temporals import TEMPORAL_TYPES
 from statewright.jsonval.values import DataType, JsonObject, JsonValue
 from statewright.schema import flatten_fields, infer, merge
-from statewright.schema.flatten import DeclaredField
+from statewright.schema.node import DeclaredField
 
 NUMBERS: Sequence[int | Decimal] = (
     *range(-3, 20),

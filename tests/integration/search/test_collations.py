@@ -17,9 +17,9 @@ from statewright.conditions.planning import build_plan
 from statewright.conditions.sorting import DataOrder, MetaOrder, OrderingClass, SortOrder, compile_order_by
 from statewright.conditions.sql import compile_sql
 from statewright.conditions.sql_terms import HEAD_CHARS, Argument
-from statewright.conditions.vocabulary import META_FIELDS, OPERATORS, RANGES
+from statewright.conditions.syntax import META_FIELDS, OPERATORS, RANGES
 from statewright.jsonval.values import DataType, JsonObject, JsonValue
-from statewright.schema.flatten import DeclaredField
+from statewright.schema.node import DeclaredField
 from tests.database import connected
 
 OPERANDS: Sequence[JsonValue] = ("2031-05-06", "x%y", "é", "x" * HEAD_CHARS, "2031-05-06T06:00:00Z", "a")

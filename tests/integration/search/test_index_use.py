@@ -12,7 +12,7 @@ from statewright.conditions.paths import Path
 from statewright.conditions.sorting import DataOrder, OrderingClass, compile_order_by
 from statewright.ids import TenantId, model_id
 from statewright.jsonval.values import DataType
-from statewright.schema.flatten import DeclaredField
+from statewright.schema.node import DeclaredField
 from statewright.storage.search.statements import EntityQuery, Statement, select_versions
 from tests.builders import Json
 from tests.database import Template, connected

@@ -14,7 +14,7 @@ from statewright.conditions import compile_search, parse
 from statewright.entity import ModelKey
 from statewright.ids import ModelId, TenantId, model_id
 from statewright.jsonval.values import JsonObject
-from statewright.searches import JobId, SearchJob
+from statewright.operations.listings import JobId, SearchJob
 from statewright.storage.connections import parse_database_url
 from statewright.storage.pool import Pool
 from statewright.storage.search.jobs import HITS_PER_PART, NewSearchJob, SearchJobs

@@ -8,9 +8,10 @@ from datetime import timedelta
 
 import pytest
 
+from tests.builders import Json
 from tests.database import Template, connected
 from tests.integration.search.finding import EVERYTHING, a_parcel_model, asked, found, parcels, simple
-from tests.service import Api, RunningService, hosted, refused
+from tests.service import Api, RunningService, done, hosted, refused
 
 BUDGET = 3
 
@@ -70,3 +71,24 @@ def test_judging_more_entities_than_the_budget_allows_is_refused(strict_api: Api
     refused(asked(strict_api, pattern), 400, "SCAN_BUDGET_EXHAUSTED")
     assert len(found(strict_api, EVERYTHING)) == BUDGET + 1, "what SQL decides alone is not judged"
     assert len(found(strict_api, simple("$.name", "MATCHES_PATTERN", "p.*"))) == BUDGET, "a literal beginning narrows"
+
+
+def test_a_condition_that_is_long_to_judge_is_judged_by_a_process_that_can_be_killed(
+    database_template: Template,
+) -> None:
+    items: Json = [f"x{n}" for n in range(20_000)]
+    for timeout_ms, killed in ((30_000, False), (1, True)):
+        settings = {"computation_timeout": timedelta(milliseconds=timeout_ms)}
+        with hosted(database_template.clone(), **settings) as service:
+            api = service.api("long")
+            api.a_model(sample={"items": ["x"]})
+            api.create({"items": items})
+            patterns = [f"x{n}y?" for n in (*range(-20, 0), 19_999)]
+            conditions = [simple("$.items[*]", "MATCHES_PATTERN", pattern) for pattern in patterns]
+            found = api.post("/search/direct/prize/1", {"type": "group", "operator": "OR", "conditions": conditions})
+            outcomes = service.parts.runtime.core.computations.metrics.outcomes
+            assert outcomes["timeout" if killed else "done"] == 1, (found.text[:500], outcomes)
+            if killed:
+                refused(found, 400, "COMPUTATION_TOO_LONG")
+            else:
+                assert done(found)

@@ -1,4 +1,4 @@
-"""A search by a declared index keeps its plan, and finds the same as without (storage/search/index_catalog.py)."""
+"""A search by a declared index keeps its plan, and finds the same as without (storage/search/indexes.py)."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -22,12 +22,11 @@ from statewright.conditions.sql_terms import HEAD_CHARS
 from statewright.failures import SearchResultLimit
 from statewright.ids import ModelId, TenantId, model_id
 from statewright.jsonval.values import DataType, JsonValue
-from statewright.schema.flatten import DeclaredField
-from statewright.searches import DeclaredIndex, IndexKind
+from statewright.operations.listings import DeclaredIndex, IndexKind
+from statewright.schema.node import DeclaredField
 from statewright.storage.connections import parse_database_url
 from statewright.storage.pool import Pool
-from statewright.storage.search.index_catalog import MAX_ROWS, IndexCatalog
-from statewright.storage.search.indexes import IndexSpec, SearchIndexes
+from statewright.storage.search.indexes import MAX_ROWS, IndexCatalog, IndexSpec, SearchIndexes
 from statewright.storage.search.query import SearchDatabase, configure_lookup_sessions, configure_search_sessions
 from statewright.storage.search.statements import BACK_OFF_SEARCHES, EntityQuery
 from tests.builders import Json

@@ -6,6 +6,7 @@ from typing import cast
 
 import pytest
 
+from statewright.computations import ComputationLimits, ComputationPool
 from statewright.conditions import parse_sort, read_search_condition
 from statewright.entity import ModelKey
 from statewright.failures import InvalidFieldPath, ModelNotFound
@@ -37,7 +38,9 @@ async def runtime(pool: Pool) -> Runtime:
     await save(pool, {"weight": 1})
     definitions = DefinitionCache(pool, system_clock)
     await definitions.find(TENANT, KEY)
-    return cast("Runtime", SimpleNamespace(pool=pool, definitions=definitions))
+    computations = ComputationPool(ComputationLimits())  # nothing is started before it has something to compute
+    core = SimpleNamespace(pool=pool, definitions=definitions, computations=computations)
+    return cast("Runtime", SimpleNamespace(core=core))
 
 
 async def save(pool: Pool, sample: Json) -> None:
@@ -61,15 +64,15 @@ async def test_the_newest_definition_is_asked_before_a_field_is_refused(
     pool: Pool, runtime: Runtime, search: Search
 ) -> None:
     with pytest.raises(InvalidFieldPath, match="later"):
-        await prepare(runtime, TENANT, search)
+        await prepare(runtime.core, TENANT, search)
     await save(pool, {"weight": 1, "later": "a"})
-    assert (await prepare(runtime, TENANT, search)).model == model_id("parcel", 1)
+    assert (await prepare(runtime.core, TENANT, search)).model == model_id("parcel", 1)
 
 
 async def test_a_model_that_has_gone_meanwhile_is_not_found(pool: Pool, runtime: Runtime) -> None:
     async with pool.connection() as connection:
         await connection.execute("DELETE FROM model WHERE tenant = $1", TENANT)
     with pytest.raises(ModelNotFound):
-        await prepare(runtime, TENANT, asked(simple("$.later", "EQUALS", "a")))
+        await prepare(runtime.core, TENANT, asked(simple("$.later", "EQUALS", "a")))
     with pytest.raises(ModelNotFound):
-        await prepare(runtime, TENANT, asked(simple("$.weight", "EQUALS", 1)))
+        await prepare(runtime.core, TENANT, asked(simple("$.weight", "EQUALS", 1)))

@@ -6,7 +6,7 @@ import asyncpg
 
 from statewright.conditions.paths import parse_path
 from statewright.conditions.sorting import DataOrder, MetaOrder, OrderingClass, SortOrder, compile_order_by, sort_items
-from statewright.conditions.vocabulary import META_FIELDS
+from statewright.conditions.syntax import META_FIELDS
 from tests.database import connected
 from tests.integration.search.random_cases import Dice
 from tests.integration.search.test_one_semantics import a_batch_of_rows

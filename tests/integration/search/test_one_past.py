@@ -19,7 +19,7 @@ from statewright.entity import EntityMeta, ModelKey
 from statewright.ids import ModelId, TenantId
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject
-from statewright.searches import JobId
+from statewright.operations.listings import JobId
 from statewright.storage.connections import parse_database_url
 from statewright.storage.pool import Pool
 from statewright.storage.search.jobs import NewSearchJob, SearchJobs

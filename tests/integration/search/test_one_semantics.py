@@ -24,13 +24,13 @@ from statewright.conditions import (
 from statewright.conditions.plan import Plan
 from statewright.conditions.planning import build_plan
 from statewright.conditions.sql import SqlFilter, compile_sql
-from statewright.conditions.vocabulary import COMPARISONS, RANGES, TEXT_OPERATORS
+from statewright.conditions.syntax import COMPARISONS, RANGES, TEXT_OPERATORS
 from statewright.entity import EntityMeta
 from statewright.failures import Failure
 from statewright.jsonval.codec import decode_stored, encode
 from statewright.jsonval.temporals import TEMPORAL_TYPES
 from statewright.jsonval.values import DataType, JsonObject, JsonValue
-from statewright.schema.flatten import DeclaredField
+from statewright.schema.node import DeclaredField
 from statewright.storage import migrate
 from tests.database import connected, database_url, drop_database, new_name
 from tests.integration.search.random_cases import (

@@ -306,7 +306,7 @@ async def test_results_are_gone_when_their_time_is_over_and_a_sweep_removes_them
         for path in ("", "/status", "/failure"):
             refused(own_api.get(f"/search/async/{old}{path}"), 404, "SEARCH_JOB_NOT_FOUND")
         assert names(page(own_api, recent)) == ["a"]
-        sweep = own_service.parts.runtime.search_runner.reap_once()
+        sweep = own_service.parts.runtime.core.search_runner.reap_once()
         assert asyncio.run_coroutine_threadsafe(sweep, own_service.loop).result(PATIENCE_S) == 1
         left = await connection.fetch("SELECT DISTINCT job FROM search_hits WHERE tenant = $1", tenant)
         assert [str(row["job"]) for row in left] == [recent]

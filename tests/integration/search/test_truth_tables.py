@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from statewright.conditions.vocabulary import OPERATORS, RANGES
+from statewright.conditions.syntax import OPERATORS, RANGES
 from statewright.ids import model_id
 from statewright.jsonval.codec import encode
 from tests.builders import Json

@@ -13,25 +13,27 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
-from msgspec.structs import replace
 
 from statewright import app
-from statewright.app.languages import host_languages
 from statewright.entity import Principal
 from statewright.ids import TenantId, system_clock
-from statewright.processes.changes import Execution
-from statewright.processes.retries import FailureReport
-from statewright.services.playbooks.resources import PipelineResources
-from statewright.services.processes import successors
+from statewright.jsonval.values import JsonObject
+from statewright.processes.changes import Execution, FailureReport
+from statewright.services.core import Caller
+from statewright.services.processes import dialects, jobs, successors
+from statewright.services.processes import instances as hosted
 from statewright.services.processes.background import LeaseSweeper, RestingJobs
+from statewright.services.processes.hosting import find_shared_queue
 from statewright.services.processes.instances import StartRequest, StreamedPage
 from statewright.services.processes.jobs import ClaimedJob, JobClaim
 from statewright.services.processes.timers import TimerScanner
-from statewright.services.runtime import Caller, Extensions, Runtime
-from statewright.services.steps import definitions, instances, jobs, tasks
+from statewright.services.runtime import Runtime
+from statewright.services.steps import definitions, find_steps, instances
+from statewright.services.steps.dialect import STEP_DIALECT
 from statewright.settings import Secret, Settings
 from statewright.steps import Instance
 from tests.builders import Json
+from tests.rehosting import rehost
 
 PATIENCE_S = 60.0
 """After so long a fact that has not come true is taken for a failure."""
@@ -60,26 +62,26 @@ class Host:
 
     async def upload(self, *documents: Json) -> None:
         for document in documents:
-            await definitions.upload(self.runtime, self.caller, json.dumps(document))
+            await definitions.upload(self.runtime.processes, self.caller, json.dumps(document))
 
     async def start(self, definition: str, business_key: str = "", **variables: Json) -> Instance:
         request = StartRequest(definition_id=definition, variables=variables, business_key=business_key)
-        return await instances.start(self.runtime, self.caller, request)
+        return await hosted.start(find_steps(self.runtime.processes), self.caller, request)
 
     async def read(self, instance: "Instance | str") -> Instance:
-        return await instances.get_instance(self.runtime, self.caller, _id(instance))
+        return await instances.get_instance(self.runtime.processes, self.caller, _id(instance))
 
     async def history(self, instance: "Instance | str") -> tuple[Execution, ...]:
-        found = await instances.stream_history(self.runtime, self.caller, _id(instance))
+        found = await instances.stream_history(self.runtime.processes, self.caller, _id(instance))
         return tuple([line async for lines in found.portions for line in lines])
 
     async def trace(self, instance: "Instance | str") -> list[str]:
         """Steps and what became of them, in order."""
         return [f"{line.node_id} {line.status}" for line in await self.history(instance)]
 
-    async def claim(self, *types: str, worker: str = "w", most: int = 10, **more: timedelta) -> tuple[ClaimedJob, ...]:
+    async def claim(self, *types: str, worker: str = "w", most: int = 10, **more: Json) -> tuple[ClaimedJob, ...]:
         request = JobClaim(worker_id=worker, job_types=types, max_jobs=most, **more)
-        return await jobs.claim(self.runtime, self.caller, request)
+        return await jobs.claim(find_shared_queue(self.runtime.processes), self.caller, request)
 
     async def job(self, type_: str, worker: str = "w") -> ClaimedJob:
         """The only job of a type."""
@@ -87,7 +89,9 @@ class Host:
         return job
 
     async def complete(self, job: "ClaimedJob | str", **variables: Json) -> None:
-        await jobs.complete(self.runtime, self.caller, job if isinstance(job, str) else job.id, variables)
+        await jobs.complete(
+            find_shared_queue(self.runtime.processes), self.caller, job if isinstance(job, str) else job.id, variables
+        )
 
     async def do(self, type_: str, **variables: Json) -> None:
         """Claim the only job of a type and complete it."""
@@ -105,46 +109,56 @@ class Host:
         report = FailureReport(
             worker_id=worker or job.worker_id, message=message, retryable=retryable, retry_after_s=retry_after_s
         )
-        await jobs.fail(self.runtime, self.caller, job.id, report)
+        await jobs.fail(find_shared_queue(self.runtime.processes), self.caller, job.id, report)
 
     async def approve(self, instance: Instance, step: str, by: str = "", **variables: Json) -> None:
-        await tasks.complete(self.runtime, self.caller, instance.id, step, variables, completed_by=by)
+        await self._ask(instance, "complete", {"variables": variables, "completedBy": by}, step)
 
-    async def signal(self, instance: Instance, step: str, **variables: Json) -> None:
-        await instances.signal(self.runtime, self.caller, instance.id, step, variables)
+    async def signal(self, instance: "Instance | str", step: str, **variables: Json) -> None:
+        await self._ask(instance, "signal", variables, step)
 
     async def cancel(self, instance: Instance, reason: str = "") -> Instance:
-        return await instances.cancel(self.runtime, self.caller, instance.id, reason)
+        return await self._ask(instance, "cancel", {"reason": reason})
 
-    async def retry(self, instance: Instance, step: str, **variables: Json) -> Instance:
-        return await instances.retry(self.runtime, self.caller, instance.id, step, variables)
+    async def retry(self, instance: "Instance | str", step: str, **variables: Json) -> Instance:
+        return await self._ask(instance, "retry", {"variables": variables}, step)
 
-    async def all(self, **filters: str) -> tuple[Instance, ...]:
-        return await read_page(await instances.stream_instances(self.runtime, self.caller, page_size=1000, **filters))
+    async def _ask(self, instance: "Instance | str", verb: str, document: JsonObject, step: str = "") -> Instance:
+        done = await dialects.ask(
+            STEP_DIALECT, self.runtime.processes, self.caller, _id(instance), verb, document, segments={"stepId": step}
+        )
+        return done.instance
+
+    async def all(self, **filters: Json) -> tuple[Instance, ...]:
+        return await read_page(
+            await instances.stream_instances(self.runtime.processes, self.caller, page_size=1000, **filters)
+        )
 
     async def after(self, **span: float) -> int:
         """Let time pass and timers be looked at; how many fired."""
         self.clock.advance(timedelta(**span))
-        return (await TimerScanner(self.runtime, scan_interval=timedelta(seconds=1)).run_once()).fired
+        return (await TimerScanner(self.runtime.processes, scan_interval=timedelta(seconds=1)).run_once()).fired
 
     async def sweep(self, **span: float) -> int:
         """Let time pass and leases be looked at; how many had ended."""
         self.clock.advance(timedelta(**span))
-        return await LeaseSweeper(self.runtime, interval=timedelta(seconds=1)).run_once()
+        return await LeaseSweeper(self.runtime.processes, interval=timedelta(seconds=1)).run_once()
 
     async def end_rests(self, **span: float) -> int:
         """Let time pass and resting jobs be looked at; how many can be claimed again."""
         self.clock.advance(timedelta(**span))
-        return await RestingJobs(self.runtime).run_once()
+        return await RestingJobs(self.runtime.processes).run_once()
 
     async def chain(self) -> int:
         """Start the successors that nobody has started, as a node does that finds them in the outbox."""
         self.clock.advance(timedelta(minutes=20))
-        return await successors.build_successor_starter(self.runtime, scan_interval=timedelta(seconds=1)).run_once()
+        return await successors.build_successor_starter(
+            self.runtime.processes, scan_interval=timedelta(seconds=1)
+        ).run_once()
 
     async def count(self, query: str, *arguments: object) -> int:
         """A number from the database, behind everybody's back."""
-        async with self.runtime.pool.connection() as connection:
+        async with self.runtime.core.pool.connection() as connection:
             return int(await connection.fetchval(query, *arguments))
 
     def of(self, tenant: str) -> "Host":
@@ -165,10 +179,7 @@ async def a_node(database: str, tenant: str) -> AsyncIterator[Host]:
     settings = Settings(iam_mode="mock", postgres_url=Secret(database), log_level="error")
     clock = Watch()
     async with app.run_without_listeners(settings) as runtime:
-        node = replace(runtime, clock=clock, extensions=Extensions())
-        node.extensions.add(runtime.extensions.get(PipelineResources))
-        host_languages(node)
-        yield Host(node, a_caller(tenant), clock)
+        yield Host(rehost(runtime, clock), a_caller(tenant), clock)
 
 
 @pytest.fixture

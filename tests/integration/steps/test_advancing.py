@@ -7,9 +7,10 @@ import pytest
 
 from statewright.failures import BadRequest, BusinessKeyInUse, ProcessBadRequest, ProcessConflict, ProcessNotFound
 from statewright.jsonval.codec import decode
-from statewright.services.runtime import Caller
-from statewright.services.steps import definitions, instances, tasks
+from statewright.services.core import Caller
+from statewright.services.steps import definitions, instances
 from statewright.steps.documents import definition_to_document
+from tests.builders import Json
 from tests.integration.steps.conftest import THREE_STEPS, Host, definition, end, read_page, service_task, step
 
 
@@ -120,7 +121,7 @@ async def test_a_signal_that_finds_nobody_is_refused(host: Host, step_id: str, f
 async def test_nobody_signals_an_instance_that_is_unknown(host: Host):
     for name in ("01JABC3V9E6K8M2Q4S6T8W0Y2Z", "nonsense"):
         with pytest.raises(ProcessNotFound, match=r"^workflow instance not found$"):
-            await instances.signal(host.runtime, host.caller, name, "hold")
+            await host.signal(name, "hold")
         with pytest.raises(ProcessNotFound, match=rf'^instance "{name}" not found$'):
             await host.read(name)
         with pytest.raises(ProcessNotFound, match=rf'^instance "{name}" not found$'):
@@ -155,9 +156,9 @@ async def test_cancelling_withdraws_everything_and_is_final(host: Host):
 async def test_a_user_task_is_in_the_inbox_until_it_is_done(host: Host):
     await host.upload(definition("d", step("review", "USER_TASK", "end", jobType="review-form"), end()))
     instance = await host.start("d", "K-1", amount=5)
-    inbox = await tasks.list_open_tasks(host.runtime, host.caller)
+    inbox = await instances.list_open_tasks(host.runtime.processes, host.caller)
     [task] = inbox.items
-    assert tasks.to_task_record(task) | {"createdAt": "", "stepExecutionId": "", "id": ""} == {
+    assert instances.to_task_record(task) | {"createdAt": "", "stepExecutionId": "", "id": ""} == {
         "id": "",
         "instanceId": instance.id,
         "stepId": "review",
@@ -171,7 +172,7 @@ async def test_a_user_task_is_in_the_inbox_until_it_is_done(host: Host):
         "businessKey": "K-1",
     }
     await host.approve(instance, "review", by="carol", approved=True)
-    assert (await tasks.list_open_tasks(host.runtime, host.caller)).total == 0
+    assert (await instances.list_open_tasks(host.runtime.processes, host.caller)).total == 0
     assert (await host.read(instance)).variables == {"amount": 5, "approved": True}
     with pytest.raises(ProcessConflict, match="terminal state"):
         await host.approve(instance, "review")
@@ -180,12 +181,12 @@ async def test_a_user_task_is_in_the_inbox_until_it_is_done(host: Host):
 async def test_a_user_task_can_be_done_by_its_own_id_once(host: Host):
     await host.upload(definition("d", step("review", "USER_TASK", "hold"), step("hold", "WAIT", "end"), end()))
     instance = await host.start("d")
-    [task] = (await tasks.list_open_tasks(host.runtime, host.caller)).items
-    await tasks.complete_by_id(host.runtime, host.caller, task.id, {"ok": True})
+    [task] = (await instances.list_open_tasks(host.runtime.processes, host.caller)).items
+    await instances.complete_by_id(host.runtime.processes, host.caller, task.id, {"ok": True})
     assert (await host.read(instance)).current_step_ids == ("hold",)
     for name in (task.id, "01JABC3V9E6K8M2Q4S6T8W0Y2Z", "nonsense"):
         with pytest.raises(ProcessNotFound, match=r"^user task not found$"):
-            await tasks.complete_by_id(host.runtime, host.caller, name)
+            await instances.complete_by_id(host.runtime.processes, host.caller, name)
 
 
 async def test_the_inbox_is_filtered_by_type_definition_and_age(host: Host):
@@ -194,7 +195,7 @@ async def test_the_inbox_is_filtered_by_type_definition_and_age(host: Host):
         await host.start(name)
 
     async def found(**filters: object) -> list[str]:
-        inbox = await tasks.list_open_tasks(host.runtime, host.caller, **filters)  # type: ignore[arg-type]
+        inbox = await instances.list_open_tasks(host.runtime.processes, host.caller, **filters)  # type: ignore[arg-type]
         return [task.definition_id for task in inbox.items]
 
     assert await found() == ["d1", "d2"]
@@ -210,18 +211,20 @@ async def test_a_definition_keeps_the_order_of_its_branches(host: Host):
     branches = {"z == 1": "end", "a == 1": "end", "m == 1": "end"}
     document = definition("d", step("route", "DECISION", conditionalNextSteps=branches), end())
     await host.upload(document)
-    published = await definitions.get_version(host.runtime, host.caller, "d")
+    published = await definitions.get_version(host.runtime.processes, host.caller, "d")
     read = json.loads(json.dumps(definition_to_document(published.process.definition, published.version)))
     assert list(read["steps"][0]["conditionalNextSteps"]) == list(branches)
 
 
 async def test_the_same_content_gets_the_same_version_and_other_content_the_next(host: Host):
-    first = await definitions.upload(host.runtime, host.caller, json.dumps(THREE_STEPS))
-    again = await definitions.upload(host.runtime, host.caller, json.dumps(THREE_STEPS, indent=2))
-    other = await definitions.upload(host.runtime, host.caller, json.dumps({**THREE_STEPS, "description": "other"}))
+    first = await definitions.upload(host.runtime.processes, host.caller, json.dumps(THREE_STEPS))
+    again = await definitions.upload(host.runtime.processes, host.caller, json.dumps(THREE_STEPS, indent=2))
+    other = await definitions.upload(
+        host.runtime.processes, host.caller, json.dumps({**THREE_STEPS, "description": "other"})
+    )
     assert [(one.version, one.is_new) for one in (first, again, other)] == [(1, True), (1, False), (2, True)]
     assert again.uploaded_at == first.uploaded_at
-    [summary] = (await definitions.list_definitions(host.runtime, host.caller)).items
+    [summary] = (await definitions.list_definitions(host.runtime.processes, host.caller)).items
     assert (summary.version, summary.versions) == (2, (1, 2))
 
 
@@ -240,27 +243,28 @@ async def test_definitions_are_found_by_any_part_of_name_or_id(host: Host):
 
     async def found(keyword: str) -> list[str]:
         return [
-            one.id for one in (await definitions.list_definitions(host.runtime, host.caller, keyword=keyword)).items
+            one.id
+            for one in (await definitions.list_definitions(host.runtime.processes, host.caller, keyword=keyword)).items
         ]
 
     assert await found("hr::") == ["HR::a", "HR::b"]
     assert await found("INV") == ["FIN::c"]
     assert await found("%") == ["HR::b"]
-    page = await definitions.list_definitions(host.runtime, host.caller, page=1, page_size=2)
+    page = await definitions.list_definitions(host.runtime.processes, host.caller, page=1, page_size=2)
     assert ([one.id for one in page.items], page.total) == (["HR::b"], 3)
 
 
 @pytest.mark.parametrize("source", ["{", '{"id": "my flow", "name": "n", "steps": []}'])
 async def test_a_definition_that_cannot_run_is_refused(host: Host, source: str):
     with pytest.raises(ProcessBadRequest):
-        await definitions.upload(host.runtime, host.caller, source)
+        await definitions.upload(host.runtime.processes, host.caller, source)
 
 
 async def test_unknown_definitions_are_not_found(host: Host):
     await host.upload(THREE_STEPS)
     for name, version in (("nothing", 0), ("chain", 2), ("chain", 2**40)):
         with pytest.raises(ProcessNotFound, match=r"^definition not found$"):
-            await definitions.get_version(host.runtime, host.caller, name, version)
+            await definitions.get_version(host.runtime.processes, host.caller, name, version)
     with pytest.raises(ProcessNotFound, match=r'^start: load definition "nothing": definition not found$'):
         await host.start("nothing")
     with pytest.raises(ProcessBadRequest, match=r"^definitionId is required$"):
@@ -299,9 +303,11 @@ async def test_instances_are_listed_newest_first_by_any_filter(host: Host):
     assert [one.id for one in await host.all(status="COMPLETED")] == [done.id]
     assert await host.all(status="NONSENSE") == ()
     assert await host.all(status="ACTIVE", definition_id="quick") == ()
-    page = await instances.stream_instances(host.runtime, host.caller, definition_id="chain", page=1, page_size=2)
+    page = await instances.stream_instances(
+        host.runtime.processes, host.caller, definition_id="chain", page=1, page_size=2
+    )
     assert ([one.id for one in await read_page(page)], page.total) == ([running[0].id], 3)
-    beyond = await instances.stream_instances(host.runtime, host.caller, page=2**62, page_size=10**6)
+    beyond = await instances.stream_instances(host.runtime.processes, host.caller, page=2**62, page_size=10**6)
     assert (await read_page(beyond), beyond.page_size, beyond.total) == ((), 1000, 4)
 
 
@@ -349,8 +355,7 @@ async def test_an_expression_that_makes_what_cannot_be_stored_fails_the_instance
 
 async def test_large_and_exact_numbers_come_back_as_they_were(host: Host):
     await host.upload(THREE_STEPS)
-    value = decode('{"big": 9223372036854775808123, "exact": 0.1000000000000000055511151231257827}')
-    assert isinstance(value, dict)
+    value: Json = decode('{"big": 9223372036854775808123, "exact": 0.1000000000000000055511151231257827}')
     instance = await host.start("chain", **value)
     assert (await host.read(instance)).variables == value
     assert (await host.job("a")).variables == value
@@ -358,7 +363,7 @@ async def test_large_and_exact_numbers_come_back_as_they_were(host: Host):
 
 async def test_the_step_engine_takes_no_part_in_other_transactions(host: Host):
     await host.upload(THREE_STEPS)
-    async with host.runtime.open_unit(host.caller) as unit:
+    async with host.runtime.core.open_unit(host.caller) as unit:
         inside = Host(host.runtime, Caller(host.caller.principal, unit), host.clock)
         with pytest.raises(BadRequest, match="another transaction"):
             await inside.start("chain")

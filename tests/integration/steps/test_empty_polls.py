@@ -10,17 +10,14 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import pytest
-from msgspec.structs import replace
 
-from statewright.app.languages import host_languages
 from statewright.services.processes.background import announce_jobs
-from statewright.services.processes.hosting import ProcessHosts
-from statewright.services.processes.idle_topics import MAX_AGE_US
-from statewright.services.runtime import Extensions
-from statewright.storage import announcements
+from statewright.services.processes.wakeups import MAX_AGE_US
+from statewright.storage import models
 from statewright.storage.connections import DatabaseUrl
 from statewright.storage.processes.jobs import CHANNEL, build_listener
 from tests.integration.steps.conftest import THREE_STEPS, Host
+from tests.rehosting import rehost
 
 ONE_AGE = timedelta(microseconds=MAX_AGE_US)
 
@@ -28,7 +25,7 @@ ONE_AGE = timedelta(microseconds=MAX_AGE_US)
 @asynccontextmanager
 async def listening(host: Host, database: str) -> AsyncIterator[None]:
     """The node hears what others announce, and announces what it makes itself."""
-    wakeups = host.runtime.extensions.get(ProcessHosts).wakeups
+    wakeups = host.runtime.processes.hosts.wakeups
     ready = asyncio.Event()
 
     def set_listening(is_listening: bool) -> None:
@@ -36,7 +33,7 @@ async def listening(host: Host, database: str) -> AsyncIterator[None]:
         if is_listening:
             ready.set()
 
-    follow = announcements.follow(
+    follow = models.follow(
         DatabaseUrl(dsn=database),
         lambda *_: None,
         lambda: None,
@@ -44,7 +41,7 @@ async def listening(host: Host, database: str) -> AsyncIterator[None]:
         set_listening=set_listening,
     )
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(follow), group.create_task(announce_jobs(host.runtime))]
+        tasks = [group.create_task(follow), group.create_task(announce_jobs(host.runtime.processes))]
         await ready.wait()
         yield
         for task in tasks:
@@ -54,7 +51,7 @@ async def listening(host: Host, database: str) -> AsyncIterator[None]:
 @asynccontextmanager
 async def locked_queue(host: Host) -> AsyncIterator[None]:
     """Nobody can read the queue while the block runs."""
-    async with host.runtime.pool.connection() as connection, connection.transaction():
+    async with host.runtime.core.pool.connection() as connection, connection.transaction():
         await connection.execute("LOCK TABLE process_job IN ACCESS EXCLUSIVE MODE")
         yield
 
@@ -62,9 +59,7 @@ async def locked_queue(host: Host) -> AsyncIterator[None]:
 def with_clock_stopped(host: Host) -> Host:
     """The same node, for which no time passes: what it knows does not grow old."""
     at = host.clock()
-    runtime = replace(host.runtime, clock=lambda: at, extensions=Extensions())
-    host_languages(runtime)
-    return Host(runtime, host.caller, host.clock)
+    return Host(rehost(host.runtime, lambda: at), host.caller, host.clock)
 
 
 async def test_an_empty_poll_is_repeated_without_a_statement(host: Host, database: str):

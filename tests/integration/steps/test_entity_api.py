@@ -11,7 +11,7 @@ import pytest
 from statewright.ids import system_clock
 from statewright.net import ulid_to_uuid
 from statewright.steps import Instance
-from statewright.steps.models import DEFINITION, INSTANCE, USER_TASK
+from statewright.steps.instance import DEFINITION, INSTANCE, USER_TASK
 from tests.builders import Json
 from tests.integration.steps.conftest import (
     PATIENCE_S,

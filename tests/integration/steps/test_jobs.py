@@ -6,8 +6,9 @@ from datetime import timedelta
 import pytest
 
 from statewright.failures import ProcessConflict, ProcessNotFound
-from statewright.services.processes.hosting import ProcessHosts
-from statewright.services.steps import instances, jobs
+from statewright.services.processes import jobs
+from statewright.services.processes.hosting import find_shared_queue
+from statewright.services.processes.public_jobs import to_job_record
 from tests.integration.steps.conftest import (
     PATIENCE_S,
     THREE_STEPS,
@@ -27,7 +28,7 @@ async def test_a_job_is_handed_to_one_worker_at_a_time(host: Host):
     instance = await host.start("chain")
     job = await host.job("a", worker="w1")
     assert await host.claim("a", worker="w2") == ()
-    assert jobs.to_job_record(job) | {"id": "", "stepExecutionId": "", "lockedAt": "", "lockExpiresAt": ""} == {
+    assert to_job_record(job) | {"id": "", "stepExecutionId": "", "lockedAt": "", "lockExpiresAt": ""} == {
         "id": "",
         "instanceId": instance.id,
         "stepId": "a",
@@ -39,7 +40,7 @@ async def test_a_job_is_handed_to_one_worker_at_a_time(host: Host):
         "lockExpiresAt": "",
         "retriesRemaining": 0,
         "variables": {},
-        "createdAt": jobs.to_job_record(job)["createdAt"],
+        "createdAt": to_job_record(job)["createdAt"],
     }
     assert job.lock_expires_at - job.locked_at == 30_000_000
 
@@ -61,6 +62,19 @@ async def test_workers_take_jobs_in_order_whatever_members_they_are_for(host: Ho
     order = [await host.start(name) for name in ("plain", "tagged", "tagged", "plain")]
     got = [*await host.claim("a", most=3), *await host.claim("a", most=3)]
     assert [job.instance_id for job in got] == [instance.id for instance in order]
+
+
+async def test_nothing_of_a_job_stays_in_memory_when_it_is_done(host: Host):
+    await host.upload(THREE_STEPS, RETRIED)
+    await host.start("chain")
+    await host.start("d")
+    done, given_up = await host.claim("a")
+    owners = host.runtime.processes.hosts.owners_of_jobs
+    assert len(owners) == 2
+    await host.complete(done)
+    await host.fail(given_up, retryable=False)
+    assert len(owners) == 0
+    await host.complete(done)  # late, and without effect
 
 
 async def test_a_hundred_pollers_share_a_hundred_jobs(hosts: tuple[Host, Host]):
@@ -131,25 +145,37 @@ async def test_a_lease_can_be_renewed_by_its_holder_only(host: Host):
     await host.start("d")
     job = await host.job("a", worker="w1")
     host.clock.advance(timedelta(seconds=20))
-    until = await jobs.renew(host.runtime, host.caller, job.id, worker_id="w1", lease=timedelta(seconds=30))
+    until = await jobs.renew(
+        find_shared_queue(host.runtime.processes), host.caller, job.id, worker_id="w1", lease=timedelta(seconds=30)
+    )
     assert until > job.lock_expires_at
     assert await host.sweep(seconds=15) == 0
     with pytest.raises(ProcessConflict, match="not locked by worker"):
-        await jobs.renew(host.runtime, host.caller, job.id, worker_id="w2", lease=timedelta(seconds=30))
+        await jobs.renew(
+            find_shared_queue(host.runtime.processes), host.caller, job.id, worker_id="w2", lease=timedelta(seconds=30)
+        )
     assert await host.sweep(seconds=60) == 1
     with pytest.raises(ProcessConflict):
-        await jobs.renew(host.runtime, host.caller, job.id, worker_id="w1", lease=timedelta(seconds=30))
+        await jobs.renew(
+            find_shared_queue(host.runtime.processes), host.caller, job.id, worker_id="w1", lease=timedelta(seconds=30)
+        )
     with pytest.raises(ProcessNotFound, match=r'^job "nonsense" not found$'):
-        await jobs.renew(host.runtime, host.caller, "nonsense", worker_id="w1", lease=timedelta(seconds=30))
+        await jobs.renew(
+            find_shared_queue(host.runtime.processes),
+            host.caller,
+            "nonsense",
+            worker_id="w1",
+            lease=timedelta(seconds=30),
+        )
 
 
 async def test_a_job_that_is_given_back_is_there_for_the_next(host: Host):
     await host.upload(RETRIED)
     await host.start("d")
     job = await host.job("a", worker="w1")
-    await jobs.release(host.runtime, host.caller, job.id, worker_id="w2")
+    await jobs.release(find_shared_queue(host.runtime.processes), host.caller, job.id, worker_id="w2")
     assert await host.claim("a") == ()
-    await jobs.release(host.runtime, host.caller, job.id, worker_id="w1")
+    await jobs.release(find_shared_queue(host.runtime.processes), host.caller, job.id, worker_id="w1")
     assert (await host.job("a", worker="w3")).retries_remaining == 2
 
 
@@ -290,9 +316,9 @@ async def test_only_the_step_that_failed_can_be_retried(host: Host):
     with pytest.raises(ProcessNotFound, match='step "z" not found in definition'):
         await host.retry(instance, "z")
     with pytest.raises(ProcessNotFound, match=r"^workflow instance not found$"):
-        await instances.retry(host.runtime, host.caller, "nonsense", "a")
+        await host.retry("nonsense", "a")
 
 
 async def _listening(host: Host) -> None:
     """Somebody waits for a job."""
-    await until(lambda: host.runtime.extensions.get(ProcessHosts).wakeups.has_listeners)
+    await until(lambda: host.runtime.processes.hosts.wakeups.has_listeners)

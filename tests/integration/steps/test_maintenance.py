@@ -7,7 +7,6 @@ import pytest
 from statewright.failures import ProcessBadRequest, ProcessNotFound
 from statewright.metrics.processes import StepCollector
 from statewright.services.processes.background import MAX_PURGE_BATCH, InstancePurger, PurgeResult, purge
-from statewright.services.processes.hosting import ProcessHosts
 from statewright.services.steps import find_steps
 from tests.integration.steps.conftest import THREE_STEPS, Host, definition, end, service_task, step
 
@@ -29,12 +28,12 @@ async def test_finished_instances_are_removed_by_age_with_all_that_is_theirs(hos
     stranger = host.of("stranger")
     await stranger.upload(definition("quick", end()))
     await stranger.start("quick")
-    assert await purge(find_steps(host.runtime), host.caller, older_than=timedelta(days=1)) == PurgeResult(
+    assert await purge(find_steps(host.runtime.processes), host.caller, older_than=timedelta(days=1)) == PurgeResult(
         removed=0, is_complete=True
     )
     host.clock.advance(timedelta(days=2))
     gone = [one for one in await host.all() if one.status in {"COMPLETED", "CANCELLED"}]
-    assert await purge(find_steps(host.runtime), host.caller, older_than=timedelta(days=1)) == PurgeResult(
+    assert await purge(find_steps(host.runtime.processes), host.caller, older_than=timedelta(days=1)) == PurgeResult(
         removed=2, is_complete=True
     )
     assert sorted(one.status for one in await host.all()) == ["ACTIVE", "FAILED"]
@@ -58,9 +57,9 @@ async def test_retention_removes_those_of_all_tenants(host: Host):
     await stranger.upload(definition("quick", end()))
     await stranger.start("quick")
     host.clock.advance(timedelta(hours=1))
-    steps = host.runtime.extensions.get(ProcessHosts).get_hosted("steps")
-    assert await InstancePurger(host.runtime, steps, retention=timedelta(hours=2)).run_once() == 0
-    assert await InstancePurger(host.runtime, steps, retention=timedelta(minutes=30)).run_once() == 2
+    steps = host.runtime.processes.hosts.get_hosted("steps")
+    assert await InstancePurger(host.runtime.core, steps, retention=timedelta(hours=2)).run_once() == 0
+    assert await InstancePurger(host.runtime.core, steps, retention=timedelta(minutes=30)).run_once() == 2
     assert await host.count("SELECT count(*) FROM process_instance") == 0
     definitions = await host.count("SELECT count(*) FROM entity")
     assert definitions == 2, "definitions are kept for ever"
@@ -72,16 +71,16 @@ async def test_one_request_removes_what_its_time_allows_and_says_whether_that_wa
         await host.start("quick")
     host.clock.advance(timedelta(days=2))
     at_once, age = timedelta(0), timedelta(days=1)
-    first = await purge(find_steps(host.runtime), host.caller, older_than=age, within=at_once)
+    first = await purge(find_steps(host.runtime.processes), host.caller, older_than=age, within=at_once)
     assert first == PurgeResult(removed=MAX_PURGE_BATCH, is_complete=False)
-    assert await purge(find_steps(host.runtime), host.caller, older_than=age) == PurgeResult(
+    assert await purge(find_steps(host.runtime.processes), host.caller, older_than=age) == PurgeResult(
         removed=1, is_complete=True
     )
 
 
 async def test_a_negative_age_is_refused(host: Host):
     with pytest.raises(ProcessBadRequest, match="must not be negative"):
-        await purge(find_steps(host.runtime), host.caller, older_than=timedelta(days=-1))
+        await purge(find_steps(host.runtime.processes), host.caller, older_than=timedelta(days=-1))
 
 
 async def test_everything_that_happens_is_counted(host: Host):
@@ -96,7 +95,7 @@ async def test_everything_that_happens_is_counted(host: Host):
 
     samples = {
         (sample.name, *sample.labels.values()): sample.value
-        for metric in StepCollector(find_steps(host.runtime).metrics).collect()
+        for metric in StepCollector(find_steps(host.runtime.processes).metrics).collect()
         for sample in metric.samples
     }
     expected = {

@@ -14,9 +14,10 @@ from statewright.failures import BusinessKeyInUse, ProcessConflict, ProcessNotFo
 from statewright.services.processes.successors import start_successor as start_child
 from statewright.services.steps import definitions, find_steps
 from statewright.steps import Instance
-from statewright.storage.processes import children
+from statewright.storage.work import STARTS
 from tests.database import connected
 from tests.integration.steps.conftest import THREE_STEPS, Host, definition, end, service_task, step, timer
+from tests.takings import take
 
 ROUNDS = 5
 
@@ -141,7 +142,9 @@ async def test_of_many_starts_with_a_business_key_one_gets_it(hosts: tuple[Host,
 
 async def test_concurrent_uploads_of_one_id_all_succeed(hosts: tuple[Host, Host]):
     texts = [json.dumps({**THREE_STEPS, "description": str(n % 3)}) for n in range(6)]
-    uploads = [definitions.upload(hosts[n % 2].runtime, hosts[n % 2].caller, text) for n, text in enumerate(texts)]
+    uploads = [
+        definitions.upload(hosts[n % 2].runtime.processes, hosts[n % 2].caller, text) for n, text in enumerate(texts)
+    ]
     versions = [uploaded.version for uploaded in await asyncio.gather(*uploads)]
     assert set(versions) == {1, 2, 3}
     assert [versions[n] == versions[n + 3] for n in range(3)] == [True] * 3
@@ -161,9 +164,9 @@ async def _chained(host: Host, key: str = "") -> Instance:
 async def test_a_successor_is_started_once_whoever_tries(hosts: tuple[Host, Host]):
     parent = await _chained(hosts[0], "K-1")
     hosts[0].clock.advance(timedelta(minutes=1))
-    due = await children.take_due_children(hosts[0].runtime.pool, ["steps"], now=hosts[0].clock(), backoff=0, limit=10)
+    due = await take(hosts[0].runtime.core.pool, STARTS, ["steps"], now=hosts[0].clock(), until=hosts[0].clock() + 1)
     assert len(due) == 1
-    told = await outcomes([start_child(find_steps(host.runtime), due[0]) for host in (*hosts, *hosts)])
+    told = await outcomes([start_child(find_steps(host.runtime.processes), due[0]) for host in (*hosts, *hosts)])
     assert told == [None] * 4
     [successor] = await hosts[0].all(definition_id="second")
     assert (successor.parent_instance_id, successor.business_key) == (parent.id, "K-1")
@@ -246,7 +249,7 @@ async def test_starts_that_meet_ask_for_the_latest_version_with_one_statement(ho
 
 async def test_a_version_that_many_ask_for_is_loaded_once(host: Host, database: str):
     await host.upload(THREE_STEPS)
-    processes = find_steps(host.runtime).processes
+    processes = find_steps(host.runtime.processes).processes
     async with connected(database) as connection, connected(database) as observer, connection.transaction():
         await connection.execute("LOCK TABLE process_definition IN ACCESS EXCLUSIVE MODE")
         asked = [asyncio.ensure_future(processes.find(host.caller.tenant, "chain", 1)) for _ in range(100)]

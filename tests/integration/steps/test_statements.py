@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from statewright.storage import takings
 from statewright.storage.commit.statement import CommitStatement
-from statewright.storage.processes import children, instances, jobs, leases, log, timers
+from statewright.storage.processes import instances, jobs, leases
 from statewright.storage.processes.jobs import MAX_PAYLOAD, build_payloads
 from statewright.storage.processes.parts import PROCESS_PARTS
+from statewright.storage.work import ENDS, LOSSES, REPORTS, STARTS, TIMERS
 from tests.database import Template, connected, filled_clone
 
 FILL = """
@@ -53,11 +55,19 @@ HOT = {
     "instance of": jobs.OWNER_OF,
     "requeue": leases.REQUEUE,
     "sweep": leases.SWEEP,
-    "lost": leases.LOST,
-    "timers": timers.TAKE,
-    "children": children.TAKE,
-    "ends of children": children.TAKE_ENDS,
-    "log": log.EVENTS,
+    "reports": leases.TAKE,
+    **{
+        f"{work.name} {name}": takings.write_statement(template, work)
+        for work in (TIMERS, STARTS, ENDS, LOSSES)
+        for name, template in (("take", takings.TAKE), ("suspect", takings.TAKE_SUSPECT), ("hold", takings.HOLD))
+    },
+    **{
+        f"{work.name} {name}": takings.write_statement(template, work)
+        for work in (TIMERS, STARTS, ENDS, LOSSES, REPORTS)
+        for name, template in (("release", takings.RELEASE), ("revive", takings.REVIVE), ("drop", takings.DROP))
+    },
+    "suspect report": takings.write_statement(takings.TAKE_SUSPECT, REPORTS),
+    "log": instances.EVENTS,
     "history page": instances.HISTORY_PAGE,
     "last statuses": instances.LAST_STATUSES,
     "commit": COMMIT.compose("progress"),

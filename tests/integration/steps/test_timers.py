@@ -2,8 +2,9 @@
 
 from datetime import timedelta
 
-from statewright.storage.processes import timers
+from statewright.storage.work import TIMERS
 from tests.integration.steps.conftest import Host, definition, end, service_task, step, timer
+from tests.takings import take
 
 REVIEW = definition(
     "review",
@@ -118,9 +119,7 @@ async def test_the_timer_of_a_node_that_died_is_fired_by_another(hosts: tuple[Ho
     for host in hosts:
         host.clock.advance(timedelta(hours=25))
     now = first.clock()
-    assert (
-        len(await timers.take_due_timers(first.runtime.pool, ["steps"], now=now, until=now + 30_000_000, limit=10)) == 1
-    )
+    assert len(await take(first.runtime.core.pool, TIMERS, ["steps"], now=now, until=now + 30_000_000)) == 1
     assert await second.after() == 0, "it may still be at work"
     assert await second.after(seconds=31) == 1
 
@@ -128,7 +127,7 @@ async def test_the_timer_of_a_node_that_died_is_fired_by_another(hosts: tuple[Ho
 async def test_a_timer_whose_instance_was_purged_is_dropped(host: Host):
     await host.upload(REVIEW)
     await host.start("review")
-    async with host.runtime.pool.connection() as connection:
+    async with host.runtime.core.pool.connection() as connection:
         await connection.execute("DELETE FROM entity")
     assert await host.after(hours=25) == 0
     assert await host.count("SELECT count(*) FROM process_timer") == 0

@@ -10,7 +10,6 @@ import pytest
 from google.protobuf.struct_pb2 import Struct
 
 from statewright.proto.workflow.v1 import engine_pb2 as pb
-from statewright.services.processes.hosting import ProcessHosts
 from tests.builders import Json
 from tests.database import connected
 from tests.integration.steps_grpc.engine import Engine, refused
@@ -339,5 +338,5 @@ async def test_a_call_that_its_client_gives_up_ends_with_its_deadline(service: R
 
 def waiters(service: RunningService) -> int:
     """How many polls wait in the shared service; tests of one process run one after the other."""
-    waiting = service.parts.runtime.extensions.get(ProcessHosts).wakeups._waiting
+    waiting = service.parts.runtime.processes.hosts.wakeups._waiting
     return len({event for events in waiting.values() for event in events})

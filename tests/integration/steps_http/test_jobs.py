@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from statewright.services.processes.hosting import ProcessHosts
 from tests.integration.steps_http.conftest import an_error, definition, done, polled, started, step, uploaded
 from tests.service import Api, RunningService, eventually
 
@@ -217,7 +216,7 @@ def test_giving_back_an_unknown_job_changes_nothing(v1: Api) -> None:
 
 def waiters(service: RunningService) -> int:
     """How many polls wait in the shared service; tests of one process run one after the other."""
-    waiting = service.parts.runtime.extensions.get(ProcessHosts).wakeups._waiting
+    waiting = service.parts.runtime.processes.hosts.wakeups._waiting
     return len({event for events in waiting.values() for event in events})
 
 

@@ -15,19 +15,18 @@ from urllib.parse import urlencode
 import httpx
 
 from statewright.api.http.application import HttpApplication
-from statewright.api.http.dialects import build_step_dialect
+from statewright.api.http.dialects import PROCESS_APIS, build_process_dialect
 from statewright.api.http.server import Limits, serve_http
 from statewright.auth import MockAuthenticator
-from statewright.background import ShutdownBudget
 from statewright.jsonval.values import JsonObject
-from statewright.sdk.address import parse_address
+from statewright.loop.background import ShutdownBudget
+from statewright.network.sockets import bind_listening_socket
+from statewright.sdk.endpoint import parse_address
 from statewright.sdk.functions import Function
 from statewright.sdk.http import HttpTransport
-from statewright.sdk.job import Job
-from statewright.sdk.jobs import JobWorker
+from statewright.sdk.jobs import Job, JobWorker
 from statewright.sdk.rest_jobs import RestJobs
 from statewright.sdk.tokens import make_token_source
-from statewright.sockets import bind_listening_socket
 from tests.builders import Json
 from tests.integration.steps.conftest import PATIENCE_S, Host
 from tests.integration.steps.conftest import host as host
@@ -44,7 +43,8 @@ async def test_every_row_of_the_table_ends_where_it_says(host: Host) -> None:
             answer = await api.post("/v1/definitions", content=(DEFINITIONS / f"{name}.json").read_bytes())
             assert answer.status_code == 201
         for row in ROWS:
-            score, fraud, amount, people, expected = row.values
+            values: Json = row.values
+            score, fraud, amount, people, expected = values
             bureau = {"score": score, "fraud": float(fraud), "amount": amount}
             assert await played(host, api, str(row.id), bureau, people) == expected, row.id
 
@@ -95,7 +95,7 @@ async def end_of(api: httpx.AsyncClient, instance: str) -> str:
 async def rest_of(host: Host) -> AsyncIterator[httpx.AsyncClient]:
     """The REST dialect of a node, on a port."""
     authenticator = MockAuthenticator(host.caller.principal)
-    steps = build_step_dialect(authenticator, origins=None, observe=lambda *_observed: None)
+    steps = build_process_dialect(PROCESS_APIS[-1], authenticator, origins=None, observe=lambda *_observed: None)
     listener = bind_listening_socket("127.0.0.1", 0)
     grace = ShutdownBudget(timedelta(seconds=5))
     async with (

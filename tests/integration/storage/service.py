@@ -11,9 +11,9 @@ from pathlib import Path
 import asyncpg
 import uvloop
 
-from statewright import logs
 from statewright.storage.embedded import server
-from statewright.storage.startup_errors import StartRefused
+from statewright.storage.migrate import StartRefused
+from statewright.telemetry import logs
 
 
 async def main(data_directory: Path) -> None:

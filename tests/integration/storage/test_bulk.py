@@ -1,4 +1,4 @@
-"""Many new entities of one transaction, written by COPY (the prose of statewright.storage.commit.bulk)."""
+"""Many new entities of one transaction, written by COPY (the prose of statewright.storage.commit.statement)."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from statewright.failures import ModelNotFound, StorageUnavailable, UniqueViolat
 from statewright.ids import EntityId, system_clock
 from statewright.schema import Claim
 from statewright.storage import entities
-from statewright.storage.commit import bulk
+from statewright.storage.commit import statement
 from statewright.storage.commit.submission import Submission
 from statewright.storage.commit.unit_of_work import UnitOfWork
 from tests.database import connected
@@ -16,7 +16,7 @@ from tests.integration.storage.network import a_network
 from tests.integration.storage.store import ACME, MODEL, Store, a_store, fetch, happened, scalar
 from tests.integration.storage.test_group_commit import blocked, until, written_by
 
-MANY = bulk.MIN_COPY_ROWS + 5
+MANY = statement.MIN_COPY_ROWS + 5
 
 
 def submit(unit: UnitOfWork) -> Submission:
@@ -70,11 +70,11 @@ async def test_what_is_copied_looks_like_what_is_committed_by_the_statement(stor
 
 async def test_few_rows_and_rows_of_other_kinds_are_not_copied(store: Store):
     few, mixed = store.unit(), store.unit()
-    many(store, few, bulk.MIN_COPY_ROWS - 1)
+    many(store, few, statement.MIN_COPY_ROWS - 1)
     many(store, mixed)
     happened(mixed, await store.created(), "LOOKED_AT")
-    assert not bulk.is_bulk(submit(few).rows)
-    assert not bulk.is_bulk(submit(mixed).rows)
+    assert not statement.is_bulk(submit(few).rows)
+    assert not statement.is_bulk(submit(mixed).rows)
     await mixed.commit()
     assert await scalar(store, "SELECT count(*) FROM entity_audit WHERE transaction_id = $1", mixed.id) == MANY + 1
 
@@ -161,9 +161,9 @@ async def test_a_copy_whose_answer_was_lost_is_looked_up(database: str):
 
 async def test_copied_entities_need_their_model_too(store):
     unit = store.unit()
-    for _ in range(bulk.MIN_COPY_ROWS):
+    for _ in range(statement.MIN_COPY_ROWS):
         unit.create(store.new(unit), lock=1)
-    assert bulk.is_bulk(submit(unit).rows)
+    assert statement.is_bulk(submit(unit).rows)
     with pytest.raises(ModelNotFound):
         await unit.commit()
     assert await scalar(store, "SELECT count(*) FROM entity") == 0

@@ -11,8 +11,7 @@ import pytest
 from statewright.failures import BadRequest, Conflict
 from statewright.ids import EntityId
 from statewright.storage.columns import EntityColumns, StagedRow, Text
-from statewright.storage.commit.group_commit import GroupCommit
-from statewright.storage.commit.pending import PendingCommit
+from statewright.storage.commit.group_commit import GroupCommit, PendingCommit
 from statewright.storage.commit.statement import CommitStatement, Part, build_staged_part
 from statewright.storage.commit.submission import Applied, PartRefused, StagedPart, Submission
 from statewright.storage.connections import parse_database_url

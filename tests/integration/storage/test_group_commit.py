@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -12,7 +13,7 @@ from msgspec.structs import replace
 
 from statewright.failures import Conflict, OutcomeUnknown, StorageUnavailable
 from statewright.ids import EntityId
-from statewright.storage.commit import group_commit, outcomes
+from statewright.storage.commit import group_commit, statement
 from statewright.storage.commit.unit_of_work import UnitOfWork
 from statewright.storage.pool import ConnectionLost
 from tests.database import connected
@@ -61,7 +62,7 @@ END_BLOCKED = (
 """Ends the sessions that wait for a lock: those of this test alone, since tests share a server."""
 
 NO_COMMITS = "SELECT pg_advisory_xact_lock(5371, 1)"
-"""Holds the fence (storage/read_barrier.py), so that every commit waits in the middle of its statement."""
+"""Holds the fence (storage/shared_reads.py), so that every commit waits in the middle of its statement."""
 
 
 async def test_what_becomes_ready_together_shares_one_statement(store: Store):
@@ -97,9 +98,9 @@ async def test_a_conflict_in_one_leaves_the_others_of_its_statement_untouched(st
     new = store.new(losing)
     await rewrite(winning, fresh, {"n": 1})
     await store.change(stale, {"n": 7})
-    outcomes = await asyncio.gather(losing.commit(), winning.commit(), return_exceptions=True)
-    assert isinstance(outcomes[0], Conflict)
-    assert isinstance(outcomes[1], int)
+    statement = await asyncio.gather(losing.commit(), winning.commit(), return_exceptions=True)
+    assert isinstance(statement[0], Conflict)
+    assert isinstance(statement[1], int)
     reader = store.unit()
     assert [await data_of(reader, id_) for id_ in (stale, fresh, new.id)] == [{"n": 7}, {"n": 1}, None]
 
@@ -113,8 +114,8 @@ async def test_a_transaction_that_builds_on_one_still_waiting_is_written_after_i
     second.save(replace(version, document='{"n": 2}', transaction_id=second.id, entry_transaction_id=second.id))
     bystander = store.unit()
     store.new(bystander)
-    outcomes = await asyncio.gather(first.commit(), second.commit(), bystander.commit())
-    assert all(isinstance(outcome, int) for outcome in outcomes)
+    statement = await asyncio.gather(first.commit(), second.commit(), bystander.commit())
+    assert all(isinstance(outcome, int) for outcome in statement)
     assert await data_of(store.unit(), entity) == {"n": 2}
     assert len((await assert_histories_are_whole(store))[entity]) == 3
 
@@ -124,9 +125,9 @@ async def test_collisions_are_judged_by_version_and_not_by_company(store: Store)
     units = [store.unit() for _ in range(8)]
     for n, unit in enumerate(units):
         await rewrite(unit, entity, {"n": n})
-    outcomes = await asyncio.gather(*(unit.commit() for unit in units), return_exceptions=True)
-    assert isinstance(outcomes[0], int), "the first to ask is the first to commit"
-    assert all(isinstance(outcome, Conflict) for outcome in outcomes[1:])
+    statement = await asyncio.gather(*(unit.commit() for unit in units), return_exceptions=True)
+    assert isinstance(statement[0], int), "the first to ask is the first to commit"
+    assert all(isinstance(outcome, Conflict) for outcome in statement[1:])
     assert await data_of(store.unit(), entity) == {"n": 0}
 
 
@@ -135,9 +136,9 @@ async def test_a_member_that_the_database_refuses_fails_alone(store: Store, pois
     units = [store.unit() for _ in range(9)]
     made = [store.new(unit) for unit in units]
     units[4].create(replace(made[4], document=poison))
-    outcomes = await asyncio.gather(*(unit.commit() for unit in units), return_exceptions=True)
-    assert [isinstance(outcome, int) for outcome in outcomes] == [n != 4 for n in range(9)]
-    assert isinstance(outcomes[4], Exception)
+    statement = await asyncio.gather(*(unit.commit() for unit in units), return_exceptions=True)
+    assert [isinstance(outcome, int) for outcome in statement] == [n != 4 for n in range(9)]
+    assert isinstance(statement[4], Exception)
     assert set(await statements(store)) == {entity.id for n, entity in enumerate(made) if n != 4}
 
 
@@ -161,14 +162,47 @@ async def test_a_large_transaction_goes_alone_and_whole(store: Store):
     assert len(set(written.values())) == 2
 
 
+async def test_small_transactions_leave_beside_large_ones(store: Store, monkeypatch: pytest.MonkeyPatch):
+    apply, arrived, released = statement.CommitStatement.apply, asyncio.Semaphore(0), asyncio.Event()
+
+    async def hold_large_ones(self: statement.CommitStatement, connection: Any, submissions: Any) -> Any:
+        if len(submissions[0].rows) > group_commit.MAX_SHARED_ROWS:
+            arrived.release()
+            await released.wait()
+        return await apply(self, connection, submissions)
+
+    monkeypatch.setattr(statement.CommitStatement, "apply", hold_large_ones)
+    existing = [await store.created({"n": n}) for n in range(4 * group_commit.MAX_SHARED_ROWS)]
+    large = [store.unit() for _ in range(3)]
+    for unit, share in zip(large, (existing[:25], existing[25:50], existing[50:75]), strict=True):
+        for entity in share:
+            await rewrite(unit, entity, {"n": -1})
+    committing: list[asyncio.Task[Any]] = []
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            for unit in large[: group_commit.MAX_IN_FLIGHT]:
+                committing.append(asyncio.create_task(unit.commit()))
+                await arrived.acquire()
+            committing += [asyncio.create_task(unit.commit()) for unit in large[group_commit.MAX_IN_FLIGHT :]]
+            made = [await store.created({"n": n}) for n in range(3)]
+        assert not any(task.done() for task in committing)
+    finally:
+        released.set()
+    assert {str(entity) for entity in made} <= set(await statements(store))
+    await asyncio.gather(*committing)
+    assert [
+        await scalar(store, "SELECT document->>'n' FROM entity WHERE id = $1", entity) for entity in existing[:75]
+    ] == ["-1"] * 75
+
+
 async def test_a_caller_that_is_cancelled_while_it_waits_writes_nothing(store: Store):
     units = [store.unit() for _ in range(3)]
     made = [store.new(unit) for unit in units]
     tasks = [asyncio.create_task(unit.commit()) for unit in units]
     await asyncio.sleep(0)  # they are queued now, and sent at the end of this turn
     tasks[1].cancel()
-    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-    assert isinstance(outcomes[1], asyncio.CancelledError)
+    statement = await asyncio.gather(*tasks, return_exceptions=True)
+    assert isinstance(statement[1], asyncio.CancelledError)
     assert set(await statements(store)) == {made[0].id, made[2].id}
 
 
@@ -185,8 +219,8 @@ async def test_a_caller_that_is_cancelled_too_late_takes_nobody_along(patient_st
         await until(blocked(store))
         tasks[0].cancel()
         await asyncio.wait(tasks[:1])
-    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-    assert [type(outcome) for outcome in outcomes] == [OutcomeUnknown, int, int]
+    statement = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(outcome) for outcome in statement] == [OutcomeUnknown, int, int]
     assert len(await statements(store)) == 3
 
 
@@ -239,9 +273,9 @@ async def test_a_conflict_whose_answer_was_lost_is_not_told_as_a_success(databas
         tasks = [asyncio.create_task(unit.commit()) for unit in (losing, winning)]
         await until(lambda: written_by(store, winning))
         network.cut()
-        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-        assert isinstance(outcomes[0], Conflict | StorageUnavailable)
-        assert isinstance(outcomes[1], int)
+        statement = await asyncio.gather(*tasks, return_exceptions=True)
+        assert isinstance(statement[0], Conflict | StorageUnavailable)
+        assert isinstance(statement[1], int)
         assert await data_of(store.unit(), entity) == {"n": 7}
 
 
@@ -314,9 +348,9 @@ async def test_a_whole_batch_is_looked_up_as_soon_as_the_database_can_be_asked(d
             await until(lambda: asyncio.sleep(0.01, network.connections > before + 1))  # turned away, and back
             assert not any(task.done() for task in tasks)
             await admin.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
-        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-        assert [type(outcome) for outcome in outcomes[:5]] == [int] * 5
-        assert isinstance(outcomes[5], StorageUnavailable | Conflict)
+        statement = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [type(outcome) for outcome in statement[:5]] == [int] * 5
+        assert isinstance(statement[5], StorageUnavailable | Conflict)
         assert await data_of(store.unit(), stale) == {"n": 7}
 
 
@@ -326,10 +360,10 @@ async def test_only_the_very_backend_that_was_lost_is_ended(database: str):
         lost = [ConnectionLost(each.get_server_pid(), datetime(2020, 1, 1, tzinfo=UTC)) for each in (asking, other)]
         started = await asking.fetchval("SELECT backend_start FROM pg_stat_get_activity(pg_backend_pid())")
         for each in (*lost, ConnectionLost(asking.get_server_pid(), started)):
-            await outcomes.end_backend(asking, each)
+            await statement.end_backend(asking, each)
         assert await asking.fetchval("SELECT 1") == await other.fetchval("SELECT 1") == 1
         started = await other.fetchval("SELECT backend_start FROM pg_stat_get_activity(pg_backend_pid())")
-        await outcomes.end_backend(asking, ConnectionLost(other.get_server_pid(), started))
+        await statement.end_backend(asking, ConnectionLost(other.get_server_pid(), started))
         # The driver has a fourth word for it, when the server's last message arrives while the statement is being sent.
         gone = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
         with pytest.raises(gone):

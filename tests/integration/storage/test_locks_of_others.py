@@ -11,8 +11,9 @@ import pytest
 from statewright.failures import Conflict, UniqueViolation
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonValue
-from statewright.schema import ChangeLevel, Claim, compile_extender, infer, schema_to_stored
-from statewright.storage.commit.claims import hash_claim
+from statewright.schema import ChangeLevel, Claim, Extender, infer, schema_to_stored
+from statewright.storage.commit.growth import READ_MODELS, Growth, write_growing
+from statewright.storage.commit.overlay import hash_claim
 from statewright.storage.commit.unit_of_work import UnitOfWork
 from tests.database import connected
 from tests.integration.storage.store import (
@@ -197,11 +198,44 @@ async def test_models_that_somebody_is_changing_hold_up_their_own_growth_only(wa
     assert all(f"m{n}" in known for n in range(3))
 
 
+class OvertakenConnection:
+    """A connection to a database where somebody else changes a model that was read, unless it is locked."""
+
+    def __init__(self, connection: asyncpg.Connection, other: asyncpg.Connection) -> None:
+        self._connection = connection
+        self._other = other
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._connection, name)
+
+    async def fetch(self, query: str, *args: object) -> list[asyncpg.Record]:
+        rows = await self._connection.fetch(query, *args)
+        if query is READ_MODELS and not self._connection.is_in_transaction():
+            await self._other.execute("UPDATE model SET revision = nextval('definition_revision')")
+        return rows
+
+
+async def test_growth_that_is_always_overtaken_commits_in_the_end(store: Store):
+    await a_growing_model(store)
+    incoming = infer({"n": 1, "late": True})
+    growth = [Growth(tenant=ACME, model=MODEL, trees=(incoming,), schema=incoming, revision=None)]
+    writes = []
+
+    async def write() -> None:
+        writes.append(await scalar(store, "SELECT schema::text FROM model"))
+
+    async with connected(store.url) as connection, connected(store.url) as other:
+        await write_growing(OvertakenConnection(connection, other), growth, write)
+    assert len(writes) == 1
+    assert "late" not in writes[0]
+    assert "late" in await scalar(store, "SELECT schema::text FROM model")
+
+
 async def a_growing_model(store: Store) -> None:
     async with connected(store.url) as connection:
         await connection.execute(
             "INSERT INTO model (tenant, id, name, version, state, change_level, schema, imported_at, changed_at,"
-            " revision) VALUES ($1, $2, 'prize', 1, 'LOCKED', 'STRUCTURAL', $3, 1, 1, 1)",
+            " revision) VALUES ($1, $2, 'prize', 1, 'LOCKED', 'STRUCTURAL', $3, 1, 1, 0)",
             ACME,
             MODEL,
             encode(schema_to_stored(infer({"n": 1}))).decode(),
@@ -210,8 +244,10 @@ async def a_growing_model(store: Store) -> None:
 
 def teach(unit: UnitOfWork, document: JsonValue) -> None:
     """Stage what a document teaches the model."""
-    schema = infer(document)
-    unit.growth.add(MODEL, document, schema, compile_extender(schema, ChangeLevel.STRUCTURAL, ()))
+    extender = Extender(infer({"n": 1}), ChangeLevel.STRUCTURAL)
+    extension = extender.extend(document)
+    assert extension is not None
+    unit.growth.add(MODEL, extension, extender.follow(extension.schema), revision=0)
 
 
 async def test_a_deadlock_costs_an_attempt_and_no_commit(patient_store: Store):

@@ -10,8 +10,7 @@ import pytest
 from msgspec import structs
 
 from statewright.storage import migrate
-from statewright.storage.migrate import Migration
-from statewright.storage.startup_errors import SchemaDiffers, SchemaNewer, SchemaOutdated, SchemaRefused
+from statewright.storage.migrate import Migration, SchemaDiffers, SchemaNewer, SchemaOutdated, SchemaRefused
 from tests.database import connected, temporary_database
 
 THREE = tuple(
@@ -59,6 +58,12 @@ class TestReading:
         (tmp_path / name).touch()
         with pytest.raises(ValueError, match=r"is not named like 0001_what_it_does\.sql"):
             migrate.read_migrations(tmp_path)
+
+    def test_a_second_checksum_of_a_file_is_that_of_an_equivalent(self, tmp_path: Path):
+        (tmp_path / "0001_a.sql").write_text("SELECT 1")
+        (tmp_path / "checksums.txt").write_text("# all\naa 0001_a.sql\n# a comment differed\nbb 0001_a.sql\n")
+        [migration] = migrate.read_migrations(tmp_path)
+        assert migration.equivalents == {"bb"}
 
     def test_line_ends_do_not_count(self):
         unix = Migration(version=1, name="0001_a.sql", sql="SELECT 1;\nSELECT 2;\n")
@@ -124,6 +129,29 @@ class TestRefusing:
         changed = structs.replace(THREE[1], sql="CREATE TABLE other ()")
         with pytest.raises(SchemaDiffers, match=r"0002_two\.sql has changed since it was applied"):
             await operation(connection, (THREE[0], changed, THREE[2]))
+
+    async def test_an_equivalent_text_was_as_good(self, connection: asyncpg.Connection):
+        """Of a database that was migrated with it."""
+        await migrate.apply_pending(connection, THREE[:2])
+        edited = structs.replace(THREE[1], sql=f"-- Another comment.\n{THREE[1].sql}")
+        with pytest.raises(SchemaDiffers):
+            await migrate.apply_pending(connection, (THREE[0], edited, THREE[2]))
+        known = structs.replace(edited, equivalents=frozenset({THREE[1].checksum}))
+        assert await migrate.apply_pending(connection, (THREE[0], known, THREE[2])) == THREE[2:]
+
+    @pytest.mark.parametrize(
+        "checksum",
+        [
+            pytest.param("92b6c587d0e4617e5ed0f981ae781b7a2ff0c1b0d993467a6f1236c31d77c11a", id="as-it-landed"),
+            pytest.param(
+                "ebb0c0b78451e95769c1f910b1d37cc59aa432ecaf6a9062169c11807d3ace70", id="with-an-edited-comment"
+            ),
+        ],
+    )
+    async def test_both_texts_of_migration_2_that_were_applied_count(self, database: str, checksum: str):
+        async with connected(database) as connection:
+            await connection.execute("UPDATE schema_migration SET checksum = $1 WHERE version = 2", checksum)
+            await migrate.check_schema(connection)
 
     async def test_a_record_with_a_hole_is_refused(self, connection: asyncpg.Connection):
         await migrate.apply_pending(connection, THREE)

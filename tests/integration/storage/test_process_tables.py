@@ -10,11 +10,12 @@ from statewright.ids import EntityId, TenantId
 from statewright.storage import migrate
 from statewright.storage.connections import parse_database_url
 from statewright.storage.pool import Pool
-from statewright.storage.processes import children, definitions, instances, jobs, tasks, timers
-from statewright.storage.processes.instances import InstanceFilter
+from statewright.storage.processes import definitions, instances, jobs
+from statewright.storage.processes.instances import InstanceFilter, TaskFilter
 from statewright.storage.processes.jobs import JobKind, JobLease, WorkOwner
-from statewright.storage.processes.tasks import TaskFilter
+from statewright.storage.work import STARTS, TIMERS
 from tests.database import connected, temporary_database
+from tests.takings import take
 
 BEFORE = migrate.MIGRATIONS[:11]
 """The schema in which only the step engine had instances."""
@@ -122,7 +123,7 @@ async def check_rows(database: str) -> None:
         assert count == 0
         [line], _ = await instances.fetch_execution_page(pool, ACME, "steps", INSTANCE, offset=0, limit=9)
         assert (line.node_id, line.node_type, line.input) == ("check", "SERVICE_TASK", '{"n": 1}')
-        [task], _ = await tasks.fetch_open_tasks(pool, ACME, "steps", TaskFilter(), offset=0, limit=9)
+        [task], _ = await instances.fetch_open_tasks(pool, ACME, "steps", TaskFilter(), offset=0, limit=9)
         assert (task.id, task.node_id) == (TASK, "approve")
         assert await jobs.fetch_owner_of_work(pool, ACME, ["toy", "steps"], JOB) == WorkOwner("steps", INSTANCE)
         assert await jobs.fetch_owner_of_work(pool, ACME, ["toy"], JOB) is None
@@ -131,11 +132,11 @@ async def check_rows(database: str) -> None:
         assert await jobs.claim_jobs(pool, ACME, [JobKind("score", "toy")], 9, lease) == []
         [job] = await jobs.claim_jobs(pool, ACME, [JobKind("score", "steps")], 9, lease)
         assert (job.id, job.node_id, job.retries, job.input) == (JOB, "check", 3, '{"n": 1}')
-        assert await timers.take_due_timers(pool, ["toy"], now=10, until=20, limit=9) == []
-        [timer] = await timers.take_due_timers(pool, ["steps"], now=10, until=20, limit=9)
+        assert await take(pool, TIMERS, ["toy"], now=10, until=20) == []
+        [timer] = await take(pool, TIMERS, ["steps"], now=10, until=20)
         assert (timer.id, timer.language) == (TIMER, "steps")
-        assert await children.take_due_children(pool, ["toy"], now=10, backoff=1, limit=9) == []
-        [child] = await children.take_due_children(pool, ["steps"], now=10, backoff=1, limit=9)
+        assert await take(pool, STARTS, ["toy"], now=10, until=11) == []
+        [child] = await take(pool, STARTS, ["steps"], now=10, until=11)
         assert (child.id, child.language, child.variables) == (CHILD, "steps", '{"v": 1}')
 
 

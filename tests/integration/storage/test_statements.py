@@ -10,13 +10,26 @@ import asyncpg
 import pytest
 
 from statewright import storage
-from statewright.storage import audit, entities, models, retention
+from statewright.storage import audit, deletion, entities, models, takings
 from statewright.storage.commit.statement import CommitStatement
-from statewright.storage.idempotency.parts import KEY_PARTS
+from statewright.storage.idempotency.records import KEY_PARTS
 from statewright.storage.processes.parts import PROCESS_PARTS
+from statewright.storage.work import WORKS
 from tests.database import Template, connected, filled_clone, kept_open
 
 STATEMENT = re.compile(r"\s*(--[^\n]*\n\s*)*(WITH|SELECT|INSERT|UPDATE|DELETE|LISTEN|NOTIFY|CALL|TABLE)\b")
+
+
+TEMPLATES = (
+    takings.TAKE,
+    takings.TAKE_SUSPECT,
+    takings.HOLD,
+    takings.RELEASE,
+    takings.REVIVE,
+    takings.DROP,
+    takings.PARKED_ROWS,
+)
+"""Of which each kind of work that nodes take makes a statement."""
 
 
 def texts() -> Iterator[tuple[str, str]]:
@@ -29,7 +42,7 @@ def texts() -> Iterator[tuple[str, str]]:
         ]
         for holder in holders:
             for name, value in vars(holder).items():
-                if name.isupper() and isinstance(value, str) and STATEMENT.match(value):
+                if name.isupper() and isinstance(value, str) and STATEMENT.match(value) and value not in TEMPLATES:
                     yield (
                         f"{module.name.removeprefix('statewright.storage.')}:{holder.__name__.split('.')[-1]}.{name}",
                         value,
@@ -43,7 +56,12 @@ COMPOSED = {
     f"commit with {', '.join(names) or 'nothing else'}": COMMIT.compose(*names)
     for names in [(), *((name,) for name in COMMIT.part_names), ("claims", "tasks"), COMMIT.part_names]
 }
-STATEMENTS = {**dict(texts()), **COMPOSED}
+OF_WORK = {
+    f"{work.name}: {template.split()[0]} {number}": takings.write_statement(template, work)
+    for work in WORKS.values()
+    for number, template in enumerate(TEMPLATES)
+}
+STATEMENTS = {**dict(texts()), **COMPOSED, **OF_WORK}
 
 
 def test_the_search_for_statements_finds_them():
@@ -75,9 +93,9 @@ HOT = {
     "read at an instant": (entities.AT_INSTANT, ("acme", SOMEBODY, 1)),
     "page": (entities.PAGE, ("acme", SOMEBODY, 20, 0, NIL)),
     "page at an instant": (entities.PAGE_AT, ("acme", SOMEBODY, 20, 0, 1_000_000, NIL)),
-    "prunable models": (retention.PRUNABLE, ()),
-    "removal of versions": (retention.REMOVE, ("acme", SOMEBODY, 0, 1, 1000)),
-    "changes": (entities.CHANGES, ("acme", SOMEBODY, 1, 1000)),
+    "prunable models": (deletion.PRUNABLE, ()),
+    "removal of versions": (deletion.REMOVE, ("acme", SOMEBODY, 0, 1, 1000)),
+    "changes": (entities.CHANGES, ("acme", SOMEBODY, 1, 1000, None)),
     "events": (audit.OF_ENTITY, ("acme", SOMEBODY)),
     "definitions": (models.DEFINITIONS, ("acme", SOMEBODY)),
 }

@@ -45,9 +45,9 @@ def test_without_a_trace_nothing_is_added(service: RunningService, api: Api, ten
 
 def test_what_makes_spans_is_not_there_where_traces_are_off(service: RunningService):
     runtime = service.parts.runtime
-    assert runtime.tracer is None
-    assert (type(runtime.engine), type(runtime.commits)) == (Engine, GroupCommit)
-    assert type(runtime.engine._evaluator.dispatcher) is CalloutDispatcher
+    assert runtime.core.tracer is None
+    assert (type(runtime.core.engine), type(runtime.core.commits)) == (Engine, GroupCommit)
+    assert type(runtime.core.engine._evaluator.dispatcher) is CalloutDispatcher
 
 
 def test_malformed_names_are_ignored(service: RunningService, api: Api, tenant: str):

@@ -176,17 +176,17 @@ def test_pauses_hold_nothing_that_others_need_and_end_when_clients_leave(
     rule = {"delay": "PT5M", "maxDelay": "PT5M", "totalTime": "PT10M", "on": ["ERROR"]}
     model = api.a_model(a_workflow(NEW=[manual("GO", to="DONE", processors=[ruled(rule)])], DONE=[]))
     entities = [api.create(model=model).id for _ in range(PAUSES)]
-    active = service.parts.runtime.commits.metrics.active
+    active = service.parts.runtime.core.commits.metrics.active
     connections = [start_firing(api, entity) for entity in entities]
     for _ in entities:
         fail(member, member.next())
     for entity in entities[:10]:
         assert api.read(entity)["meta"]["state"] == "NEW"
     api.create(model=model)
-    assert service.parts.runtime.commits.metrics.active >= active + len(entities)
+    assert service.parts.runtime.core.commits.metrics.active >= active + len(entities)
     for connection in connections:
         connection.close()
-    eventually(lambda: service.parts.runtime.commits.metrics.active <= active)
+    eventually(lambda: service.parts.runtime.core.commits.metrics.active <= active)
     assert [api.state(entity) for entity in entities[:3]] == ["NEW"] * 3
 
 

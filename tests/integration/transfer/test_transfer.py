@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 from statewright import Client, Refused, RetryPolicy, Unreachable
 from statewright.cli import main
 from statewright.cli.transfer import exporting, files, importing
-from statewright.sdk.address import parse_address
+from statewright.sdk.endpoint import parse_address
 from statewright.sdk.http import HttpTransport
 from statewright.sdk.operations.calls import Call, HttpResponse
 from statewright.sdk.tokens import make_token_source

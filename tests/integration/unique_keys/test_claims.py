@@ -3,7 +3,7 @@
 import pytest
 
 from statewright.storage.columns import ENTITY_COLUMNS
-from statewright.storage.commit import claims
+from statewright.storage.commit import overlay
 from statewright.storage.commit.statement import CommitStatement
 from tests.database import connected
 
@@ -17,7 +17,7 @@ COMMIT_CLAIMS = CommitStatement().compose("claims")
 STATEMENTS = {
     "commit": (COMMIT_CLAIMS, ROW_PARAMETERS + 1),
     "commit with tasks": (CommitStatement().compose("claims", "tasks"), ROW_PARAMETERS + 2),
-    "holders": (claims.HOLDERS, 2),
+    "holders": (overlay.HOLDERS, 2),
 }
 
 

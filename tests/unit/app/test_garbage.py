@@ -8,8 +8,8 @@ from datetime import timedelta
 
 import pytest
 
-from statewright.app.garbage import MAX_DELAY_S, MAX_SHARE, THRESHOLDS, FullCollections, collect_garbage
-from statewright.background import MAX_INLINE_BYTES, free_in_parts, has_large_values
+from statewright.app.service import MAX_DELAY_S, MAX_SHARE, THRESHOLDS, FullCollections, collect_garbage
+from statewright.loop.background import MAX_INLINE_BYTES, free_in_parts, has_large_values
 
 
 class Knot:

@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 
 from statewright.app.database import StartFailed
-from statewright.app.telemetry import open_tracer
-from statewright.background import ShutdownBudget
+from statewright.app.service import open_tracer
+from statewright.loop.background import ShutdownBudget
 from statewright.metrics import Metrics
 from statewright.settings import Settings
 

@@ -25,7 +25,8 @@ def test_a_bearer_token_authenticates():
     [
         (None, "missing-header"),
         ("", "missing-header"),
-        ("Bearer", "invalid-format"),
+        ("Bearer", "empty-bearer"),
+        ("Bearerx", "invalid-format"),
         ("bearer x.y.z", "invalid-format"),
         ("Basic cm9ib3Q6eA==", "invalid-format"),
         ("Bearer ", "empty-bearer"),

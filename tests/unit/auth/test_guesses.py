@@ -7,11 +7,11 @@ import threading
 
 import pytest
 
-from statewright import logs
 from statewright.auth import ClientSecrets
 from statewright.auth import clients as module
-from statewright.auth.clients import ADDRESS_ALLOWANCE, CLIENT_ALLOWANCE
-from statewright.auth.guesses import (
+from statewright.auth.clients import (
+    ADDRESS_ALLOWANCE,
+    CLIENT_ALLOWANCE,
     FORGET_AFTER_S,
     MAX_SOURCES,
     Allowance,
@@ -19,6 +19,7 @@ from statewright.auth.guesses import (
     TooManyGuesses,
 )
 from statewright.settings import Secret
+from statewright.telemetry import logs
 from tests.unit.auth.builders import FixedClients, a_client
 
 

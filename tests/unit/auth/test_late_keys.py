@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from statewright.auth import AuthenticationFailed, JwtAuthenticator, KeyNotKnownYet, KeyRing, TokenVerifier
-from statewright.services.auth.late_keys import SharedLooks
+from statewright.services.auth.live_providers import SharedLooks
 from tests.unit.auth.builders import RULES, Clock, minted, signing_key
 
 

@@ -20,7 +20,7 @@ from statewright.auth import (
     TrustedKeys,
     build_mock_principal,
 )
-from statewright.auth.guesses import TooManyGuesses
+from statewright.auth.clients import TooManyGuesses
 from statewright.ids import TenantId
 from tests.unit.auth.builders import (
     ABSENT,

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright.cluster.authentication import (
+from statewright.cluster.channels import (
     CALLER_KEY,
     NUMBER_KEY,
     REPLAY_WINDOW_SIZE,

@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 
-from statewright.cluster.peer_table import Peer, PeerTable, RemoteMember
+from statewright.cluster.heartbeat import Peer, PeerTable, RemoteMember
 from statewright.ids import NodeId, TenantId
 
 ACME = TenantId("acme")

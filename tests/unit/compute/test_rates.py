@@ -1,6 +1,6 @@
 """Counting what happened in the last minute."""
 
-from statewright.compute.rates import MAX_KEYS, MinuteCounts
+from statewright.compute.dispatch import MAX_KEYS, MinuteCounts
 
 
 class Clock:

@@ -7,7 +7,7 @@ from statewright.conditions import compile_predicate, parse
 from statewright.entity import EntityMeta
 from statewright.jsonval.codec import decode
 from statewright.jsonval.values import DataType, JsonObject, JsonValue
-from statewright.schema.flatten import DeclaredField
+from statewright.schema.node import DeclaredField
 
 META = EntityMeta(
     id="5e0c7f6e-0a1b-11f0-9a7e-3b1f0c9d2e44",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from statewright.conditions import parse
 from statewright.conditions.checks import check
-from statewright.conditions.vocabulary import OPERATORS, RANGES
+from statewright.conditions.syntax import OPERATORS, RANGES
 from statewright.failures import ConditionTypeMismatch
 from statewright.jsonval.values import JsonValue
 from tests.unit.conditions.builders import fields, json, matches, matching, simple, value_matches

@@ -4,9 +4,9 @@ from decimal import Decimal
 
 from hypothesis import strategies as st
 
-from statewright.conditions.vocabulary import OPERATORS, RANGES
+from statewright.conditions.syntax import OPERATORS, RANGES
 from statewright.jsonval.values import DataType, JsonValue
-from statewright.schema.flatten import DeclaredField
+from statewright.schema.node import DeclaredField
 from tests.unit.conditions.builders import a_field, array, group, lifecycle, simple
 
 NUMBERS = st.one_of(

@@ -6,7 +6,7 @@ import pytest
 
 from statewright.conditions import check_statistics, parse
 from statewright.conditions.checks import check, check_against, check_form, find_unknown_paths
-from statewright.conditions.vocabulary import OPERATORS
+from statewright.conditions.syntax import OPERATORS
 from statewright.failures import BadRequest, ConditionTypeMismatch, Failure, InvalidCondition, InvalidFieldPath
 from statewright.jsonval.values import JsonValue
 from tests.unit.conditions.builders import a_field, array, fields, group, lifecycle, simple

@@ -8,7 +8,7 @@ from hypothesis import given
 from statewright.conditions import EvaluationError, compile_predicate, parse
 from statewright.conditions.explaining import MAX_LEAVES, MAX_VALUE_BYTES, ConditionExplainer
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.schema.flatten import DeclaredField
+from statewright.schema.node import DeclaredField
 from tests.unit.conditions.builders import META, array, fields, group, lifecycle, simple
 from tests.unit.conditions.strategies import CONDITIONS, DOCUMENTS, schemas
 

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from statewright.conditions import compile_predicate, find_criterion_defects, parse, serialise
 from statewright.conditions.checks import check
-from statewright.conditions.vocabulary import COMPARISONS, OPERATORS, PRESENCE, RANGES
+from statewright.conditions.syntax import COMPARISONS, OPERATORS, PRESENCE, RANGES
 from statewright.failures import ConditionTypeMismatch, Failure
 from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.numbers import NUMERIC_TYPES, format_number
 from statewright.jsonval.values import DataType, JsonValue
-from statewright.schema.flatten import DeclaredField
+from statewright.schema.node import DeclaredField
 from tests.unit.conditions.builders import META, a_field, array, fields, group, matches, simple, value_matches
 from tests.unit.conditions.strategies import (
     CONDITIONS,

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from statewright.conditions import EvaluationError
-from statewright.conditions.vocabulary import TEXT_OPERATORS
+from statewright.conditions.syntax import TEXT_OPERATORS
 from statewright.jsonval.temporals import parse_temporal
 from statewright.jsonval.values import JsonValue
 from tests.unit.conditions.builders import META, lifecycle, matches

@@ -4,7 +4,7 @@ docs/reference/conditions.md#what-a-path-finds; decisions S2, S13).
 
 import pytest
 
-from statewright.conditions.paths import EACH, Path, array_at, parse_path
+from statewright.conditions.paths import EACH, MAX_STEPS, Path, array_at, parse_path
 from statewright.jsonval.values import JsonValue
 from tests.unit.conditions.builders import a_field, matches, simple
 
@@ -27,6 +27,7 @@ NESTED = {"$.lots[*].lines[*].sku": a_field("STRING"), "$.grid[*][*]": a_field("
         ("$.lines.0.sku", ("lines", "0", "sku")),
         ("$.first name.größe-x_1", ("first name", "größe-x_1")),
         ("$ref", ("$ref",)),
+        ("$" + ".a" * MAX_STEPS, ("a",) * MAX_STEPS),
     ],
 )
 def test_a_path_is_a_row_of_steps(text: str, steps: tuple[object, ...]):
@@ -52,6 +53,8 @@ def test_a_path_is_a_row_of_steps(text: str, steps: tuple[object, ...]):
         "$[0]",
         "$.a[]",
         "$.a]",
+        "$" + ".a" * (MAX_STEPS + 1),
+        "$.a" + "[0]" * MAX_STEPS,
     ],
 )
 def test_what_is_not_supported_is_no_path(text: str):

@@ -22,7 +22,7 @@ from statewright.conditions.plan import (
     Unanswerable,
 )
 from statewright.conditions.planning import build_plan
-from statewright.conditions.vocabulary import MetaField, Order, TextOperator
+from statewright.conditions.syntax import MetaField, Order, TextOperator
 from statewright.jsonval.values import DataType, JsonValue
 from tests.unit.conditions.builders import a_field, array, fields, group, json, lifecycle, simple
 

@@ -19,11 +19,11 @@ from statewright.conditions.planning import build_plan
 from statewright.conditions.search import MAX_TEMPLATES
 from statewright.conditions.sql import compile_sql
 from statewright.conditions.sql_terms import HEAD_CHARS
+from statewright.conditions.syntax import COMPARISONS, RANGES
 from statewright.conditions.templates import MAX_OPERANDS, MAX_SQL_CHARS, TEXT_TESTS, Operand
-from statewright.conditions.vocabulary import COMPARISONS, RANGES
 from statewright.failures import Failure
 from statewright.jsonval.values import DataType, JsonValue
-from statewright.schema.flatten import DeclaredField
+from statewright.schema.node import DeclaredField
 from tests.unit.conditions.builders import META, a_field, group, lifecycle, simple, spell_out
 from tests.unit.conditions.strategies import CONDITIONS, NUMBERS, TEXTS, schemas
 

@@ -6,7 +6,7 @@ import pytest
 
 from statewright.conditions import parse
 from statewright.conditions.checks import check
-from statewright.conditions.vocabulary import OPERATORS, PRESENCE, RANGES
+from statewright.conditions.syntax import OPERATORS, PRESENCE, RANGES
 from statewright.failures import ConditionTypeMismatch
 from statewright.jsonval.values import JsonValue
 from tests.unit.conditions.builders import fields, matches, matching, simple

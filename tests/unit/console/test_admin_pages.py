@@ -8,8 +8,7 @@ from statewright.console.pages import admin_acts, admin_keys
 from statewright.console.pages.admin import LISTINGS, AdminView, view_listing
 from statewright.console.pages.audit import AuditView, build_export, view_audit
 from statewright.console.pages.changes import ChangesView, view_changes
-from statewright.console.request import Form, InvalidField, parse_query
-from statewright.console.route import ADMIN, Action
+from statewright.console.request import ADMIN, Action, Form, InvalidField, parse_query
 from statewright.console.views.page import View
 from tests.unit.console.recorded import a_problem, a_reply
 
@@ -132,6 +131,12 @@ def test_a_bad_field_of_a_key_is_named(action: str, fields: dict[str, str], fiel
 def test_an_id_with_a_slash_stays_one_segment():
     call = ACTIONS["delete_client"].build(Form((("id", "a/../b"),)))
     assert (call.method, call.path) == ("DELETE", "/clients/a%2F..%2Fb")
+
+
+def test_an_act_shows_its_details():
+    act = ACT | {"details": {"mode": "REPLACE", "hash": "sha256:ab"}}
+    shown = audit(view_audit(a_reply({"items": [act]}), parse_query(b""), ENTITY))
+    assert shown.rows[0].details == "mode REPLACE, hash sha256:ab"
 
 
 def test_an_act_leads_to_what_it_was_done_to_where_there_is_a_page():

@@ -11,8 +11,8 @@ from statewright.console import application, live
 from statewright.console.application import MAX_ACTING, MAX_RENDERED, BrowserRequest, Console
 from statewright.console.calls import ApiCall, Reply
 from statewright.console.frame import FrameConfig
+from statewright.console.request import Page
 from statewright.console.response import ConsoleResponse
-from statewright.console.route import Page
 from statewright.console.routes import ROUTES
 from statewright.console.session import MockSessions, Session, build_form_token
 

@@ -7,9 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright.console.diagrams.dot import MAX_LABEL_CHARS, quote_label, write_dot
-from statewright.console.diagrams.drawing import Drawing, Edge, Node
-from statewright.console.diagrams.neighbourhood import MAX_NODES, find_neighbourhood
+from statewright.console.diagrams.drawing import (
+    MAX_LABEL_CHARS,
+    MAX_NODES,
+    Drawing,
+    Edge,
+    Node,
+    find_neighbourhood,
+    quote_label,
+    write_dot,
+)
 from statewright.console.diagrams.plan import choose_tier, plan_drawing, write_marks, write_plan
 from statewright.console.diagrams.workflow import (
     Overlay,

@@ -7,11 +7,10 @@ from urllib.parse import quote
 
 import pytest
 
-from statewright.console.counts import ModelCounts, StateCount
+from statewright.console.live import ModelCounts, StateCount
 from statewright.console.pages.entities import ROUTES, EntitiesView, EntityNewsView, view_entities, view_entity_news
 from statewright.console.pages.model import ModelHead
-from statewright.console.request import Form, InvalidField, parse_query
-from statewright.console.route import Action
+from statewright.console.request import Action, Form, InvalidField, parse_query
 from statewright.console.views.entities import build_cell, find_values, write_csv
 from statewright.jsonval.codec import decode
 from statewright.jsonval.values import JsonObject

@@ -8,14 +8,12 @@ import pytest
 
 from statewright.console.calls import Reply, build_entity_call
 from statewright.console.diagrams.workflow import read_workflow
+from statewright.console.frame import Renderer
 from statewright.console.pages.entity import describe_actor, find_path, view_entity
 from statewright.console.pages.entity_acts import ROUTES
-from statewright.console.rendering import Renderer
-from statewright.console.request import Form, InvalidField
-from statewright.console.route import Action
-from statewright.console.viewer import Viewer
-from statewright.console.views.differences import MAX_ROWS, list_differences
-from statewright.console.views.documents import MAX_TREE_NODES, build_tree, write_text
+from statewright.console.request import Action, Form, InvalidField
+from statewright.console.session import Viewer
+from statewright.console.views.entities import MAX_ROWS, MAX_TREE_NODES, build_tree, list_differences, write_text
 from statewright.console.views.explained import judge, view_explanation
 
 ID = "5a6c1f20-77aa-11f0-9a3e-0242ac120003"

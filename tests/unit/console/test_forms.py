@@ -2,7 +2,7 @@
 
 import pytest
 
-from statewright.console.guard import is_foreign_form
+from statewright.console.response import is_foreign_form
 from statewright.console.session import MockSessions, Session, build_form_token, check_form_token
 
 HOST = (b"host", b"127.0.0.1:8080")

@@ -2,9 +2,9 @@
 
 from statewright.console.pages.home import view_activity, view_idle, view_status
 from statewright.console.process_languages import MODELS
-from statewright.flows import models as flows
-from statewright.playbooks import models as playbooks
-from statewright.steps import models as steps
+from statewright.flows import instance as flows
+from statewright.playbooks import execution as playbooks
+from statewright.steps import instance as steps
 from tests.unit.console.recorded import a_problem, a_reply
 
 PAGES = frozenset({"/console/queues/{kind}/{queue}", "/console/incidents"})

@@ -4,7 +4,7 @@ import json
 
 from statewright.console.pages.imports import view_check
 from statewright.console.request import Form
-from statewright.jsonval.differences import build_json_patch
+from statewright.jsonval.patches import build_json_patch
 from statewright.jsonval.values import JsonObject, JsonValue
 from tests.builders import a_workflow, manual
 from tests.unit.console.recorded import a_reply

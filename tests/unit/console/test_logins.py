@@ -8,12 +8,10 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.auth.sealing import Sealer
+from statewright.auth.keys import Sealer
 from statewright.console import logins
-from statewright.console.attempts import LoginAttempts
-from statewright.console.cookies import CookieRules
-from statewright.console.login import read_target
-from statewright.console.logins import Grant, SessionLimits, StoredLogins
+from statewright.console.login import LoginAttempts, read_target
+from statewright.console.logins import CookieRules, Grant, SessionLimits, StoredLogins
 from statewright.console.oidc import begin_flow, build_authorization_url, decode_flow, find_id_token_fault
 from statewright.console.session import Session
 from statewright.jsonval.values import JsonObject
@@ -336,29 +334,38 @@ class Watch:
         return self.seconds
 
 
-def test_an_address_may_fail_ten_times_in_a_minute():
+def test_an_account_may_fail_ten_times_in_a_minute_at_an_address():
     watch = Watch()
     attempts = LoginAttempts(watch)
-    assert [attempts.begin("10.0.0.1") for _ in range(11)] == [True] * 10 + [False]
-    assert attempts.begin("10.0.0.2")
+    assert [attempts.begin("10.0.0.1", "shop") for _ in range(11)] == [True] * 10 + [False]
+    assert attempts.begin("10.0.0.2", "shop")
+    assert attempts.begin("10.0.0.1", "desk"), "whoever else comes through the same proxy"
     watch.seconds = 60.0
-    assert attempts.begin("10.0.0.1")
+    assert attempts.begin("10.0.0.1", "shop")
+
+
+def test_an_address_may_fail_a_hundred_times_with_whatever_accounts():
+    attempts = LoginAttempts(Watch())
+    assert all(attempts.begin("10.0.0.1", f"account-{number}") for number in range(100))
+    assert not attempts.begin("10.0.0.1", "another")
+    attempts.succeed("10.0.0.1", "account-1")
+    assert attempts.begin("10.0.0.1", "another")
 
 
 def test_the_addresses_of_one_site_fail_together():
     attempts = LoginAttempts(Watch())
-    assert all(attempts.begin(f"2001:db8:1:2::{number:x}") for number in range(10))
-    assert not attempts.begin("2001:db8:1:2:ffff::1")
-    attempts.succeed("2001:db8:1:2::abcd")
-    assert attempts.begin("2001:db8:1:2:ffff::1")
-    assert attempts.begin("2001:db8:1:3::1")
+    assert all(attempts.begin(f"2001:db8:1:2::{number:x}", "shop") for number in range(10))
+    assert not attempts.begin("2001:db8:1:2:ffff::1", "shop")
+    attempts.succeed("2001:db8:1:2::abcd", "shop")
+    assert attempts.begin("2001:db8:1:2:ffff::1", "shop")
+    assert attempts.begin("2001:db8:1:3::1", "shop")
 
 
 def test_a_login_that_succeeds_is_no_failure():
     attempts = LoginAttempts(Watch())
     for _ in range(50):
-        assert attempts.begin("10.0.0.1")
-        attempts.succeed("10.0.0.1")
+        assert attempts.begin("10.0.0.1", "shop")
+        attempts.succeed("10.0.0.1", "shop")
 
 
 def _token(session: Session | None) -> str | None:

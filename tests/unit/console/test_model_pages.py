@@ -3,7 +3,7 @@
 import pytest
 
 from statewright.console.calls import CallFailed, Reply
-from statewright.console.counts import ModelCounts, StateCount
+from statewright.console.live import ModelCounts, StateCount
 from statewright.console.pages.model import view_head
 from statewright.console.pages.model_acts import ROUTES
 from statewright.console.pages.model_overview import (
@@ -14,9 +14,8 @@ from statewright.console.pages.model_overview import (
     view_model_marks,
 )
 from statewright.console.pages.models import ModelsView, view_models
-from statewright.console.request import Form, InvalidField
-from statewright.console.route import Action
-from statewright.console.views.schema import build_schema
+from statewright.console.request import Action, Form, InvalidField
+from statewright.console.views.entities import build_schema
 from tests.builders import a_processor, a_workflow, manual
 from tests.unit.console.recorded import a_problem, a_reply
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from statewright.console.route import Page
+from statewright.console.request import Page
 from statewright.console.routes import ROUTES
 
 TEMPLATES = Path(__file__).resolve().parents[3] / "src" / "statewright" / "console" / "templates"

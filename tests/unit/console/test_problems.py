@@ -2,8 +2,8 @@
 
 import pytest
 
-from statewright.console.problems import build_problem
-from statewright.console.views.text import shorten_id
+from statewright.console.request import build_problem
+from statewright.console.views.page import shorten_id
 from tests.unit.console.recorded import a_reply
 
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from statewright.console.diagrams.dot import write_dot
-from statewright.console.diagrams.flow import draw_flow
+from statewright.console.diagrams.drawing import write_dot
 from statewright.console.diagrams.petri import Tokens, draw_playbook, find_place, mark_tokens
+from statewright.console.diagrams.process import draw_flow
 from statewright.console.diagrams.steps import draw_steps, find_step
 
 LOAN: Any = {

@@ -5,18 +5,17 @@ from uuid import UUID
 
 import pytest
 
-from statewright.console.diagrams.playbook_source import MAX_CHARS, read_playbook
+from statewright.console.diagrams.petri import MAX_CHARS, read_playbook
 from statewright.console.diagrams.process import NodeState, mark_process, read_flow, read_playbook_net, read_steps
 from statewright.console.pages import definition_acts, instance_acts
 from statewright.console.pages.definition_diff import compare_graphs
 from statewright.console.pages.definitions import view_counts
+from statewright.console.pages.instance import build_past
 from statewright.console.pages.instance_acts import describe_withdrawn
-from statewright.console.pages.instance_past import build_past
 from statewright.console.pages.instance_state import find_states, find_writers
 from statewright.console.process_languages import FLOWS, PLAYBOOKS, STEPS, find_entity_id
-from statewright.console.request import Form, InvalidField
-from statewright.console.route import Action
-from statewright.console.views.lines import MAX_COMPARED_LINES, compare_lines, number_lines
+from statewright.console.request import Action, Form, InvalidField
+from statewright.console.views.page import MAX_COMPARED_LINES, compare_lines, number_lines
 from statewright.net import uuid_to_ulid
 from tests.unit.console.recorded import a_problem, a_reply
 

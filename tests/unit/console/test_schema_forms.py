@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright.console.forms.answers import assign_errors, read_answers
-from statewright.console.forms.fields import Field, build_fields
+from statewright.console.forms.fields import Field, assign_errors, build_fields, read_answers
 
 APPROVAL: Any = {
     "type": "object",

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from statewright.console.static_files import ROOT, STYLE_SHEET, STYLES, load_static_files
+from statewright.console.response import ROOT, STYLE_SHEET, STYLES, load_static_files
 
 SHEET = load_static_files()[STYLE_SHEET]
 MAX_COMPRESSED_BYTES = 12_000

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from statewright.console.rendering import Renderer
+from statewright.console.frame import Renderer
 
 ROOT = Path(__file__).resolve().parents[3] / "src" / "statewright" / "console"
 TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))

@@ -7,8 +7,7 @@ from statewright.console.pages.incident import IncidentView, view_incident
 from statewright.console.pages.incidents import build_incident_row, format_badge
 from statewright.console.pages.tasks import TasksView, view_tasks
 from statewright.console.pages.workers import QueueView, WorkersView, view_queue, view_worker, view_workers
-from statewright.console.request import Form, InvalidField, Query
-from statewright.console.route import OPERATOR, Action
+from statewright.console.request import OPERATOR, Action, Form, InvalidField, Query
 from statewright.jsonval.values import JsonObject
 from tests.unit.console.recorded import a_problem, a_reply
 

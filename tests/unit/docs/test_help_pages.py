@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from statewright.api.http.help.topics import build_topics
-from statewright.documentation.pages import PageNotInstalled, extract_section, read_page
-from statewright.documentation.sources import SOURCES, list_error_rows
+from statewright.documentation.sources import SOURCES, PageNotInstalled, extract_section, list_error_rows, read_page
 from statewright.failures import list_kinds
 
 ROOT = Path(__file__).parents[3]
@@ -132,6 +131,7 @@ def test_a_code_of_other_servers_says_that_it_is_one():
         "VALIDATION_FAILED",
         "idempotent",
         "STATEWRIGHT_MAX_STATE_VISITS",
+        "visit limit",
         "STATE_MACHINE_FINISH",
     ],
 )

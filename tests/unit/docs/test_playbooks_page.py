@@ -14,9 +14,9 @@ from statewright.playbooks.compiling import compile_net
 from statewright.playbooks.dispatch import Dispatch
 from statewright.playbooks.documents import read_document
 from statewright.playbooks.jinja.filters import FILTERS
-from statewright.playbooks.jinja.functions import FUNCTIONS
-from statewright.playbooks.outcomes import Outcome, fail, succeed
+from statewright.playbooks.jinja.methods import FUNCTIONS
 from statewright.playbooks.pipeline import PipelineState, ToolCall, begin, prepare, settle
+from statewright.playbooks.policies import Outcome, fail, succeed
 from statewright.playbooks.running import LocalExecution
 from statewright.playbooks.templates import compile_template, render
 

@@ -4,7 +4,7 @@ from ipaddress import ip_address, ip_network
 
 import pytest
 
-from statewright.egress.addresses import is_reachable
+from statewright.egress.policy import is_reachable
 
 
 @pytest.mark.parametrize("text", ["1.1.1.1", "8.8.8.8", "172.15.255.255", "172.32.0.0", "2606:4700::1111", "2a00::1"])

@@ -3,8 +3,8 @@
 import pytest
 
 from statewright.egress import HttpRequest, HttpResponse
+from statewright.egress.client import follow_redirect
 from statewright.egress.connecting import Refused
-from statewright.egress.redirects import follow_redirect
 
 SECRETS = (("Authorization", "Bearer x"), ("X-Api-Key", "x"), ("Cookie", "x"), ("Accept", "text/plain"))
 

@@ -9,7 +9,7 @@ from statewright.conditions import Function, parse
 from statewright.engine.cascade import MAX_CASCADE_STEPS, Abort, Ask, Fire, Move, Position, Settled, decide_next_move
 from statewright.jsonval.values import JsonValue
 from statewright.workflow import Criterion, State, Transition, Workflow
-from statewright.workflow.contracts import Contract
+from statewright.workflow.definition import Contract
 
 GUARD: JsonValue = {"type": "simple", "jsonPath": "$.a", "operatorType": "NOT_NULL"}
 EXTERNAL: JsonValue = {"type": "function", "function": {"name": "ask-me"}}

@@ -30,7 +30,7 @@ from statewright.ids import EntityId, ModelId, TenantId, TransactionId
 from statewright.jsonval.values import JsonValue
 from statewright.schema import infer
 from statewright.workflow import Schedule, State, Transition, Workflow
-from statewright.workflow.contracts import Contract
+from statewright.workflow.definition import Contract
 
 NOW = 1_000_000
 MODEL = ModelId("00000000-0000-5000-8000-000000000000")
@@ -176,8 +176,6 @@ def a_model(*transitions: Transition, active: bool = True) -> Model:
             key=ModelKey("parcel", 1),
             schema=infer({}),
             validate=lambda _document: (),
-            level=None,
-            extend=None,
             unique_keys=(),
         ),
         workflows=(workflow,),

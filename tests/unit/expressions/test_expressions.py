@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from statewright.evaluation.costs import Entry, charge_nothing
 from statewright.expressions import ExpressionError, NotBoolean, compile_expression, evaluate, evaluate_bool
 from statewright.expressions.functions import FUNCTIONS
 from statewright.expressions.values import Value
 from statewright.jsonval.codec import decode, encode
-from statewright.jsonval.quoting import quote
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.jsonval.values import JsonObject, JsonValue, quote
 
 AT = 1_717_232_400_250_000
 """2024-06-01T09:00:00.25Z."""
@@ -140,7 +140,7 @@ def test_an_expression_of_too_many_words_is_refused():
 )
 def test_the_work_of_an_evaluation_is_bounded(expression: str):
     with pytest.raises(ExpressionError, match="memory budget exceeded"):
-        evaluate(expression, {"xs": [0] * 1500}, AT)
+        evaluate(expression, {"xs": [0 for _ in range(1500)]}, AT)
 
 
 def test_values_nested_as_deep_as_a_document_may_be_are_compared():
@@ -315,7 +315,7 @@ def test_a_defect_of_a_function_is_an_error_of_the_expression(monkeypatch: pytes
     def fail(*_: object) -> Value:
         raise OverflowError("int too large to convert to float")
 
-    monkeypatch.setitem(FUNCTIONS, "abs", fail)  # type: ignore[arg-type]
+    monkeypatch.setitem(FUNCTIONS, "abs", Entry(fail, charge_nothing))  # type: ignore[arg-type]
     with pytest.raises(ExpressionError, match=r'^expression "abs\(score \)": cannot be evaluated: OverflowError$'):
         evaluate("abs(score )", VARIABLES, AT)
 

@@ -60,8 +60,9 @@ def test_yaml_becomes_json(body: str, value: JsonValue):
         (
             "a0: &a0 [1,1,1,1,1,1,1,1,1,1]\n"
             + "".join(f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9)),
-            "more than 100000 values",
+            "aliases repeat more than 10000 values",
         ),
+        ("[" + "1," * 100_000 + "]", "more than 100000 values"),
         ('a: "\\0"', "cannot be stored"),
     ],
 )

@@ -6,8 +6,8 @@ import re
 from html.parser import HTMLParser
 
 from statewright.api.http.openapi import build_openapi_document, render_docs_page
-from statewright.api.http.openapi.explorer_files import EXPLORER_FILES, SCRIPT, START, STYLE
-from statewright.api.http.openapi.tags import TAGS
+from statewright.api.http.openapi.operations import TAGS
+from statewright.api.http.openapi.page import EXPLORER_FILES, SCRIPT, START, STYLE
 
 DOCUMENT = build_openapi_document()
 PAGE = render_docs_page(DOCUMENT, '/a"pi').decode()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statewright.jsonval.codec import MalformedJson, canonicalise, decode, encode
-from statewright.jsonval.literals import UnusableNumber, read_number
+from statewright.jsonval.scanning import UnusableNumber, read_number
 from statewright.jsonval.values import JsonValue
 from tests.unit.jsonval.strategies import names, scalars, spellings, values
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright.jsonval.compact import compact_json
+from statewright.jsonval.codec import compact_json
 
 
 def compact(text: str, size: int = 64) -> str:

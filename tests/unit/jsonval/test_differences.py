@@ -5,8 +5,7 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright.jsonval.differences import build_json_patch
-from statewright.jsonval.patches import MAX_OPERATIONS, apply_json_patch, is_json_equal
+from statewright.jsonval.patches import MAX_OPERATIONS, apply_json_patch, build_json_patch, is_json_equal
 from statewright.jsonval.values import JsonValue
 from tests.unit.jsonval.strategies import values
 

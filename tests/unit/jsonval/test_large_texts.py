@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Callable
+from decimal import Decimal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from statewright.jsonval.codec import MalformedJson, decode, decode_large, decode_stored, encode, encode_large
-from statewright.jsonval.pieces import decode_pieces
+from statewright.jsonval.pieces import decode_pieces, encode_pieces
 from statewright.jsonval.values import JsonValue
 
 SCALARS = st.sampled_from([1, -7, "a,b", 'q"\\x', "\\", None, True, 'é,"[{', "", "7,7", "]}"])
@@ -98,6 +99,14 @@ def test_a_stored_text_has_the_same_value_in_pieces(value: JsonValue, size: int)
 def test_a_value_is_encoded_in_pieces_as_in_one_go(values: list[JsonValue], copies: int):
     value: JsonValue = {"list": values * copies, "object": {f"k{n}": item for n, item in enumerate(values * copies)}}
     assert encode_large(value) == encode(value)
+
+
+@pytest.mark.parametrize("number", [int("7" * 4_000), -int("7" * 4_000), Decimal("1." + "3" * 3_999)])
+def test_long_numbers_are_encoded_a_few_at_a_time(number: int | Decimal):
+    value: JsonValue = [number for _ in range(500)]
+    pieces = [*encode_pieces(value, encode)]
+    assert b"".join(pieces) == encode(value)
+    assert max(map(len, pieces)) < (20 if isinstance(number, int) else 200) * 4_000
 
 
 def test_nesting_is_limited_across_pieces():

@@ -26,9 +26,8 @@ from statewright.net import (
     advance,
     start,
 )
-from statewright.net.effects import CloseTask, Effect, EnqueueTask, RecordEntry
-from statewright.net.events import Event
-from statewright.net.identifiers import IDS_PER_MOMENT
+from statewright.net.effects import CloseTask, Effect, EnqueueTask, Event, RecordEntry
+from statewright.net.marking import IDS_PER_MOMENT
 from statewright.net.nodes import Activity, AnyInput, Arrival, BoundaryTimer, NoActivity
 
 NOTHING, EACH = NoActivity(), AnyInput()

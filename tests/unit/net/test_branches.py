@@ -6,16 +6,21 @@ import pytest
 
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import Arc, Many, Net, Node, NodeId, Routing, SubNet, Tally, Task
-from statewright.net.effects import CancelChild, ChangePhase, RecordExit, RecordPatch, StartChild, Trace
-from statewright.net.events import (
+from statewright.net.effects import (
+    CancelChild,
     Cancelled,
+    ChangePhase,
     ChildEnded,
     Injected,
+    RecordExit,
+    RecordPatch,
     Restarted,
+    StartChild,
     TaskCompleted,
     TaskFailed,
     TaskPatched,
     TimerFired,
+    Trace,
 )
 from tests.unit.net.builders import Letters, Player
 from tests.unit.net.routed import A_SECOND, a_step, at, routed, tell

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import Completed, Many, Net, Node, NodeId, Outcome, Problem, Visit
-from statewright.net.effects import Effect, RecordEntry, RecordExit
-from statewright.net.events import Event
+from statewright.net.effects import Effect, Event, RecordEntry, RecordExit
 from statewright.net.nodes import Body
 from tests.unit.net.strategies import nets
 from tests.unit.net.test_invariants import EXAMPLES, FINAL, KINDS, FewLetters, Ledger, draw_event

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import AllInputs, Many, Marking, Net, Task, Visit, marking_from_document, marking_to_document
-from statewright.net.effects import EnqueueTask
-from statewright.net.events import Patched, TaskCompleted
+from statewright.net.effects import EnqueueTask, Patched, TaskCompleted
 from tests.unit.net.builders import Letters, Player, a_net, a_node
 from tests.unit.net.routed import a_step, routed
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statewright.net import Moment, format_ulid, parse_ulid, ulid_to_uuid, uuid_to_ulid
-from statewright.net.identifiers import IdGenerator
+from statewright.net.marking import IdGenerator
 
 NUMBERS = st.integers(min_value=0, max_value=2**128 - 1)
 

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 
 from statewright.net import Marking, Net, Stage, Token
-from statewright.net.index import TokenIndex
-from statewright.net.scan import TokenScan
+from statewright.net.index import TokenIndex, TokenScan
 from tests.unit.net.strategies import nets, routed_nets
 from tests.unit.net.test_invariants import EXAMPLES, KINDS, Ledger, draw_event
 

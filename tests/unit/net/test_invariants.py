@@ -29,36 +29,34 @@ from statewright.net import (
 from statewright.net.effects import (
     ArmTimer,
     CancelChild,
+    Cancelled,
     ChangePhase,
+    ChildEnded,
     CloseHumanTask,
     CloseTask,
     DisarmTimer,
     Effect,
     EnqueueTask,
-    FireTimer,
-    OpenHumanTask,
-    RecordEntry,
-    RecordExit,
-    StartChild,
-)
-from statewright.net.events import (
-    Cancelled,
-    ChildEnded,
     Event,
+    FireTimer,
     HumanTaskCompleted,
     Injected,
+    OpenHumanTask,
     Patched,
     Reconsidered,
+    RecordEntry,
+    RecordExit,
     Restarted,
     Retried,
     Signalled,
+    StartChild,
     TaskCompleted,
     TaskFailed,
     TaskPatched,
     Terminated,
     TimerFired,
 )
-from statewright.net.identifiers import IDS_PER_MOMENT, ExecutionId, TimerId, WorkId
+from statewright.net.marking import IDS_PER_MOMENT, ExecutionId, TimerId, WorkId
 from statewright.net.nodes import Activity
 from tests.unit.net.builders import AT, Letters
 from tests.unit.net.strategies import MAX_VISITS, nets, routed_nets

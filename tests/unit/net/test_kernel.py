@@ -13,18 +13,23 @@ from statewright.net import (
     marking_from_document,
     marking_to_document,
 )
-from statewright.net.effects import CancelChild, ChangePhase, EnqueueTask, RecordEntry, RecordExit, StartChild
-from statewright.net.events import (
+from statewright.net.effects import (
+    CancelChild,
     Cancelled,
+    ChangePhase,
     ChildEnded,
+    EnqueueTask,
     HumanTaskCompleted,
+    RecordEntry,
+    RecordExit,
     Retried,
     Signalled,
+    StartChild,
     Started,
     TaskCompleted,
     TaskFailed,
 )
-from statewright.net.identifiers import ExecutionId, NodeId, WorkId
+from statewright.net.marking import ExecutionId, NodeId, WorkId
 from tests.unit.net.builders import Player, a_net, a_node, arcs
 
 

@@ -19,8 +19,19 @@ from statewright.net import (
     marking_from_document,
     marking_to_document,
 )
-from statewright.net.effects import CancelChild, CloseTask, EnqueueTask, RecordExit, StartChild
-from statewright.net.events import Cancelled, ChildEnded, Restarted, TaskCompleted, TaskFailed, Terminated
+from statewright.net.effects import (
+    CancelChild,
+    Cancelled,
+    ChildEnded,
+    CloseTask,
+    EnqueueTask,
+    RecordExit,
+    Restarted,
+    StartChild,
+    TaskCompleted,
+    TaskFailed,
+    Terminated,
+)
 from statewright.net.nodes import Activity
 from tests.unit.net.builders import Letters, Player, a_net, a_node
 

@@ -3,8 +3,16 @@
 from msgspec.structs import replace
 
 from statewright.net import AllInputs, Arc, NodeId, Routing, Task
-from statewright.net.effects import ChangePhase, EnqueueTask, HoldWork, RecordEntry, RecordExit
-from statewright.net.events import Restarted, TaskCompleted, TaskFailed
+from statewright.net.effects import (
+    ChangePhase,
+    EnqueueTask,
+    HoldWork,
+    RecordEntry,
+    RecordExit,
+    Restarted,
+    TaskCompleted,
+    TaskFailed,
+)
 from tests.unit.net.builders import Player, a_net, a_node
 
 WORK = Task("work")

@@ -3,7 +3,7 @@
 import pytest
 
 from statewright.net import Net, NodeId, Task
-from statewright.net.events import Injected, Patched, TaskCompleted
+from statewright.net.effects import Injected, Patched, TaskCompleted
 from tests.unit.net.builders import Player
 from tests.unit.net.routed import a_step, at, routed, tell
 

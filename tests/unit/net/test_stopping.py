@@ -1,8 +1,19 @@
 """Terminating, restarting and patching an instance (docs/reference/kernel.md#guarantees)."""
 
 from statewright.net import HumanTask, Task, marking_from_document, marking_to_document
-from statewright.net.effects import ChangePhase, CloseTask, EnqueueTask, RecordEntry, RecordPatch
-from statewright.net.events import Cancelled, Patched, Restarted, TaskCompleted, TaskFailed, Terminated
+from statewright.net.effects import (
+    Cancelled,
+    ChangePhase,
+    CloseTask,
+    EnqueueTask,
+    Patched,
+    RecordEntry,
+    RecordPatch,
+    Restarted,
+    TaskCompleted,
+    TaskFailed,
+    Terminated,
+)
 from tests.unit.net.builders import Player, a_net, a_node
 
 WORK = Task("work")

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 
 from statewright.net import Net
-from statewright.net.effects import Effect, RecordEntry, Trace
-from statewright.net.events import Event
+from statewright.net.effects import Effect, Event, RecordEntry, Trace
 from tests.unit.net.strategies import routed_nets
 from tests.unit.net.test_invariants import EXAMPLES, KINDS, Ledger, draw_event
 

@@ -3,8 +3,9 @@
 import pytest
 
 from statewright.net import Admission, NodeId, Task
-from statewright.net.effects import DisarmTimer, EnqueueTask, Trace
-from statewright.net.events import (
+from statewright.net.effects import (
+    DisarmTimer,
+    EnqueueTask,
     Injected,
     Patched,
     Reconsidered,
@@ -13,6 +14,7 @@ from statewright.net.events import (
     TaskFailed,
     TaskPatched,
     TimerFired,
+    Trace,
 )
 from tests.unit.net.builders import Letters, Player
 from tests.unit.net.routed import A_SECOND, a_step, at, routed, tell

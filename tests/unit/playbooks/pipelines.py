@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from statewright.playbooks.context import Patch
 from statewright.playbooks.dispatch import Dispatch
-from statewright.playbooks.outcomes import Outcome
-from statewright.playbooks.patches import Patch
 from statewright.playbooks.pipeline import PipelineEnd, PipelineState, ToolCall, Turn, begin, prepare, settle
+from statewright.playbooks.policies import Outcome
 
 
 class Played(Struct):

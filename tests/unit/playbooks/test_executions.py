@@ -10,10 +10,9 @@ from statewright.net.effects import StartChild
 from statewright.playbooks.children import direct_children
 from statewright.playbooks.context import CTX, RESULTS
 from statewright.playbooks.operations import build_payload, start_execution
-from statewright.playbooks.outcomes import Outcome, fail, succeed
-from statewright.playbooks.process import compile_source
+from statewright.playbooks.policies import Outcome, fail, succeed
 from statewright.playbooks.running import LocalExecution
-from statewright.playbooks.source import PlaybookSource
+from statewright.playbooks.source import PlaybookSource, compile_source
 from statewright.processes.language import JobPlace, NewInstance
 from tests.unit.playbooks.traces import compile_text, describe_log
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from statewright.playbooks.locating import Position, locate
+from statewright.playbooks.place import Position, locate
 
 TEXT = """\
 metadata: {name: x, tags: [a, b]}

@@ -9,6 +9,7 @@ import pytest
 from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.playbooks import compile_playbook
+from statewright.playbooks.context import Patch, apply_patches
 from statewright.playbooks.dispatch import (
     Dispatch,
     Element,
@@ -17,10 +18,9 @@ from statewright.playbooks.dispatch import (
     dispatch_from_document,
     dispatch_to_document,
 )
-from statewright.playbooks.outcomes import Outcome, fail, succeed
-from statewright.playbooks.patches import Patch, apply_patches
 from statewright.playbooks.pipeline import PipelineEnd, PipelineState, ToolCall, begin, prepare, settle
-from statewright.playbooks.task_kinds import list_worker_kinds
+from statewright.playbooks.policies import Outcome, fail, succeed
+from statewright.playbooks.tasks import list_worker_kinds
 from tests.unit.playbooks.pipelines import Played, play
 
 HEADER = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: example}\n"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.playbooks import compile_playbook
 from statewright.playbooks.dispatch import Dispatch
-from statewright.playbooks.outcomes import fail, succeed
+from statewright.playbooks.policies import fail, succeed
 from tests.unit.playbooks.pipelines import play
 
 MOST = 40

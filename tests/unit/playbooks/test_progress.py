@@ -17,10 +17,9 @@ from statewright.playbooks.operations import (
     report_progress,
     start_execution,
 )
-from statewright.playbooks.process import PlaybookProcess, compile_source
 from statewright.playbooks.process_language import PLAYBOOKS, PlaybookReports
-from statewright.playbooks.progress import MAX_CHARS, MAX_PATCHES
-from statewright.playbooks.source import PlaybookSource
+from statewright.playbooks.run_record import MAX_CHARS, MAX_PATCHES
+from statewright.playbooks.source import PlaybookProcess, PlaybookSource, compile_source
 from statewright.processes.language import JobPlace, NewInstance, Rejection
 
 HEADER = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: case}\n"

@@ -6,10 +6,16 @@ import pytest
 
 from statewright.jsonval.values import JsonObject
 from statewright.net.marking import marking_from_document, marking_to_document
-from statewright.playbooks.context import CTX, build_data, change_context, describe_patch, find_changed_parts
+from statewright.playbooks.context import (
+    CTX,
+    build_data,
+    change_context,
+    describe_patch,
+    find_changed_parts,
+    find_watched,
+)
 from statewright.playbooks.events import event_to_document
 from statewright.playbooks.templates import compile_condition
-from statewright.playbooks.watching import find_watched
 from tests.unit.playbooks.test_executions import LOOP, errors_of, run
 from tests.unit.playbooks.traces import compile_text
 

@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 
 from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.loop.turns import TurnExceeded
 from statewright.playbooks.templates import (
     InvalidTemplate,
     Problem,
@@ -19,7 +20,6 @@ from statewright.playbooks.templates import (
     render,
     render_object,
 )
-from statewright.turns import TurnExceeded
 
 SCOPE: JsonObject = {
     "workload": {

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 import pytest
 
 from statewright.jsonval.values import JsonObject
+from statewright.loop.turns import TurnExceeded
 from statewright.net import IDS_PER_MOMENT, Marking, Moment, advance, start
-from statewright.net.events import Patched, TaskCompleted
+from statewright.net.effects import Patched, TaskCompleted
 from statewright.playbooks.context import build_data
 from statewright.playbooks.templates import Turn
-from statewright.turns import TurnExceeded
 from tests.unit.playbooks.traces import compile_text
 
 GATE = """

@@ -14,8 +14,8 @@ from statewright.playbooks.compiling import CompiledPlaybook, compile_net
 from statewright.playbooks.dispatch import Dispatch
 from statewright.playbooks.documents import read_document
 from statewright.playbooks.events import LogEvent
-from statewright.playbooks.outcomes import Outcome, fail, succeed
 from statewright.playbooks.pipeline import ToolCall
+from statewright.playbooks.policies import Outcome, fail, succeed
 from statewright.playbooks.running import LocalExecution
 
 TRACES = Path(__file__).resolve().parents[2] / "conformance" / "playbooks" / "traces.yaml"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from statewright.rpc import incidents as module
-from statewright.rpc.incidents import Incidents
+from statewright.rpc import listener as module
+from statewright.rpc.listener import Incidents
 
 
 def lines(captured: pytest.CaptureFixture[str]) -> list[str]:

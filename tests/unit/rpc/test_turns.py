@@ -5,7 +5,7 @@ from time import perf_counter
 
 import pytest
 
-from statewright.rpc.turns import TURN_S, FairTurns
+from statewright.rpc.http2 import TURN_S, FairTurns
 
 
 class Busy:

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.schema import ChangeLevel, SchemaNode, compare_and_extend, infer, merge, normalise, validate
+from statewright.schema import ChangeLevel, SchemaNode, infer, merge, normalise, validate
+from tests.unit.schema.builders import compare_and_extend
 from tests.unit.schema.strategies import scalars
 from tests.unit.schema.test_change_level import LEVEL, attempt
 

@@ -16,8 +16,6 @@ from statewright.schema import (
     InvalidUniqueKeyDefinition,
     SchemaNode,
     UniqueKey,
-    compare_and_extend,
-    compile_extender,
     infer,
     merge,
     normalise,
@@ -25,7 +23,7 @@ from statewright.schema import (
     schema_from_stored,
     schema_to_stored,
 )
-from tests.unit.schema.builders import schema_of
+from tests.unit.schema.builders import compare_and_extend, extend_compiled, schema_of
 from tests.unit.schema.strategies import documents, relatives, values
 
 LEVELS = (ChangeLevel.ARRAY_LENGTH, ChangeLevel.ARRAY_ELEMENTS, ChangeLevel.TYPE, ChangeLevel.STRUCTURAL)
@@ -43,7 +41,7 @@ def attempt(schema: SchemaNode, document: JsonValue, level: ChangeLevel) -> Sche
 
 
 def attempt_compiled(schema: SchemaNode, document: JsonValue, level: ChangeLevel) -> SchemaNode | type[Failure]:
-    return outcome(lambda: compile_extender(schema, level)(document))
+    return outcome(lambda: extend_compiled(schema, document, level))
 
 
 def word_for(result: SchemaNode | type[Failure], schema: SchemaNode) -> str:
@@ -233,7 +231,7 @@ def test_a_unique_key_must_stay_on_scalars():
     (docs/reference/models.md#refusals-under-a-change-level).
     """
     schema, keys = schema_of('{"a":null}'), [UniqueKey("k", ("$.a",))]
-    for extend in (compare_and_extend, lambda *args: compile_extender(args[0], *args[2:])(args[1])):
+    for extend in (compare_and_extend, extend_compiled):
         with pytest.raises(InvalidUniqueKeyDefinition) as failure:
             extend(schema, decode('{"a":{"b":1}}'), ChangeLevel.TYPE, keys)
         assert failure.value.detail == (
@@ -256,9 +254,9 @@ def test_levels_include_those_before_them():
 @pytest.mark.parametrize(("opening", "closing"), [('{"a":' * 256, "}" * 256), ("[" * 256, "]" * 256)])
 def test_the_deepest_document_can_extend_a_schema(opening: str, closing: str):
     deep, other = f"{opening}1{closing}", f'{opening}"x"{closing}'
-    extender = compile_extender(schema_of(deep), ChangeLevel.STRUCTURAL)
-    assert extender(decode(deep)) == schema_of(deep)
-    assert extender(decode(other)) == schema_of(deep, other)
+    known = schema_of(deep)
+    assert extend_compiled(known, decode(deep), ChangeLevel.STRUCTURAL) is known
+    assert extend_compiled(known, decode(other), ChangeLevel.STRUCTURAL) == schema_of(deep, other)
 
 
 LEVEL = st.sampled_from(LEVELS)
@@ -274,7 +272,7 @@ def test_the_compiled_extender_decides_as_the_comparison_does(pair: tuple[JsonOb
 @given(documents(), LEVEL)
 def test_a_sample_teaches_its_own_schema_nothing(sample: JsonObject, level: ChangeLevel):
     schema = normalise(infer(sample))
-    assert compile_extender(schema, level)(sample) is schema
+    assert extend_compiled(schema, sample, level) is schema
 
 
 @given(st.lists(relatives(), min_size=1, max_size=3), values(), LEVEL)

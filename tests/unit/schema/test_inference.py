@@ -12,9 +12,9 @@ from statewright.failures import BadRequest
 from statewright.jsonval.codec import decode
 from statewright.jsonval.numbers import DECIMAL_TYPES, INTEGER_TYPES
 from statewright.jsonval.values import DataType, JsonValue
-from statewright.schema import ChangeLevel, Kind, SchemaNode, compare_and_extend, infer, merge, normalise
+from statewright.schema import ChangeLevel, Kind, SchemaNode, infer, merge, normalise
 from statewright.schema.node import collapse, find_sample_limit, leaf, type_set
-from tests.unit.schema.builders import schema_of, types_of
+from tests.unit.schema.builders import compare_and_extend, schema_of, types_of
 from tests.unit.schema.strategies import values
 
 

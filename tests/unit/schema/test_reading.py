@@ -10,7 +10,7 @@ from statewright.failures import BadRequest
 from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.schema import SchemaNode, find_sample_limit, to_json_schema, to_simple_view, validate
-from statewright.schema.reading import IMPORTS, MalformedSchema, from_json_schema, from_simple_view
+from statewright.schema.export import IMPORTS, MalformedSchema, from_json_schema, from_simple_view
 from tests.unit.schema.builders import complaints, schema_of
 from tests.unit.schema.strategies import documents, relatives, schemas
 

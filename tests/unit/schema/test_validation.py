@@ -16,8 +16,8 @@ from statewright.schema import (
     normalise,
     validate,
 )
-from statewright.schema.compiler import build_leaf_test, compile_test
 from statewright.schema.node import Kind, element_of, leaf
+from statewright.schema.validation import build_leaf_test, compile_test
 from tests.unit.schema.builders import INVOICE, complaints, schema_of
 from tests.unit.schema.strategies import documents, relatives, values
 

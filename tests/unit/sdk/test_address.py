@@ -4,11 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from statewright.sdk.address import UnusableAddress, parse_address, read_address
-from statewright.sdk.assertions import ClientKey
+from statewright.sdk.endpoint import Tls, UnusableAddress, UnusableTls, parse_address, read_address, read_tls
 from statewright.sdk.errors import TokenUnavailable
-from statewright.sdk.tls import Tls, UnusableTls, read_tls
-from statewright.sdk.tokens import ClientCredentials, make_token_source, read_token
+from statewright.sdk.tokens import ClientCredentials, ClientKey, make_token_source, read_token
 from tests.certificates import Authority
 
 

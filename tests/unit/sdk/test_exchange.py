@@ -8,7 +8,7 @@ import pytest
 
 from statewright.sdk.errors import Conflicting, Invalid, Refused, TokenUnavailable, Unavailable, Unreachable
 from statewright.sdk.exchange import ONCE, TX_TOKEN, HttpResponse, RetryPolicy, exchange
-from statewright.sdk.operations import entities, raw, search, steps
+from statewright.sdk.operations import calls, entities, search, steps
 from statewright.sdk.operations.calls import Call, Operation, Pause
 
 USUAL = RetryPolicy()
@@ -16,7 +16,7 @@ GOOD = HttpResponse(200, b'{"transactionId": "t", "entityIds": ["e"]}')
 LOST = Unreachable("the connection broke")
 NOT_SENT = Unreachable("connection refused", was_sent=False)
 WRITE = entities.transition("e", "GO")
-READ = raw.request("GET", "/health")
+READ = calls.request("GET", "/health")
 
 
 def problem(status: int, code: str, *, retryable: bool = False) -> HttpResponse:

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from msgspec import UNSET, Struct, UnsetType
 
-from statewright.sdk.context import Context
-from statewright.sdk.functions import Function, UnfitDocument, UnfitSignature
+from statewright.sdk.functions import Context, Function, UnfitDocument, UnfitSignature
 
 CONTEXT = Context(name="f", request_id="r", entity_id="e", meta={"state": "NEW"})
 

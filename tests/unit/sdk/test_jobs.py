@@ -13,8 +13,7 @@ from msgspec import Struct
 
 from statewright.jsonval.values import JsonObject
 from statewright.sdk.functions import Function
-from statewright.sdk.job import Job, Task
-from statewright.sdk.jobs import JobsRefused, JobsUnavailable, JobWorker, NonRetryable, Poll, RetryLater
+from statewright.sdk.jobs import Job, JobsRefused, JobsUnavailable, JobWorker, NonRetryable, Poll, RetryLater, Task
 from statewright.sdk.node import Node
 
 PATIENCE_S = 30.0

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from statewright.sdk.log_lines import JsonFormatter, configure_logging
+from statewright.sdk.node import JsonFormatter, configure_logging
 
 
 @pytest.fixture

@@ -5,31 +5,31 @@ from typing import Any
 
 import pytest
 
-from statewright.sdk.operations import entities, search, statistics, workflows
+from statewright.sdk.operations import entities, models, search
 from statewright.sdk.operations.calls import HttpResponse
 
 
 @pytest.mark.parametrize("given", [{"name": "orders"}, [{"name": "orders"}], {"workflows": [{"name": "orders"}]}])
 def test_one_workflow_is_imported_like_a_list_of_them(given: Any) -> None:
-    call = workflows.import_("order", 1, given).call
+    call = models.import_("order", 1, given).call
     assert json.loads(call.body or b"") == {"workflows": [{"name": "orders"}]}
 
 
 def test_an_import_answers_what_looks_like_a_mistake() -> None:
     told = {"workflow": "w", "state": None, "transition": None, "message": 'the model has no field "$.x"'}
     body = json.dumps({"success": True, "warnings": [told]}).encode()
-    [finding] = workflows.import_("order", 1, []).interpret(HttpResponse(200, body))
+    [finding] = models.import_("order", 1, []).interpret(HttpResponse(200, body))
     assert (finding.workflow, finding.state, finding.message) == ("w", None, 'the model has no field "$.x"')
-    assert workflows.import_("order", 1, []).interpret(HttpResponse(200, b'{"success": true}')) == []
+    assert models.import_("order", 1, []).interpret(HttpResponse(200, b'{"success": true}')) == []
 
 
 def test_a_trial_of_an_import_saves_nothing() -> None:
-    assert workflows.import_("order", 1, [], dry_run=True).call.query == (("dryRun", "true"),)
+    assert models.import_("order", 1, [], dry_run=True).call.query == (("dryRun", "true"),)
 
 
 def test_a_single_key_may_be_a_text() -> None:
     assert ("sort", "qty:desc") in search.search("order", 1, {}, sort="qty:desc").call.query
-    assert json.loads(statistics.group("order", 1, "state").call.body or b"")["groupBy"] == ["state"]
+    assert json.loads(search.group("order", 1, "state").call.body or b"")["groupBy"] == ["state"]
 
 
 def test_a_write_has_the_warnings_of_its_run() -> None:

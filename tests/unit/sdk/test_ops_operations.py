@@ -122,6 +122,7 @@ def test_numbers_of_answers_keep_their_digits() -> None:
     version = (
         '{"transactionId": "t", "at": "", "state": "S", "transition": "", "changeType": "UPDATE", "attributedTo":'
         ' {"id": "a", "kind": "user"}, "executedBy": {"id": "a", "kind": "user"}, "bytes": 1, "current": true,'
+        ' "until": null, "workflow": "w", "workflowRevision": 1,'
         f' "document": {{"n": {digits}}}}}'
     )
 

@@ -8,8 +8,7 @@ import pytest
 from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.sdk import Context, Node
 from statewright.sdk.functions import Function
-from statewright.sdk.job import Job
-from statewright.sdk.jobs import JobWorker
+from statewright.sdk.jobs import Job, JobWorker
 from statewright.sdk.testing.engine import index_functions
 from statewright.sdk.wire import CalloutRequest
 from statewright.sdk.worker import CalloutWorker

@@ -9,7 +9,7 @@ import pytest
 from msgspec import Struct
 
 from statewright.sdk import Caller, Context, Missing, Node, Rejected, Schedule
-from statewright.sdk.context import NoWayBack
+from statewright.sdk.functions import NoWayBack
 from statewright.sdk.testing import FakeEngine, Lifecycle, Place, Request
 
 NOW = datetime(2026, 3, 1, 9, tzinfo=UTC)

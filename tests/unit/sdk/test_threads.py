@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from statewright.sdk.threads import DaemonThreadPool
+from statewright.sdk.jobs import DaemonThreadPool
 
 
 def name() -> str:

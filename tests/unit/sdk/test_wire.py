@@ -7,8 +7,7 @@ import pytest
 from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.values import JsonObject
 from statewright.proto.cloudevents_pb2 import CloudEvent
-from statewright.sdk.context import Caller
-from statewright.sdk.functions import describe_error
+from statewright.sdk.functions import Caller, describe_error
 from statewright.sdk.outcomes import NotJson, Rejected
 from statewright.sdk.wire import (
     CalloutRequest,

@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
-from statewright.builtin_models import BuiltinModel
 from statewright.entity import LOOPBACK, Actor, Entity, ModelKey
 from statewright.failures import Forbidden, TransitionNotFound
 from statewright.ids import EntityId, ModelId, TenantId, TransactionId, model_id
+from statewright.processes.language import BuiltinModel
 from statewright.schema import flatten_fields
 from statewright.services.builtin import BuiltinModels, FireRequest, build_schema, build_workflow
 from statewright.workflow import decode_import

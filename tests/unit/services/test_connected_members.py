@@ -1,9 +1,9 @@
 """Members of this node and of others in one list (docs/reference/operations.md#members)."""
 
-from statewright.cluster.peer_table import Peer, PeerTable, RemoteMember
+from statewright.cluster.heartbeat import Peer, PeerTable, RemoteMember
 from statewright.compute.members import Members
 from statewright.ids import NodeId, TenantId
-from statewright.services.ops.members import ConnectedMembers
+from statewright.services.ops.queues import ConnectedMembers
 
 TENANT = TenantId("t")
 HERE, THERE = NodeId("here"), NodeId("there")

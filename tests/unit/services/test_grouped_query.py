@@ -18,7 +18,7 @@ from statewright.failures import (
     MalformedRequest,
     MissingGroupBy,
 )
-from statewright.services.grouped_query import MAX_ENTRIES, GroupedQuery, normalize_path, read_query
+from statewright.services.statistics import MAX_ENTRIES, GroupedQuery, normalize_path, read_query
 
 MOST = 50
 
@@ -91,7 +91,11 @@ def test_group_by_is_required(body: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["", "$", "$.", ".", "$.tags[0]", "$.tags[*]", "tags[]", "$.a]", "$[0]", "$['']", '$["a"]', "$.a.", "$['x]"]
+    "path",
+    [
+        *("", "$", "$.", ".", "$.tags[0]", "$.tags[*]", "tags[]", "$.a]", "$[0]", "$['']", '$["a"]', "$.a.", "$['x]"),
+        "$" + ".a" * 257,
+    ],
 )
 def test_what_is_no_path_of_a_scalar_cannot_be_grouped_by_nor_aggregated(path: str) -> None:
     refused(InvalidGroupByPath, groupBy=[path])

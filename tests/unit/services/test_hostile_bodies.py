@@ -8,12 +8,12 @@ from functools import partial
 
 import pytest
 
-from statewright.background import run_by_size
 from statewright.failures import BadRequest
 from statewright.jsonval.codec import decode
 from statewright.jsonval.patches import PatchFailed, apply_json_patch
+from statewright.loop.background import run_by_size
 from statewright.schema import compile_validator, find_sample_limit, infer, normalise
-from statewright.schema.reading import MalformedSchema, from_json_schema
+from statewright.schema.export import MalformedSchema, from_json_schema
 from statewright.services.writing import read_document
 from statewright.steps import accept_text
 

@@ -3,7 +3,7 @@
 import pytest
 
 from statewright.ids import TenantId
-from statewright.services.processes.idle_topics import ANY_TYPE, MAX_AGE_US, IdleTopics
+from statewright.services.processes.wakeups import ANY_TYPE, MAX_AGE_US, IdleTopics
 
 ACME = TenantId("acme")
 A, B = (ACME, "steps", "a"), (ACME, "steps", "b")

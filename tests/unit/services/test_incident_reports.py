@@ -5,7 +5,7 @@ from typing import cast
 from statewright.entity import Principal
 from statewright.failures import FailedRun, WorkflowFailed
 from statewright.ids import TenantId
-from statewright.incidents import compute_fingerprint
+from statewright.operations.incidents import compute_fingerprint
 from statewright.services.incident_reports import MAX_WAITING, IncidentReports
 from statewright.storage.ops.incidents import INCIDENTS
 from statewright.storage.pool import Pool

@@ -5,8 +5,7 @@ import asyncio
 import pytest
 
 from statewright.ids import TenantId
-from statewright.services.processes.idle_topics import ANY_TYPE
-from statewright.services.processes.wakeups import Wakeups
+from statewright.services.processes.wakeups import ANY_TYPE, Wakeups
 
 ACME = TenantId("acme")
 A, B = (ACME, "steps", "a"), (ACME, "steps", "b")

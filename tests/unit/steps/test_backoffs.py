@@ -3,9 +3,9 @@
 import pytest
 
 from statewright.jsonval.values import JsonValue
-from statewright.processes.retries import Backoff
-from statewright.steps.backoffs import find_backoff
-from statewright.steps.lint import lint_definition
+from statewright.processes.changes import Backoff
+from statewright.steps.definition import find_backoff
+from statewright.steps.upload import lint_definition
 from tests.unit.steps.builders import a_process, end, service
 
 

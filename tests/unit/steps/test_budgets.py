@@ -5,14 +5,16 @@ from itertools import pairwise
 import pytest
 
 from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.loop.turns import MAX_TURN_ELEMENTS, TurnExceeded, is_large
 from statewright.net import Moment
 from statewright.processes.language import NewInstance
 from statewright.steps import start_instance
 from statewright.steps.instance import Instance
 from statewright.steps.process_language import STEPS
-from statewright.turns import MAX_TURN_ELEMENTS, TurnExceeded, is_large
 from tests.unit.steps.builders import a_process, a_rule, decision, end, table, transformation
 from tests.unit.steps.world import START, World
+
+REFUSALS = ("memory budget exceeded", "nested too deeply", "result too large")
 
 
 def started(variables: JsonObject, transformations: JsonObject, *, until: str = "count > 5000") -> Instance:
@@ -22,7 +24,7 @@ def started(variables: JsonObject, transformations: JsonObject, *, until: str = 
         decision("again", {until: "end", "true": "change"}),
         end(),
     )
-    return World(process).start(count=0, **variables).instance
+    return World(process).start(count=0, **variables).instance  # pyright: ignore[reportArgumentType] - no case names a parameter
 
 
 @pytest.mark.parametrize(
@@ -43,11 +45,23 @@ def started(variables: JsonObject, transformations: JsonObject, *, until: str = 
 def test_variables_that_grow_at_every_step_fail_the_instance(variables: JsonObject, transformations: JsonObject):
     instance = started(variables, transformations)
     assert instance.status == "FAILED"
-    assert any(part in str(instance.failure_reason) for part in ("memory budget exceeded", "nested too deeply"))
+    assert any(part in str(instance.failure_reason) for part in REFUSALS)
 
 
 def test_small_variables_go_round_thousands_of_times():
     assert started({"x": "y" * 100}, {"y": "${x + 'z'}"}, until="count >= 4000").status == "COMPLETED"
+
+
+@pytest.mark.parametrize("expression", ["map(1..{count}, x)", "{{'a': map(1..{count}, x)}}", "map(1..{count}, [x])"])
+def test_what_an_expression_comes_to_is_no_larger_than_a_request(expression: str):
+    def calculate(count: int) -> Instance:
+        process = a_process(transformation("calc", "end", y="${" + expression.format(count=count) + "}"), end())
+        return World(process).start(x="y" * 52_000).instance
+
+    assert calculate(190).status == "COMPLETED"
+    refused = calculate(210)
+    assert refused.status == "FAILED"
+    assert "result too large: it would have more than 10485760 characters" in str(refused.failure_reason)
 
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from statewright.processes.retries import FailureReport, GivenUp, Ignored, JobState, JobStatus, Requeued, decide_retry
-from statewright.services.steps.jobs import clamp_batch_size, clamp_lease_s
+from statewright.processes.changes import FailureReport, GivenUp, Ignored, JobState, JobStatus, Requeued, decide_retry
+from statewright.services.processes.public_jobs import clamp_batch_size, clamp_lease_s
 
 
 def a_job(

@@ -4,7 +4,7 @@ import pytest
 
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.steps.documents import definition_from_document
-from statewright.steps.lint import lint_definition
+from statewright.steps.upload import lint_definition
 from tests.unit.steps.builders import (
     a_definition,
     a_rule,

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statewright.jsonval.codec import decode, decode_stored, encode
-from statewright.jsonval.merging import merge_deep, merge_shallow, tidy_number, tidy_numbers, tidy_stored
-from statewright.jsonval.values import JsonObject
+from statewright.jsonval.values import JsonObject, merge_deep, merge_shallow, tidy_number, tidy_numbers, tidy_stored
 
 SCALARS = st.none() | st.booleans() | st.integers(-5, 5) | st.text(alphabet="ab", max_size=2)
 NAMES = st.text(alphabet="abc", min_size=1, max_size=1)

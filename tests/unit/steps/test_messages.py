@@ -7,8 +7,14 @@ from pathlib import Path
 import pytest
 from google.protobuf.struct_pb2 import Struct, Value
 
-from statewright.api.grpc.steps.messages import definition_message, read_definition, read_status_filter
-from statewright.api.grpc.steps.values import to_json_object, to_proto_struct, to_timestamp
+from statewright.api.grpc.steps.messages import (
+    definition_message,
+    read_definition,
+    read_status_filter,
+    to_json_object,
+    to_proto_struct,
+    to_timestamp,
+)
 from statewright.failures import ProcessBadRequest
 from statewright.proto.workflow.v1 import engine_pb2 as pb
 from statewright.steps import accept_definition

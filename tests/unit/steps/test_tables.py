@@ -209,3 +209,12 @@ def test_the_seeds_table_classifies():
     )
     for score, amount, tier in ((800, 60_000_000, "GOLD"), (800, 1, "SILVER"), (700, 1, "SILVER"), (1, 1, "BRONZE")):
         assert outputs("F", *rules, creditScore=score, amount=amount)["tier"] == tier
+
+
+def test_rules_that_agree_on_long_numbers_are_compared_within_the_budget():
+    wholes: list[JsonValue] = [int("7" * 4_000)] * 500
+    variables: JsonObject = {"wholes": wholes, "decimals": [Decimal(number) for number in wholes]}  # type: ignore[arg-type]
+    rules = [a_rule({}, out="${wholes}"), *(a_rule({}, out="${decimals}") for _ in range(40))]
+    process = a_process(table("t", "end", *rules, hitPolicy="A"), end())
+    instance = World(process).start(**variables).instance
+    assert "memory budget exceeded" in str(instance.failure_reason)

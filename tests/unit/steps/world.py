@@ -25,10 +25,19 @@ from statewright.net.effects import (
     ReleaseWork,
     StartChild,
 )
-from statewright.net.identifiers import IDS_PER_MOMENT
-from statewright.processes.changes import Execution, ExecutionStatus, apply_end, compute_history_changes
+from statewright.net.marking import IDS_PER_MOMENT
+from statewright.processes.changes import (
+    Execution,
+    ExecutionStatus,
+    FailureReport,
+    GivenUp,
+    JobState,
+    Requeued,
+    apply_end,
+    compute_history_changes,
+    decide_retry,
+)
 from statewright.processes.language import Applied, NewInstance, Rejection
-from statewright.processes.retries import FailureReport, GivenUp, JobState, Requeued, decide_retry
 from statewright.steps import (
     Instance,
     Process,

@@ -8,7 +8,7 @@ from statewright.conditions.paths import Path
 from statewright.ids import EntityId, TenantId, model_id
 from statewright.jsonval.values import JsonValue
 from statewright.storage.search import statements
-from statewright.storage.search.index_catalog import MAX_ROWS, Constants, Lookup
+from statewright.storage.search.indexes import MAX_ROWS, Constants, Lookup
 from statewright.storage.search.statements import (
     BACK_OFF_SEARCHES,
     INLINE_BYTES,

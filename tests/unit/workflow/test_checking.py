@@ -14,8 +14,7 @@ from statewright.jsonval.codec import encode
 from statewright.jsonval.values import DataType, JsonValue
 from statewright.schema import DeclaredField
 from statewright.workflow import IMPORT_MODES, Workflow, check_incoming, check_merged, decode_import, read_import
-from statewright.workflow.checking import CheckResult, check_import
-from statewright.workflow.review import CheckFinding, StateUse, Surroundings
+from statewright.workflow.review import CheckFinding, CheckResult, StateUse, Surroundings, check_import
 from tests.builders import a_processor, a_workflow, automated, manual, when
 from tests.unit.workflow.import_documents import DOCUMENTS
 

@@ -7,7 +7,7 @@ import pytest
 from statewright.conditions import KnownFields
 from statewright.failures import ValidationFailed
 from statewright.jsonval.values import DataType, JsonObject, JsonValue
-from statewright.schema.flatten import DeclaredField
+from statewright.schema.node import DeclaredField
 from statewright.workflow import check_incoming
 from tests.unit.workflow.builders import SEED, a_request, a_transition, a_workflow, with_transition
 
@@ -170,3 +170,11 @@ def test_structure_is_judged_before_criteria():
     bad = simple("MATCHES_PATTERN", "(")
     with pytest.raises(ValidationFailed, match="initialState"):
         check_incoming(a_request(a_workflow("one", criterion=bad), a_workflow("two", initialState="")))
+
+
+def test_patterns_that_take_too_long_to_compile_together_are_refused():
+    parts: list[JsonValue] = [simple("MATCHES_PATTERN", rf"{number}\pL{{1,100}}") for number in range(60)]
+    condition: JsonObject = {"type": "group", "operator": "OR", "conditions": parts}
+    for workflow in (a_workflow(criterion=condition), with_transition(a_transition(criterion=condition))):
+        with pytest.raises(ValidationFailed, match="too long to compile"):
+            check(workflow)

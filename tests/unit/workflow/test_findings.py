@@ -16,9 +16,8 @@ from statewright.jsonval.codec import encode
 from statewright.jsonval.values import DataType
 from statewright.schema import DeclaredField
 from statewright.workflow import read_import
-from statewright.workflow.checking import CheckResult, check_import
-from statewright.workflow.review import SEVERITIES, Doubt, Note, StateUse, Surroundings
-from statewright.workflow.violations import ViolationCode
+from statewright.workflow.review import SEVERITIES, CheckResult, Doubt, Note, StateUse, Surroundings, check_import
+from statewright.workflow.structure import ViolationCode
 from tests.builders import a_processor, a_workflow, automated, judged_by, manual, when
 
 Json = Any

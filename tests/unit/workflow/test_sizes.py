@@ -6,7 +6,7 @@ import pytest
 
 from statewright.failures import BadRequest, ValidationFailed
 from statewright.workflow import check_merged, decode_import
-from statewright.workflow.sizes import MAX_ELEMENTS
+from statewright.workflow.structure import MAX_ELEMENTS
 from tests.builders import a_processor, a_workflow, automated
 
 TOLD = "workflows, states, transitions and processors, and 50000 is the most"

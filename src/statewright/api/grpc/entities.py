@@ -1,46 +1,49 @@
-"""Single entities over gRPC (docs/reference/grpc.md#entitymanage)."""
+"""Single entities over gRPC (docs/reference/grpc.md#entitymanage).
 
-from collections.abc import Callable, Mapping
-from functools import partial
+Many entities at once over gRPC (docs/reference/grpc.md#entitymanagecollection): every request has exactly one
+answer.
+"""
+
+from collections.abc import Mapping
 from typing import Final, Literal
 
 from msgspec import Raw, Struct
 
-from statewright.api.grpc.handlers import RpcMethod, always_respond, build_operation
+from statewright.api.grpc.handlers import InvalidCall, RpcMethod, always_respond, build_operation
 from statewright.api.grpc.idempotency import answer_with
 from statewright.api.grpc.payloads import (
     NO_MODEL,
     NULL,
     DataFormat,
-    Int64,
-    ModelSpec,
-    Payload,
-    Text,
-    document_bytes,
-    parse_entity_id,
-)
-from statewright.api.grpc.responses import (
+    EntityDeleteAllResponse,
     EntityDeleteResponse,
     EntityTransactionResponse,
     EntityTransitionResponse,
+    Instant,
+    Int64,
     ModelName,
+    ModelSpec,
     Outcome,
+    Payload,
+    Text,
+    document_bytes,
+    read_entity_id,
     single_response,
     write_response,
 )
-from statewright.background import run_by_size
-from statewright.failures import BadRequest, PreconditionRequired
-from statewright.jsonval.codec import MalformedJson, decode
-from statewright.jsonval.patches import PatchFailed, apply_json_patch, apply_merge_patch
-from statewright.jsonval.values import JsonValue
-from statewright.services import entities
-from statewright.services.entities import DeletionResult
-from statewright.services.runtime import Caller, Runtime
-from statewright.services.writing import Saved
+from statewright.conditions import SearchCondition, read_search_condition
+from statewright.failures import Failure, PreconditionRequired
+from statewright.jsonval.patches import apply_json_patch, apply_merge_patch
+from statewright.services import collections, deletions, entities
+from statewright.services.collections import NewItem
+from statewright.services.core import Caller
+from statewright.services.entities import DeletionResult, Dialect, read_patch
+from statewright.services.runtime import Runtime
+from statewright.services.writing import Saved, read_document
 
 PatchFormat = Literal["MERGE_PATCH", "JSON_PATCH"]
 
-DIALECTS: Final[Mapping[PatchFormat, Callable[[JsonValue, JsonValue], JsonValue]]] = {
+DIALECTS: Final[Mapping[PatchFormat, Dialect]] = {
     "MERGE_PATCH": apply_merge_patch,
     "JSON_PATCH": apply_json_patch,
 }
@@ -121,16 +124,16 @@ async def create(runtime: Runtime, caller: Caller, request: Create) -> Outcome:
     body = document_bytes(new.data, request.data_format)
     key = (new.model or NO_MODEL).key
     caller = answer_with(caller, write_response)
-    return write_response(await entities.create(runtime, caller, key=key, media=request.data_format, body=body))
+    return write_response(await entities.create(runtime.core, caller, key=key, media=request.data_format, body=body))
 
 
 async def update(runtime: Runtime, caller: Caller, request: Update) -> Outcome:
     """Replace an entity's document."""
     new = request.payload or NO_VERSION
     saved = await entities.update(
-        runtime,
+        runtime.core,
         answer_with(caller, write_response),
-        parse_entity_id(new.entity_id),
+        read_entity_id(new.entity_id),
         media=request.data_format,
         body=document_bytes(new.data, request.data_format),
         transition=new.transition or None,
@@ -143,38 +146,21 @@ async def patch(runtime: Runtime, caller: Caller, request: Patch) -> Outcome:
     change = request.payload or NO_CHANGE
     if not change.if_match:
         raise PreconditionRequired("ifMatch must be the transactionId of the last read, or * for any version")
-    size = len(bytes(change.patch))
     saved = await entities.patch(
-        runtime,
+        runtime.core,
         answer_with(caller, write_response),
-        parse_entity_id(change.entity_id),
-        change=await run_by_size(size, partial(_make_patch, DIALECTS[request.patch_format], change.patch)),
-        size=size,
+        read_entity_id(change.entity_id),
+        change=await read_patch(DIALECTS[request.patch_format], bytes(change.patch)),
         transition=change.transition or None,
         if_match=None if change.if_match == ANY_VERSION else change.if_match,
     )
     return write_response(saved)
 
 
-def _make_patch(dialect: Callable[[JsonValue, JsonValue], JsonValue], raw: Raw) -> entities.Patch:
-    try:
-        patch = decode(bytes(raw))
-    except MalformedJson as malformed:
-        raise BadRequest(f"invalid patch: {malformed}") from malformed
-
-    def apply_patch(document: JsonValue) -> JsonValue:
-        try:
-            return dialect(document, patch)
-        except PatchFailed as failed:
-            raise BadRequest(f"the patch cannot be applied: {failed}") from failed
-
-    return apply_patch
-
-
 async def delete(runtime: Runtime, caller: Caller, request: Delete) -> Outcome:
     """Delete an entity; its history stays."""
     caller = answer_with(caller, _delete_response)
-    return _delete_response(await entities.delete(runtime, caller, parse_entity_id(request.entity_id)))
+    return _delete_response(await entities.delete(runtime.core, caller, read_entity_id(request.entity_id)))
 
 
 def _delete_response(deleted: DeletionResult) -> Outcome:
@@ -191,7 +177,7 @@ async def fire(runtime: Runtime, caller: Caller, request: Transition) -> Outcome
     """Fire a transition, or look for automated ones when none is named."""
     caller = answer_with(caller, _transition_response)
     saved = await entities.fire_transition(
-        runtime, caller, parse_entity_id(request.entity_id), transition=request.transition or None
+        runtime.core, caller, read_entity_id(request.entity_id), transition=request.transition or None
     )
     return _transition_response(saved)
 
@@ -222,6 +208,140 @@ ENTITY_MANAGE: Final = RpcMethod(
         ),
         "EntityTransitionRequest": build_operation(
             Transition, fire, failing=always_respond(EntityTransitionResponse()), recording="only commit"
+        ),
+    },
+    unjoined=WRITE_FAILED,
+    first_value_counts=True,
+)
+
+
+EVERYTHING: Final[SearchCondition] = read_search_condition({"type": "group", "operator": "AND", "conditions": []})
+
+
+class CreateAll(Payload, frozen=True, kw_only=True, rename="camel"):
+    """``EntityCreateCollectionRequest``; the format is not looked at, documents are JSON."""
+
+    data_format: DataFormat
+    payloads: tuple[NewEntity, ...] | None
+    transaction_window: Int64 | None = None
+    transaction_timeout_ms: Int64 | None = None
+
+
+class UpdateAll(Payload, frozen=True, kw_only=True, rename="camel"):
+    """``EntityUpdateCollectionRequest``; the format is not looked at, documents are JSON."""
+
+    data_format: DataFormat
+    payloads: tuple[NewVersion, ...] | None
+    transaction_window: Int64 | None = None
+    transaction_timeout_ms: Int64 | None = None
+
+
+class DeleteAll(Payload, frozen=True, kw_only=True, rename="camel"):
+    """``EntityDeleteAllRequest``; always of the present, and in one transaction."""
+
+    model: ModelSpec | None
+    page_size: Int64 | None = None
+    transaction_size: Int64 | None = None
+    point_in_time: Instant | None = None
+    verbose: bool | None = None
+
+
+async def create_all(runtime: Runtime, caller: Caller, request: CreateAll) -> Outcome:
+    """Create entities of any models in one transaction."""
+    if not request.payloads:
+        raise InvalidCall("payloads array is empty")
+    collections.require_limit(request.payloads)
+    items = [_to_item(new) for new in request.payloads]
+    caller = answer_with(caller, _respond_created)
+    return _respond_created(await collections.create_all(runtime.core, caller, items, window=len(items)))
+
+
+def _respond_created(results: collections.Results) -> Outcome:
+    [created] = results
+    assert isinstance(created, Saved)  # noqa: S101 - only chunks after the first are reported instead of raised
+    return write_response(created)
+
+
+async def update_all(runtime: Runtime, caller: Caller, request: UpdateAll) -> Outcome:
+    """Update entities one after the other, each in a transaction of its own, up to the first that fails."""
+    if not request.payloads:
+        raise InvalidCall("payloads array is empty")
+    collections.require_limit(request.payloads)
+    caller = answer_with(caller, _respond_updated)
+    keyed = caller.keyed
+    results: list[Saved] = [] if keyed is None else collections.list_durable_chunks(keyed)
+    for number, new in enumerate(request.payloads):
+        if number < len(results):  # an earlier attempt at this request has committed it
+            continue
+        if keyed is not None:
+            collections.open_chunk(keyed, results, is_last=number == len(request.payloads) - 1, reports_failures=False)
+        try:
+            results.append(await _update(runtime, caller, new))
+        except Failure as failure:
+            failure.message = f"item {number}: {failure.message}"
+            failure.warnings = (*_collect_warnings(results), *failure.warnings)
+            raise
+    return _respond_updated(results)
+
+
+def _respond_updated(results: list[Saved]) -> Outcome:
+    return write_response(_summarize(results))
+
+
+async def delete_all(runtime: Runtime, caller: Caller, request: DeleteAll) -> Outcome:
+    """Delete all entities of a model; the response lists the ids if ``verbose`` (docs/reference/grpc.md#leniencies)."""
+    key = (request.model or NO_MODEL).key
+    caller = answer_with(caller, _respond_deleted)
+    condition = EVERYTHING if request.verbose else None
+    return _respond_deleted(await deletions.delete_all(runtime.core, caller, key, condition=condition))
+
+
+def _respond_deleted(deletion: deletions.ModelDeletion) -> Outcome:
+    return single_response(
+        EntityDeleteAllResponse(model_id=deletion.model, num_deleted=deletion.removed, entity_ids=deletion.matched)
+    )
+
+
+def _to_item(new: NewEntity) -> NewItem:
+    body = bytes(new.data)
+    return NewItem(key=(new.model or NO_MODEL).key, document=lambda: read_document(body, "JSON"), size=len(body))
+
+
+async def _update(runtime: Runtime, caller: Caller, new: NewVersion) -> Saved:
+    return await entities.update(
+        runtime.core,
+        caller,
+        read_entity_id(new.entity_id),
+        media="JSON",
+        body=bytes(new.data),
+        transition=new.transition or None,
+    )
+
+
+def _summarize(results: list[Saved]) -> Saved:
+    """One result for all of them, with the transaction of the last one."""
+    return Saved(
+        transaction_id=results[-1].transaction_id,
+        entity_ids=tuple(entity_id for saved in results for entity_id in saved.entity_ids),
+        warnings=_collect_warnings(results),
+    )
+
+
+def _collect_warnings(results: list[Saved]) -> tuple[str, ...]:
+    return tuple(warning for saved in results for warning in saved.warnings)
+
+
+ENTITY_MANAGE_COLLECTION: Final = RpcMethod(
+    kind="collection",
+    operations={
+        "EntityCreateCollectionRequest": build_operation(
+            CreateAll, create_all, failing=always_respond(WRITE_FAILED), recording="commit"
+        ),
+        "EntityUpdateCollectionRequest": build_operation(
+            UpdateAll, update_all, failing=always_respond(WRITE_FAILED), recording="commit"
+        ),
+        "EntityDeleteAllRequest": build_operation(
+            DeleteAll, delete_all, failing=always_respond(EntityDeleteAllResponse()), recording="either"
         ),
     },
     unjoined=WRITE_FAILED,

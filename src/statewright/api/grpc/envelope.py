@@ -15,7 +15,7 @@ from statewright.compute.members import Greeting, Message, PendingCallout, Ping
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.values import JsonValue
 from statewright.proto.cloudevents_pb2 import CloudEvent
-from statewright.tracing import list_trace_headers
+from statewright.telemetry.tracing import list_trace_headers
 
 JOIN: Final = "CalculationMemberJoinEvent"
 GREET: Final = "CalculationMemberGreetEvent"

@@ -19,21 +19,36 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from statewright.api.grpc import idempotency
-from statewright.api.grpc.calls import Context, authenticate_call, begin_call_span, get_first_value
+from statewright.api.grpc.calls import (
+    Context,
+    TransactionForwarder,
+    authenticate_call,
+    begin_call_span,
+    get_first_value,
+    to_client_error,
+    to_server_error,
+)
 from statewright.api.grpc.envelope import UnusableEvent, get_data, new_event
-from statewright.api.grpc.errors import to_client_error, to_server_error
-from statewright.api.grpc.forwarding import TransactionForwarder
-from statewright.api.grpc.payloads import InvalidPayload, make_decoder, read, read_first
-from statewright.api.grpc.responses import CorrelatedResponse, Error, Outcome, Response
+from statewright.api.grpc.payloads import (
+    CorrelatedResponse,
+    Error,
+    InvalidPayload,
+    Outcome,
+    Response,
+    make_decoder,
+    read,
+    read_first,
+)
 from statewright.auth import Authenticator
-from statewright.background import run_by_size
 from statewright.failures import Failure, ReadOnly
-from statewright.idempotency import Recording, StoredAnswer
+from statewright.loop.background import run_by_size
+from statewright.operations.idempotency import Recording, StoredAnswer
 from statewright.proto.cloudevents_pb2 import CloudEvent
+from statewright.services.core import Caller
 from statewright.services.idempotency.execution import execute_for
 from statewright.services.idempotency.keyed import AnswerFormat
-from statewright.services.runtime import Caller, Runtime
-from statewright.tracing import Span, get_error_code
+from statewright.services.runtime import Runtime
+from statewright.telemetry.tracing import Span, get_error_code
 
 RequestT = TypeVar("RequestT", bound=Struct)
 
@@ -178,7 +193,7 @@ class RequestHandler:
         """The responses to a request, once its token and event are read. Raises :class:`InvalidCall`."""
         principal = await authenticate_call(context, self._authenticator)
         caller, token, method = Caller(principal), get_first_value(context, TX_TOKEN), METHODS[rpc.kind]
-        span = begin_call_span(self._runtime.tracer, method, principal, context, event)
+        span = begin_call_span(self._runtime.core.tracer, method, principal, context, event)
         try:
             if rpc.unjoined is not None and token:
                 try:
@@ -187,7 +202,7 @@ class RequestHandler:
                             async for response in responses:
                                 yield response
                         return
-                    caller = Caller(principal, self._runtime.transactions.find(token, principal))
+                    caller = Caller(principal, self._runtime.core.transactions.find(token, principal))
                 except Failure as refused:
                     error = to_client_error(refused, method, event.type)
                     yield _encode_response(unjoined_id, _mark_failed(rpc.unjoined, error))
@@ -232,6 +247,7 @@ class RequestHandler:
             assert key is not None  # noqa: S101 - that it has one was looked at
             request_hash = await idempotency.hash_event(method, event, get_data(event))
             executed = await execute_for(
+                self._runtime.core,
                 self._runtime,
                 caller,
                 lambda runtime, keyed: _run_to_answer(prepared, runtime, keyed),

@@ -12,13 +12,13 @@ from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
 from statewright.api.grpc.envelope import new_event
-from statewright.api.grpc.responses import Outcome, Response
-from statewright.background import run_by_size
+from statewright.api.grpc.payloads import Outcome, Response
 from statewright.failures import InvalidParameter
-from statewright.idempotency import StoredAnswer, read_key
 from statewright.jsonval.codec import MalformedJson, decode, encode
+from statewright.loop.background import run_by_size
+from statewright.operations.idempotency import StoredAnswer, read_key
 from statewright.proto.cloudevents_pb2 import CloudEvent
-from statewright.services.runtime import Caller
+from statewright.services.core import Caller
 
 KEY_ATTRIBUTE: Final = "idempotencykey"
 REPLAYED_ATTRIBUTE: Final = "idempotencyreplayed"

@@ -22,7 +22,6 @@ import grpc
 import grpc.aio
 from msgspec import Struct
 
-from statewright import logs
 from statewright.api.grpc.calls import COMPUTE_ROLE, Context, authenticate_call, get_first_value
 from statewright.api.grpc.envelope import (
     ACK,
@@ -36,12 +35,13 @@ from statewright.api.grpc.envelope import (
     read_response,
 )
 from statewright.auth import Authenticator
-from statewright.background import run_by_size, wait_at_most
 from statewright.compute.members import Member, Members, PendingCallout
 from statewright.entity import READ_ONLY_ROLE, Principal
+from statewright.loop.background import run_by_size, wait_at_most
 from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.rpc.context import CallContext
 from statewright.rpc.headers import CallRefused
+from statewright.telemetry import logs
 
 log = logs.logger(__name__)
 

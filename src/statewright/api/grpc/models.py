@@ -7,8 +7,10 @@ from typing import Final, Literal
 from msgspec import Raw, Struct, field
 
 from statewright.api.grpc.handlers import RpcMethod, always_respond, build_operation, build_unread_operation
-from statewright.api.grpc.payloads import NO_MODEL, NULL, DataFormat, ModelSpec, Payload, document_bytes
-from statewright.api.grpc.responses import (
+from statewright.api.grpc.payloads import (
+    NO_MODEL,
+    NULL,
+    DataFormat,
     EntityModelDeleteResponse,
     EntityModelExportResponse,
     EntityModelGetAllResponse,
@@ -17,13 +19,17 @@ from statewright.api.grpc.responses import (
     EntityModelTransitionResponse,
     ModelInfo,
     ModelName,
+    ModelSpec,
     Outcome,
+    Payload,
+    document_bytes,
     single_response,
 )
 from statewright.failures import BadRequest
 from statewright.ids import model_id
 from statewright.services import models
-from statewright.services.runtime import Caller, Runtime
+from statewright.services.core import Caller
+from statewright.services.runtime import Runtime
 
 Converter = Literal["SAMPLE_DATA", "SIMPLE_VIEW"]
 
@@ -72,7 +78,7 @@ async def import_sample(runtime: Runtime, caller: Caller, request: Import) -> Ou
     if not key.name:
         raise BadRequest("model name is empty")
     imported = await models.import_model(
-        runtime,
+        runtime.core,
         caller.principal,
         key=key,
         converter=request.converter,
@@ -85,7 +91,7 @@ async def import_sample(runtime: Runtime, caller: Caller, request: Import) -> Ou
 async def export(runtime: Runtime, caller: Caller, request: Export) -> Outcome:
     """The model's schema in an export format, with the model's id (docs/reference/grpc.md#leniencies)."""
     key = request.spec.key
-    document = await models.export(runtime, caller.principal, key=key, converter=request.converter)
+    document = await models.export(runtime.core, caller.principal, key=key, converter=request.converter)
     return single_response(
         EntityModelExportResponse(
             model_id=model_id(key.name, key.version), model=ModelName(key.name, key.version), payload=Raw(document)
@@ -97,9 +103,9 @@ async def change_state(runtime: Runtime, caller: Caller, request: Transition) ->
     """Lock or unlock a model."""
     key = request.spec.key
     if request.transition == "LOCK":
-        locked = await models.lock(runtime, caller.principal, key)
+        locked = await models.lock(runtime.core, caller.principal, key)
         return single_response(EntityModelTransitionResponse(model_id=locked, state="LOCKED"))
-    unlocked = await models.unlock(runtime, caller.principal, key)
+    unlocked = await models.unlock(runtime.core, caller.principal, key)
     return single_response(EntityModelTransitionResponse(model_id=unlocked, state="UNLOCKED"))
 
 
@@ -107,19 +113,19 @@ async def set_unique_keys(runtime: Runtime, caller: Caller, request: UniqueKeys)
     """Replace the unique keys of a model, which is not locked, and stays so."""
     key = (request.model or NO_MODEL).key
     body = b'{"uniqueKeys":%b}' % bytes(request.unique_keys)
-    found = await models.set_unique_keys(runtime, caller.principal, key=key, body=body)
+    found = await models.set_unique_keys(runtime.core, caller.principal, key=key, body=body)
     return single_response(EntityModelSetUniqueKeysResponse(model_id=found, state="UNLOCKED"))
 
 
 async def delete(runtime: Runtime, caller: Caller, request: ModelRequest) -> Outcome:
     """Delete a model."""
-    await models.delete(runtime, caller.principal, request.spec.key)
+    await models.delete(runtime.core, caller.principal, request.spec.key)
     return single_response(EntityModelDeleteResponse())
 
 
 async def list_models(runtime: Runtime, caller: Caller) -> Outcome:
     """All models of the tenant."""
-    found = await models.list_models(runtime, caller.principal)
+    found = await models.list_models(runtime.core, caller.principal)
     infos = [ModelInfo(model.id, model.key.name, model.key.version, model.state) for model in found]
     return single_response(EntityModelGetAllResponse(models=tuple(infos)))
 

@@ -12,37 +12,37 @@ from msgspec import Raw, Struct
 from statewright.api.grpc.handlers import InvalidCall, RpcMethod, always_respond, build_operation
 from statewright.api.grpc.payloads import (
     NO_MODEL,
-    Instant,
-    Int64,
-    ModelSpec,
-    Payload,
-    Text,
-    parse_entity_id,
-    parse_uuid,
-)
-from statewright.api.grpc.responses import (
     EntityChangesMetadataResponse,
     EntityResponse,
     EntitySnapshotSearchResponse,
     EntityStatsByStateResponse,
     EntityStatsResponse,
+    Instant,
+    Int64,
+    ModelSpec,
     Outcome,
+    Payload,
     Response,
     SnapshotStatus,
+    Text,
     change_response,
     count_response,
     entity_response,
+    parse_uuid,
+    read_entity_id,
     single_response,
     state_count_response,
 )
-from statewright.background import run_by_size
 from statewright.conditions import MalformedCondition, SearchCondition, SortKey, check_keys, read_search_condition
 from statewright.entity import EntityView, ModelKey, Page
-from statewright.failures import BadRequest, SearchJobAlreadyTerminal, SearchJobNotFound
+from statewright.failures import BadRequest, InvalidParameter, SearchJobAlreadyTerminal, SearchJobNotFound
+from statewright.ids import TransactionId
 from statewright.jsonval.codec import MalformedJson, decode
-from statewright.searches import JobId
-from statewright.services import entities, search, search_jobs, statistics
-from statewright.services.runtime import Caller, Runtime
+from statewright.loop.background import run_by_size
+from statewright.operations.listings import JobId
+from statewright.services import entities, search, statistics
+from statewright.services.core import Caller
+from statewright.services.runtime import Runtime
 from statewright.services.search import Search
 
 DEFAULT_PAGE_SIZE: Final = 20
@@ -54,6 +54,7 @@ class Get(Payload, frozen=True, kw_only=True, rename="camel"):
 
     entity_id: Text | None
     point_in_time: Instant | None = None
+    transaction_id: Text | None = None
 
 
 class GetAll(Payload, frozen=True, kw_only=True, rename="camel"):
@@ -145,16 +146,22 @@ class Changes(Payload, frozen=True, kw_only=True, rename="camel"):
 
     entity_id: Text | None
     point_in_time: Instant | None = None
+    transaction_id: Text | None = None
 
 
 async def get(runtime: Runtime, caller: Caller, request: Get) -> Outcome:
-    """An entity at present, or at an instant of the past."""
-    entity_id, instant = parse_entity_id(request.entity_id), request.point_in_time
-    if instant is None:
-        entity = await entities.read(runtime, caller, entity_id)
+    """An entity at present, at an instant of the past, or as a transaction left it."""
+    entity_id, instant = read_entity_id(request.entity_id), request.point_in_time
+    transaction = _read_transaction(request.transaction_id)
+    if instant is not None and transaction is not None:
+        raise BadRequest("pointInTime and transactionId are mutually exclusive")
+    if transaction is not None:
+        entity = await entities.read_by_transaction(runtime.core, caller, entity_id, transaction)
+    elif instant is None:
+        entity = await entities.read(runtime.core, caller, entity_id)
     else:
-        entity = await entities.read_at(runtime, caller, entity_id, instant.micros)
-    definition = await entities.get_governing_definition(runtime, caller, entity)
+        entity = await entities.read_at(runtime.core, caller, entity_id, instant.micros)
+    definition = await entities.get_governing_definition(runtime.core, caller, entity)
     return single_response(entity_response(entity, definition.stored.key))
 
 
@@ -166,7 +173,7 @@ async def get_all(runtime: Runtime, caller: Caller, request: GetAll) -> Outcome:
     check_page_number(number)
     key = (request.model or NO_MODEL).key
     page = Page(size=size if size > 0 else DEFAULT_PAGE_SIZE, number=number)
-    return Outcome(_respond_with_entities(entities.list_portions(runtime, caller, key, page), key))
+    return Outcome(_respond_with_entities(entities.list_portions(runtime.core, caller, key, page), key))
 
 
 async def find(runtime: Runtime, caller: Caller, request: DirectSearch) -> Outcome:
@@ -174,13 +181,13 @@ async def find(runtime: Runtime, caller: Caller, request: DirectSearch) -> Outco
     asked = await _read_search(runtime, request)
     limit = search.check_limit(search.DEFAULT_LIMIT if request.limit is None else request.limit)
     tracking = bool(request.tracking_read)
-    found = await search.run_direct_search(runtime, caller, asked, limit=limit, tracking=tracking)
+    found = await search.run_direct_search(runtime.core, caller, asked, limit=limit, tracking=tracking)
     return Outcome(_respond_with_entities(found.take_portions(), asked.key))
 
 
 async def submit(runtime: Runtime, caller: Caller, request: SnapshotSearch) -> Outcome:
     """Begin a search in the background."""
-    job = await search_jobs.submit(runtime, caller, await _read_search(runtime, request))
+    job = await search.submit(runtime.core, caller, await _read_search(runtime, request))
     return single_response(
         EntitySnapshotSearchResponse(status=SnapshotStatus(snapshot_id=job, status="RUNNING", entities_count=0))
     )
@@ -188,7 +195,7 @@ async def submit(runtime: Runtime, caller: Caller, request: SnapshotSearch) -> O
 
 async def get_status(runtime: Runtime, caller: Caller, request: SnapshotRequest) -> Outcome:
     """The status of a search in the background."""
-    job = await search_jobs.find(runtime, caller, request.job)
+    job = await search.find(runtime.core, caller, request.job)
     return single_response(
         EntitySnapshotSearchResponse(
             status=SnapshotStatus(snapshot_id=job.id, status=job.status, entities_count=job.hits)
@@ -199,7 +206,7 @@ async def get_status(runtime: Runtime, caller: Caller, request: SnapshotRequest)
 async def cancel(runtime: Runtime, caller: Caller, request: SnapshotRequest) -> Outcome:
     """End a search that runs; one that has ended before stays what it is, which is no failure here."""
     with suppress(SearchJobAlreadyTerminal):
-        await search_jobs.cancel(runtime, caller, request.job)
+        await search.cancel(runtime.core, caller, request.job)
     return await get_status(runtime, caller, request)
 
 
@@ -208,7 +215,7 @@ async def get_results(runtime: Runtime, caller: Caller, request: GetSnapshot) ->
     size = DEFAULT_SNAPSHOT_PAGE_SIZE if request.page_size is None else request.page_size
     if size < 0:
         raise BadRequest("invalid pageSize")
-    page = await search_jobs.read_page(runtime, caller, request.job, size=size, number=request.page_number or 0)
+    page = await search.read_page(runtime.core, caller, request.job, size=size, number=request.page_number or 0)
     return Outcome(_respond_with_entities(page.found.take_portions(), page.key))
 
 
@@ -226,24 +233,42 @@ async def count(runtime: Runtime, caller: Caller, request: Count) -> Outcome:
     """How many entities a model has, or every model."""
     spec, instant = request.spec, request.instant
     if spec is not None:
-        return single_response(count_response(await statistics.count_model(runtime, caller, spec.key, instant=instant)))
-    return Outcome(map(count_response, await statistics.count_models(runtime, caller, instant=instant)))
+        return single_response(
+            count_response(await statistics.count_model(runtime.core, caller, spec.key, instant=instant))
+        )
+    return Outcome(map(count_response, await statistics.count_models(runtime.core, caller, instant=instant)))
 
 
 async def count_by_state(runtime: Runtime, caller: Caller, request: CountByState) -> Outcome:
     """How many entities a model, or every model, has in each state."""
     key = request.spec.key if request.spec else None
     counts = await statistics.count_by_state(
-        runtime, caller, key=key, states=request.states or (), instant=request.instant
+        runtime.core, caller, key=key, states=request.states or (), instant=request.instant
     )
     return Outcome(map(state_count_response, counts))
 
 
 async def list_changes(runtime: Runtime, caller: Caller, request: Changes) -> Outcome:
-    """The versions of an entity, newest first."""
+    """The versions of an entity, newest first; those of a run, when its transaction is named."""
     until = request.point_in_time.micros if request.point_in_time else None
-    history = await entities.list_changes(runtime, caller, parse_entity_id(request.entity_id), until=until)
+    history = await entities.list_changes(
+        runtime.core,
+        caller,
+        read_entity_id(request.entity_id),
+        until=until,
+        transaction=_read_transaction(request.transaction_id),
+    )
     return Outcome(map(change_response, history))
+
+
+def _read_transaction(text: str | None) -> TransactionId | None:
+    """None for an absent or empty one. Raises ``InvalidParameter``."""
+    if not text:
+        return None
+    found = parse_uuid(text)
+    if found is None:
+        raise InvalidParameter("transactionId", "not a UUID")
+    return TransactionId(found)
 
 
 def check_page_number(number: int) -> None:
@@ -260,9 +285,9 @@ async def _read_search(runtime: Runtime, request: SnapshotSearch) -> Search:
     """
     condition = await run_by_size(len(bytes(request.condition)), partial(_read_condition, request.condition))
     sort = tuple(order.key for order in request.order_by or ())
-    if len(sort) > runtime.max_sort_keys:
-        raise BadRequest(f"too many sort keys: {len(sort)} exceeds maximum {runtime.max_sort_keys}")
-    check_keys(sort, max_keys=runtime.max_sort_keys)
+    if len(sort) > runtime.core.max_sort_keys:
+        raise BadRequest(f"too many sort keys: {len(sort)} exceeds maximum {runtime.core.max_sort_keys}")
+    check_keys(sort, max_keys=runtime.core.max_sort_keys)
     instant = request.point_in_time.micros if request.point_in_time else None
     return Search(key=(request.model or NO_MODEL).key, condition=condition, sort=sort, instant=instant)
 

@@ -1,27 +1,39 @@
 """The gRPC server: which services it offers, how it listens, how it stops (docs/reference/grpc.md#service,
 docs/reference/grpc.md#limits-and-shutdown, docs/reference/grpc.md#leniencies).
+
+What the service publishes about its interface, for authors and generators of clients: JSON Schemas of all event
+payloads, and the protobuf sources and descriptors (docs/reference/grpc.md#service).
+
+The schemas are files, ``src/statewright/proto/events``, as the sources of the protocol are, ``proto``; tests hold every
+payload that is sent to them, and every example in them to what is read.
 """
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, suppress
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Final
 
+import msgspec
+from google.protobuf import json_format
+from google.protobuf.descriptor import FileDescriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 from msgspec import Struct
 
-from statewright import logs
 from statewright.api.grpc.calls import Context, authorize_at_head
-from statewright.api.grpc.collections import ENTITY_MANAGE_COLLECTION
-from statewright.api.grpc.entities import ENTITY_MANAGE
+from statewright.api.grpc.entities import ENTITY_MANAGE, ENTITY_MANAGE_COLLECTION
 from statewright.api.grpc.handlers import MembersOnly, RpcHandler
 from statewright.api.grpc.members import MemberStreams
 from statewright.api.grpc.models import ENTITY_MODEL_MANAGE
 from statewright.api.grpc.search import ENTITY_SEARCH, ENTITY_SEARCH_COLLECTION
 from statewright.auth import Authenticator
 from statewright.compute.dispatch import Dispatcher
+from statewright.documentation.sources import find_protos
+from statewright.proto import cyoda_cloud_api_pb2
 from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.proto.cyoda_cloud_api_pb2 import DESCRIPTOR
 from statewright.proto.cyoda_cloud_api_pb2_grpc import (
@@ -34,8 +46,9 @@ from statewright.proto.workflow.v1.engine_pb2_grpc import (
     add_WorkflowEngineServicer_to_server,
 )
 from statewright.rpc.http2 import Limits
-from statewright.rpc.incidents import Incidents
+from statewright.rpc.listener import Incidents
 from statewright.rpc.server import PortLoad, Server
+from statewright.telemetry import logs
 
 log = logs.logger(__name__)
 
@@ -175,3 +188,50 @@ def _bind(server: Server, config: GrpcListenConfig) -> int:
 
 def _bracket_ipv6(host: str) -> str:
     return f"[{host}]" if ":" in host and not host.startswith("[") else host
+
+
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+BASE_ID: Final = "https://cyoda.com/cloud/event/"
+
+
+def read_event_schemas() -> dict[str, object]:
+    """Every schema by its path below :data:`BASE_ID`, ``<category>/<event type>.json``, in order of paths; the parts
+    that they share are among them.
+    """
+    found = _walk_schemas(files("statewright.proto") / "events", "")
+    return {path: msgspec.json.decode(file.read_bytes()) for path, file in sorted(found)}
+
+
+def _walk_schemas(folder: Traversable, prefix: str) -> Iterator[tuple[str, Traversable]]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _walk_schemas(entry, f"{prefix}{entry.name}/")
+        elif entry.name.endswith(".json"):
+            yield f"{prefix}{entry.name}", entry
+
+
+SOURCES: Final = ("cloudevents.proto", "cyoda-cloud-api.proto", "workflow/v1/engine.proto")
+SERVICES: Final = (cyoda_cloud_api_pb2.DESCRIPTOR, engine_pb2.DESCRIPTOR)
+
+
+def read_proto_sources() -> str:
+    """All source files, each under its name."""
+    folder = find_protos()
+    return "\n".join(f"// {name}\n\n{(folder / name).read_text()}" for name in SOURCES)
+
+
+def build_descriptor_set() -> str:
+    """The services and everything they are made of as protobuf JSON, dependencies first."""
+    found: dict[str, FileDescriptor] = {}
+    for service in SERVICES:
+        _collect(service, found)
+    described = FileDescriptorSet()
+    for descriptor in found.values():
+        descriptor.CopyToProto(described.file.add())
+    return json_format.MessageToJson(described, indent=None)
+
+
+def _collect(descriptor: FileDescriptor, found: dict[str, FileDescriptor]) -> None:
+    for dependency in descriptor.dependencies:
+        _collect(dependency, found)
+    found[descriptor.name] = descriptor

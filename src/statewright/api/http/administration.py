@@ -1,21 +1,37 @@
 """Changing a running process (docs/reference/service.md#log-level). Nothing here outlives it, or reaches another
 one.
+
+The admin listener: ``/livez``, ``/readyz`` and ``/metrics`` (docs/reference/service.md#health).
+
+It must answer when nothing else does, and say the same whatever the main API uses: its routes need neither the runtime
+nor the database, and no bearer token of the main API.
+
+The trace sampler of a process (docs/reference/service.md#trace-sampler).
+
+Spans are sampled by what is set here from the moment it is set; where traces are switched off, it is kept and told all
+the same.
 """
 
+import asyncio
+import hmac
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
-from statewright import logs
+from statewright.api.http.application import Dialect, HttpApplication
+from statewright.api.http.errors import build_error_format
 from statewright.api.http.request import Request
-from statewright.api.http.response import Response, encode_json
-from statewright.api.http.router import MODEL, Query, Route
+from statewright.api.http.response import TEXT, Response, encode_json
+from statewright.api.http.router import MODEL, PublicRequest, PublicRoute, Query, Route
+from statewright.api.http.security import PageGuard
 from statewright.failures import BadRequest, Forbidden, InvalidParameter
 from statewright.instants import to_rfc3339
-from statewright.services import retention
-from statewright.services.auth.identity import Administration
-from statewright.settings import read_period
+from statewright.services import deletions
+from statewright.settings import Secret, read_period
+from statewright.telemetry import logs
+from statewright.telemetry.tracing import Sampling, get_sampling, set_sampling
 
 ADMIN: Final = "ROLE_ADMIN"
 MAX_BYTES: Final = 1024 * 1024
@@ -58,7 +74,7 @@ def require_admin(request: Request) -> None:
 
 def require_platform_admin(request: Request) -> None:
     """Raises ``Forbidden`` for who may not change what all tenants have in common."""
-    administration = request.runtime.extensions.get(Administration)
+    administration = request.runtime.identity
     administration.require_platform_admin(request.principal, "admin role required")
 
 
@@ -76,7 +92,7 @@ async def prune_history(request: Request) -> Response:
         period = read_period(request.query("olderThan") or "")
     except (ValueError, OverflowError) as malformed:
         raise InvalidParameter("olderThan") from malformed
-    pruning = await retention.prune(request.runtime, request.caller, key, period=period)
+    pruning = await deletions.prune(request.runtime.core, request.caller, key, period=period)
     answer = {
         "removed": pruning.removed,
         "keptFrom": to_rfc3339(pruning.kept_from),
@@ -122,5 +138,129 @@ ADMINISTRATION: tuple[Route, ...] = (
         query=(Query("olderThan", "string", "they were superseded so long ago: `90d`, `12h`"),),
         reply="Pruning",
         problems=("BAD_REQUEST", "FORBIDDEN", "MODEL_NOT_FOUND"),
+    ),
+)
+
+
+Ready = Callable[[], Awaitable[bool]]
+RenderMetrics = Callable[[], bytes | Awaitable[bytes]]
+
+READINESS_TIMEOUT_S: Final = 1.5
+"""For a readiness check: probes give up after 2 to 3 s (docs/reference/cli.md,
+docs/reference/service.md#what-stops-the-start), and want an answer before.
+"""
+
+_EXPOSITION: Final = "text/plain; version=0.0.4; charset=utf-8"
+_CHALLENGE: Final = ((b"www-authenticate", b'Bearer realm="cyoda metrics"'),)
+
+
+def build_admin_application(
+    *, ready: Ready, metrics: RenderMetrics, bearer: Secret | None, guard: PageGuard | None = None
+) -> HttpApplication:
+    """``metrics`` gives the Prometheus text, which may have to be collected first; ``bearer`` is what it takes to see
+    it, if any; ``guard`` is that of the mock mode.
+    """
+    expected = None if bearer is None else f"Bearer {bearer.reveal()}".encode()
+
+    async def check_life(_request: PublicRequest) -> Response:
+        return Response(b"ok", 200, TEXT)
+
+    async def check_readiness(_request: PublicRequest) -> Response:
+        return Response(b"ready", 200, TEXT) if await _is_ready(ready) else Response(b"not ready\n", 503, TEXT)
+
+    async def render_metrics(request: PublicRequest) -> Response:
+        authorization = next((value for name, value in request.scope["headers"] if name == b"authorization"), b"")
+        if expected is not None and not hmac.compare_digest(authorization, expected):
+            return Response(b"unauthorized", 401, TEXT, _CHALLENGE)
+        exposition = metrics()
+        return Response(exposition if isinstance(exposition, bytes) else await exposition, 200, _EXPOSITION)
+
+    endpoints = {"/livez": check_life, "/readyz": check_readiness, "/metrics": render_metrics}
+    routes = [
+        PublicRoute(method="ANY", path=path, endpoint=endpoint, is_probe=True) for path, endpoint in endpoints.items()
+    ]
+    dialect = Dialect(base="", errors=build_error_format(""), observe=_observe_nothing, public=routes, guard=guard)
+    return HttpApplication([dialect])
+
+
+async def _is_ready(ready: Ready) -> bool:
+    """The reason why not is logged and never told (docs/reference/service.md#health)."""
+    try:
+        async with asyncio.timeout(READINESS_TIMEOUT_S):
+            return await ready()
+    except Exception as failed:  # whatever the check ran into, the service is not ready
+        log.warning("readiness_check_failed", error=repr(failed))
+        return False
+
+
+def _observe_nothing(_method: str, _path: str, _status: int, _seconds: float) -> None:
+    """Probes are not counted."""
+
+
+class _Wanted(Struct):
+    sampler: str = ""
+    ratio: float | None = None
+    parent_based: bool | None = None
+
+
+_decode = msgspec.json.Decoder(_Wanted).decode
+
+
+async def get_sampler(request: Request) -> Response:
+    """What is in force."""
+    require_admin(request)
+    return Response(encode_json(get_sampling()))
+
+
+async def set_sampler(request: Request) -> Response:
+    """Put a sampler in force."""
+    require_platform_admin(request)
+    try:
+        wanted = _decode(await request.body(MAX_BYTES))
+    except ValueError as malformed:  # what msgspec raises
+        raise BadRequest("invalid request body") from malformed
+    sampling = _read_sampling(wanted)
+    previous = set_sampling(sampling)
+    log.info("trace_sampler_changed", sampler=sampling.sampler, previous=previous.sampler, by=request.principal.id)
+    return Response(encode_json(sampling))
+
+
+def _read_sampling(wanted: _Wanted) -> Sampling:
+    parent_based = wanted.parent_based is not False
+    match wanted.sampler:
+        case "always" | "never":
+            if wanted.ratio:
+                raise BadRequest(f"ratio has no meaning for the sampler {wanted.sampler}")
+            return Sampling(wanted.sampler, parent_based=parent_based)
+        case "ratio":
+            if wanted.ratio is None or not 0 < wanted.ratio <= 1:
+                raise BadRequest("ratio must be above 0 and at most 1; the sampler never keeps none")
+            return Sampling("ratio", wanted.ratio, parent_based)
+        case _:
+            raise BadRequest("sampler must be always, never or ratio")
+
+
+TRACE_SAMPLER: Final[tuple[Route, ...]] = (
+    Route(
+        method="GET",
+        path="/admin/trace-sampler",
+        endpoint=get_sampler,
+        id="getTraceSampler",
+        tag="Administration",
+        summary="The trace sampler of the process that answers",
+        reply="TraceSampler",
+        problems=("FORBIDDEN",),
+    ),
+    Route(
+        method="POST",
+        path="/admin/trace-sampler",
+        endpoint=set_sampler,
+        recording="nothing",
+        id="setTraceSampler",
+        tag="Administration",
+        summary="Put another trace sampler in force until the process ends",
+        body="TraceSamplerChange",
+        reply="TraceSampler",
+        problems=("BAD_REQUEST", "FORBIDDEN"),
     ),
 )

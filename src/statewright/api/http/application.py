@@ -14,21 +14,30 @@ from urllib.parse import unquote
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright import logs
 from statewright.api.http import idempotency
-from statewright.api.http.asgi import ClientGone, Headers, Receive, RequestStream, Scope, Send, cancel_on_disconnect
+from statewright.api.http.asgi import (
+    ClientGone,
+    Headers,
+    Receive,
+    RequestStream,
+    Scope,
+    Send,
+    cancel_on_disconnect,
+    get_address,
+)
+from statewright.api.http.cors import Cors, is_preflight
 from statewright.api.http.parameters import check_parameters
 from statewright.api.http.request import Request
 from statewright.api.http.response import (
     CLIENT_GONE,
     HeaderAdder,
     Response,
+    build_warning_headers,
     prime_stream,
     send_response,
 )
 from statewright.api.http.router import Operation, PublicRequest, PublicRoute, RouteEntry, Router
-from statewright.api.http.security import PageGuard, allows_origin, build_challenge
-from statewright.api.http.warnings import build_warning_headers
+from statewright.api.http.security import PageGuard, build_challenge
 from statewright.auth import AuthenticationFailed, Authenticator, KeyNotKnownYet
 from statewright.cluster.http_proxy import HttpProxy
 from statewright.entity import Principal
@@ -41,57 +50,14 @@ from statewright.failures import (
     StorageUnavailable,
     TransactionNodeUnavailable,
 )
-from statewright.idempotency import StoredAnswer
 from statewright.ids import NodeId
+from statewright.operations.idempotency import StoredAnswer
+from statewright.services.core import Caller
 from statewright.services.idempotency.execution import execute_for
 from statewright.services.idempotency.keyed import AnswerFormat
-from statewright.services.runtime import Caller, Runtime
-from statewright.tracing import TRACEPARENT, TRACESTATE, Attribute, Span, TraceContext, parse_trace
-
-VARY: Headers = ((b"vary", b"Origin"),)
-EXPOSED: Final = (
-    b"access-control-expose-headers",
-    b"Idempotency-Replayed, Preference-Applied, Retry-After, X-Entity-State, X-Wait-Result, X-Workflow-Revision",
-)
-ANY_ORIGIN: Headers = ((b"access-control-allow-origin", b"*"), EXPOSED)
-
-PREFLIGHT: Final = Response(
-    b"",
-    204,
-    "",
-    (
-        (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE, OPTIONS"),
-        (
-            b"access-control-allow-headers",
-            b"Authorization, Content-Type, Idempotency-Key, If-Match, Last-Event-ID, Prefer, traceparent, tracestate",
-        ),
-        (b"access-control-max-age", b"86400"),
-    ),
-)
-
-
-class Cors(Struct, frozen=True):
-    """Which origins a browser may call from (docs/reference/service.md#cors): none configured = ``unconfigured``, or
-    loopback; ``*`` = all, else exactly these. ``preflight`` answers a browser that asks first.
-    """
-
-    origins: tuple[str, ...] = ()
-    preflight: Response = PREFLIGHT
-    unconfigured: Headers | None = None
-
-    def headers(self, origin: bytes | None) -> Headers:
-        """The headers of every response to a request with this ``Origin``."""
-        if not self.origins and self.unconfigured is not None:
-            return self.unconfigured
-        if origin is None or not allows_origin(self.origins, origin.decode("latin-1")):
-            return VARY
-        return (*VARY, (b"access-control-allow-origin", b"*" if self.origins == ("*",) else origin), EXPOSED)
-
-
-def is_preflight(headers: Mapping[bytes, bytes]) -> bool:
-    """Whether a browser asks with ``OPTIONS`` for permission rather than for the resource."""
-    return b"origin" in headers and b"access-control-request-method" in headers
-
+from statewright.services.runtime import Runtime
+from statewright.telemetry import logs
+from statewright.telemetry.tracing import TRACEPARENT, TRACESTATE, Attribute, Span, TraceContext, parse_trace
 
 Observe = Callable[[str, str, int, float], None]
 """Is told method, path of the route (empty when there is none), status and seconds of every answer."""
@@ -260,14 +226,21 @@ class _Call:
     def refuse(self, found: RouteEntry | tuple[str, ...]) -> Response | None:
         """The response when no endpoint is to run, or the permission that a browser asks for; else None."""
         dialect = self._dialect
+        public = found.route if isinstance(found, RouteEntry) and isinstance(found.route, PublicRoute) else None
+        stream = self._receive if isinstance(self._receive, RequestStream) else None
+        if stream is not None and not (public is not None and public.is_probe):
+            excess = stream.excess if public is None else stream.count(None)
+            if excess is not None:
+                return dialect.errors.failure(excess, self._shown_path)
         if dialect.guard is not None and (fault := dialect.guard.find_fault(self._scope["method"], self._headers)):
             return dialect.errors.failure(fault, self._shown_path)
         if dialect.cors is not None and self._scope["method"] == "OPTIONS" and is_preflight(self._headers):
             return dialect.cors.preflight
+        if public is not None:
+            self._begin_span(found)
+            return None
         if isinstance(found, RouteEntry):
-            if isinstance(found.route, PublicRoute):
-                self._begin_span(found)
-                return None
+            pass
         elif (target := dialect.redirects.get(self._path)) and self._scope["method"] in {"GET", "HEAD"}:
             return Response(b"", 302, "", ((b"location", target.encode()),))
         elif not dialect.is_closed or not self._path.startswith(f"{dialect.base}/"):
@@ -297,6 +270,8 @@ class _Call:
     def _admit(self, found: RouteEntry | tuple[str, ...]) -> Response | None:
         """The response to a caller who is known, when no endpoint is to run; else None."""
         dialect = self._dialect
+        if isinstance(self._receive, RequestStream) and (excess := self._receive.count(self._principal)) is not None:
+            return dialect.errors.failure(excess, self._shown_path)
         if dialect.joins_transactions and b"x-tx-token" in self._headers:
             self.owner = self._find_owner()
         return None if self.owner is not None or isinstance(found, RouteEntry) else self._refuse_path(found)
@@ -308,7 +283,7 @@ class _Call:
         runtime, trace = self._application.runtime, None
         if TRACE_HEADER in self._headers and self._principal is not None:
             trace = self._read_trace()
-        if runtime is None or runtime.tracer is None or not self._dialect.is_logged:
+        if runtime is None or runtime.core.tracer is None or not self._dialect.is_logged:
             self.span = None if trace is None else Span(trace)
             return
         method = self._scope["method"] if self._scope["method"] in METHODS else OTHER_METHOD
@@ -319,17 +294,17 @@ class _Call:
             attributes["http.route"], name = route, f"{method} {route}"
         if self._principal is not None:
             attributes["tenant"] = self._principal.tenant
-        self.span = runtime.tracer.begin(name, "server", attributes, parent=trace)
+        self.span = runtime.core.tracer.begin(name, "server", attributes, parent=trace)
 
     def _read_trace(self) -> TraceContext | None:
         return parse_trace(self._get_header(TRACE_HEADER) or "", self._get_header(TRACESTATE.encode()))
 
     def describe(self, pattern: str) -> dict[str, object]:
         """Who asked for what, for the access log; never the query, which may hold what is nobody's business."""
-        client, principal = self._scope.get("client"), self._principal
+        principal = self._principal
         who = {} if principal is None else {"tenant": principal.tenant, "user": principal.id}
         asked = {"method": self._scope["method"], "path": unquote(self._path), "route": pattern or None}
-        return {**asked, "client": client[0] if client else None, **who}
+        return {**asked, "client": get_address(self._scope) or None, **who}
 
     async def run(self, found: RouteEntry | tuple[str, ...]) -> Response:
         """Run the endpoint of a request that was not refused. Whatever happens becomes a response."""
@@ -400,6 +375,7 @@ class _Call:
 
         errors, verbose = self._dialect.errors, self._application.verbose_errors
         executed = await execute_for(
+            asked.runtime.core,
             asked.runtime,
             asked.caller,
             work,
@@ -458,7 +434,7 @@ class _Call:
         assert runtime is not None and principal is not None  # noqa: S101, PT018 - or it would have been refused
         caller = Caller(principal)
         if self._dialect.joins_transactions and (token := self._get_header(b"x-tx-token")):
-            caller = Caller(principal, runtime.transactions.find(token, principal))
+            caller = Caller(principal, runtime.core.transactions.find(token, principal))
         params = entry.path_params(self._path)
         return Request(self._scope, self._receive, runtime=runtime, caller=caller, path_params=params)
 
@@ -472,7 +448,7 @@ class _Call:
         runtime = self._application.runtime
         if runtime is None or self._application.proxy is None:
             return None
-        return runtime.transactions.find_owner(self._get_header(b"x-tx-token") or "")
+        return runtime.core.transactions.find_owner(self._get_header(b"x-tx-token") or "")
 
     def _refuse_stranger(self, refused: AuthenticationFailed) -> Response:
         log.warning(

@@ -12,11 +12,15 @@ from time import monotonic
 from types import TracebackType
 from typing import Any, Final
 
-from statewright import logs
-from statewright.api.http.connections import Client, close_connection, reset_connection
+from msgspec import Struct
+
+from statewright.api.http.connections import Claim, Client, Shares, reset_connection
 from statewright.api.http.request_ids import HEADER, choose_request_id
 from statewright.api.http.security import NOSNIFF
-from statewright.failures import BadRequest
+from statewright.entity import Principal
+from statewright.failures import BadRequest, BodyTooSlow, Failure
+from statewright.network.addresses import Network, find_address
+from statewright.telemetry import logs
 
 Scope = MutableMapping[str, Any]  # Any: what an ASGI scope or message holds is the server's business
 Message = MutableMapping[str, Any]
@@ -33,6 +37,8 @@ MIN_PART_BYTES: Final = 64
 """Parts of a body cost by their number: so many may be small, after that they must be so long on average."""
 
 DISCARD_TIMEOUT_S: Final = 5.0
+MAX_DISCARDING_PART: Final = 16
+"""One of so many connections may be spent on bodies that nobody wants."""
 
 CLOSE_DELAY_S: Final = 0.5
 """In which a response leaves, before the connection of a client that stopped in the middle of a body is closed."""
@@ -46,6 +52,7 @@ _BROKEN: Final = b"the body of the request is broken or incomplete"
 """To a client that is still there, though its body has come to no good end."""
 
 _SINGLE: Final = (b"host", b"authorization", b"content-length")
+_FORWARDED: Final = b"x-forwarded-for"
 
 log = logs.logger(__name__)
 
@@ -56,6 +63,21 @@ class ClientGone(Exception):
 
 class ResponseTorn(Exception):
     """A response has failed after it had begun, and that was logged: its connection must end before its body does."""
+
+
+class RequestLimits(Struct, frozen=True, kw_only=True):
+    """What requests of a listener may take of it. ``connections`` is how many it has; times are in seconds.
+
+    A body must come with ``body_rate`` bytes a second on average, for which it has ``body_grace_s`` at first; 0: as
+    slowly as it likes, but with a part in each ``body_timeout_s``. Only the ``proxies`` are believed whom they speak
+    for.
+    """
+
+    connections: int = 1000
+    body_timeout_s: float = 60.0
+    body_grace_s: float = 10.0
+    body_rate: int = 0
+    proxies: tuple[Network, ...] = ()
 
 
 class RequestStream:
@@ -71,20 +93,32 @@ class RequestStream:
         "_left",
         "_receive",
         "_small",
+        "_waited_s",
         "_watcher",
+        "claim",
+        "excess",
         "headers",
         "is_begun",
         "is_complete",
         "is_guarded",
         "is_stalled",
+        "received",
         "task",
         "waiting_since",
     )
 
     def __init__(
-        self, receive: Receive, headers: dict[bytes, bytes], length: int | None, task: "asyncio.Task[object]"
+        self,
+        receive: Receive,
+        headers: dict[bytes, bytes],
+        length: int | None,
+        task: "asyncio.Task[object]",
+        claim: Claim,
     ) -> None:
         self._receive = receive
+        self.claim = claim
+        self.excess: Failure | None = None
+        """Why the request is not to be served, unless it is a probe: there are too many."""
         self.headers = headers
         """Of the request, the last value of each."""
         self._left = length
@@ -95,6 +129,9 @@ class RequestStream:
         self.task = task
         self.waiting_since: float | None = None
         """When the wait for the next part began."""
+        self._waited_s = 0.0
+        self.received = 0
+        """Bytes of the body that were taken."""
         self.is_begun = False
         self.is_complete = False
         """Whether all of the body was taken."""
@@ -122,9 +159,12 @@ class RequestStream:
                 self._raise_end()
             raise
         finally:
+            self._waited_s += monotonic() - self.waiting_since
             self.waiting_since = None
         self.is_complete = not message.get("more_body", False)
-        self._small += MIN_PART_BYTES - len(message.get("body", b""))
+        size = len(message.get("body", b""))
+        self.received += size
+        self._small += MIN_PART_BYTES - size
         if self._small > MAX_SMALL_PARTS * MIN_PART_BYTES:
             raise BadRequest("the request body comes in too many small parts")
         return message
@@ -133,6 +173,31 @@ class RequestStream:
     def is_empty(self) -> bool:
         """Whether nothing of the body is to come."""
         return self._left == 0
+
+    def count(self, principal: Principal | None) -> Failure | None:
+        """Count the request as one of the principal, or its body, if there is one, as one of a stranger; why there are
+        too many of them, if so.
+        """
+        try:
+            if self.excess is None and principal is not None:
+                self.claim.name(principal)
+            elif self.excess is None and not self.is_empty:
+                self.claim.stay_anonymous()
+        except Failure as excess:
+            self.excess = excess
+        return self.excess
+
+    def find_slowness(self, now: float, limits: RequestLimits) -> BadRequest | None:
+        """Why the body is given up, if it comes too slowly. Only the time counts in which it was waited for."""
+        if self.waiting_since is None:
+            return None
+        waits_s = now - self.waiting_since
+        if waits_s > limits.body_timeout_s:
+            return BodyTooSlow(f"no part of the request body came for {limits.body_timeout_s:g} s")
+        waited_s = self._waited_s + waits_s
+        if waited_s > limits.body_grace_s and self.received < limits.body_rate * waited_s:
+            return BodyTooSlow(f"the request body comes with less than {limits.body_rate} bytes a second")
+        return None
 
     def end(self, reason: Exception) -> None:
         """Cancel the request, whose task raises the reason."""
@@ -231,12 +296,18 @@ class cancel_on_disconnect:  # noqa: N801 - reads as the function it replaces
 class Requests:
     """The requests of one server, as an ASGI application around ``application``."""
 
-    def __init__(self, application: Application, body_timeout_s: float) -> None:
+    def __init__(self, application: Application, limits: RequestLimits) -> None:
         self._application = application
-        self._body_timeout_s = body_timeout_s
+        self._limits = limits
         self._under_way: dict[RequestStream, Client] = {}
+        self._shares = Shares(limits.connections)
+        self._discarding = 0
         self.is_draining = False
         """Whether every further response is the last one of its connection."""
+        self.ended: dict[Client, float] = {}
+        """When the last request of a connection ended. Who looks at the connections removes what has gone."""
+        self.closing: dict[Client, float] = {}
+        """Connections that the server would keep open, and when they are to be closed."""
 
     @property
     def clients(self) -> set[Client]:
@@ -259,11 +330,11 @@ class Requests:
         seen: set[RequestStream] = set()
         while True:
             await asyncio.sleep(WATCH_INTERVAL_S)
-            overdue = monotonic() - self._body_timeout_s
+            now = monotonic()
             for stream in self._under_way:
-                if stream.waiting_since is not None and stream.waiting_since < overdue:
+                if (slowness := stream.find_slowness(now, self._limits)) is not None:
                     stream.is_stalled = True
-                    stream.end(BadRequest(f"no part of the request body came for {self._body_timeout_s:g} s"))
+                    stream.end(slowness)
                 elif stream.is_guarded and stream in seen:
                     stream.watch()
             seen = set(self._under_way)
@@ -275,7 +346,9 @@ class Requests:
             return
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - the server makes one for each request
-        stream = RequestStream(receive, headers, length, task)
+        client: Client = scope["client"]
+        claim = Claim(self._shares, self._find_address(scope, headers, client[0]))
+        stream = RequestStream(receive, headers, length, task, claim)
         request_id = choose_request_id(headers.get(HEADER))
         mark = logs.RequestMark(request_id.decode())
         is_http2 = scope["http_version"] == "2"
@@ -285,18 +358,22 @@ class Requests:
             nonlocal is_answered
             if message["type"] == "http.response.start":
                 is_answered = True
-                is_last = (self.is_draining or stream.is_stalled) and not is_http2
+                is_last = not is_http2 and (self.is_draining or stream.is_stalled or not self._may_discard(stream))
                 closing = _CLOSING if is_last else ()
                 message["headers"] = [*message.get("headers", ()), *_SERVER, (HEADER, request_id), *closing]
             return send(message)
 
-        self._under_way[stream] = scope["client"]
+        self._under_way[stream] = client
         try:
+            try:
+                claim.begin()
+            except Failure as excess:
+                stream.excess = excess
             await self._application(scope, stream, send_marked)
             if not is_answered:
                 await _refuse(400, _BROKEN, send)
-            elif not stream.is_complete and not stream.is_empty:
-                await _leave_body(scope, stream)
+            elif not stream.is_complete and not stream.is_empty and not is_http2:  # which can tell it to stop
+                await self._leave_body(stream, client)
         except asyncio.CancelledError:
             log.info("request_cut_off", method=scope["method"])
             _tear_response(scope)
@@ -309,8 +386,49 @@ class Requests:
             _tear_response(scope)
         finally:
             del self._under_way[stream]
+            self.ended[client] = monotonic()
+            claim.end()
             stream.close()
             mark.end()
+
+    def _find_address(self, scope: Scope, headers: dict[bytes, bytes], peer: str) -> str:
+        """Of the client itself; ``get_address`` gives it again."""
+        proxies, address = self._limits.proxies, peer
+        if proxies and _FORWARDED in headers:
+            every = (value for name, value in scope["headers"] if name == _FORWARDED)
+            address = find_address(peer, b",".join(every), proxies)
+        scope["address"] = address
+        return address
+
+    def _may_discard(self, stream: RequestStream) -> bool:
+        """Whether what is to come of a body may be read, should nobody want it."""
+        if stream.is_empty or stream.is_complete:
+            return True
+        return stream.excess is None and self._discarding < max(1, self._limits.connections // MAX_DISCARDING_PART)
+
+    async def _leave_body(self, stream: RequestStream, client: Client) -> None:
+        """Deal with what a client may go on sending of a body that was not read to its end, before it reads the answer.
+        A few may; the connections of the others end.
+        """
+        if not stream.is_stalled and (stream.is_begun or b"expect" not in stream.headers):
+            if not self._may_discard(stream):
+                self.closing[client] = monotonic() + CLOSE_DELAY_S
+                return
+            self._discarding += 1
+            try:
+                await stream.discard()
+            except (TimeoutError, BadRequest):
+                stream.is_stalled = True
+            finally:
+                self._discarding -= 1
+        if stream.is_stalled or not stream.is_complete:  # the server may go on waiting for the rest
+            self.closing[client] = monotonic() + CLOSE_DELAY_S
+
+
+def get_address(scope: Scope) -> str:
+    """The address of the client, as far as it is known; empty for requests that another node relays."""
+    client: Client | None = scope.get("client")
+    return str(scope.get("address") or (client[0] if client else ""))
 
 
 def _examine(scope: Scope) -> tuple[dict[bytes, bytes], int | None, bytes | None]:
@@ -331,18 +449,6 @@ def _examine(scope: Scope) -> tuple[dict[bytes, bytes], int | None, bytes | None
     if is_chunked:
         return headers, None, b"content-length beside transfer-encoding"
     return headers, int(length), None
-
-
-async def _leave_body(scope: Scope, stream: RequestStream) -> None:
-    """Deal with what a client may go on sending of a body that was not read to its end, before it reads the answer."""
-    if scope["http_version"] == "2":  # which can tell it to stop
-        return
-    if stream.is_stalled:  # the server may go on waiting for the rest
-        later = asyncio.get_running_loop().call_later
-        later(CLOSE_DELAY_S, close_connection, int(scope["server"][1]), scope["client"])
-    elif stream.is_begun or b"expect" not in stream.headers:
-        with suppress(TimeoutError, BadRequest):
-            await stream.discard()
 
 
 def _tear_response(scope: Scope) -> None:

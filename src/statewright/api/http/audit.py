@@ -1,6 +1,6 @@
 """The audit trail over REST (docs/reference/workflows.md#audit, docs/reference/workflows.md#the-finish-event)."""
 
-from typing import Final
+from typing import Final, cast
 
 from statewright.api.http.request import Request, uuid_text
 from statewright.api.http.response import Response, encode_json
@@ -9,6 +9,8 @@ from statewright.entity import AuditEvent
 from statewright.failures import BadRequest
 from statewright.ids import EntityId, TransactionId
 from statewright.instants import to_rfc3339
+from statewright.jsonval.values import JsonObject
+from statewright.operations.entity_answers import Pagination, TrailPage, TrailRecord
 from statewright.services import audit
 from statewright.services.audit import AuditQuery, EntityChanged, TrailItem
 
@@ -20,8 +22,8 @@ async def get_finish_event(request: Request) -> Response:
     """How a run ended."""
     entity_id = request.entity_id()
     transaction = TransactionId(uuid_text("transactionId", request.path_params["transactionId"]))
-    event = await audit.find_finish_event(request.runtime, request.principal, entity_id, transaction)
-    return Response(encode_json(_describe_event(entity_id, transaction, event)))
+    event = await audit.find_finish_event(request.runtime.core, request.principal, entity_id, transaction)
+    return Response(encode_json(_to_event_record(entity_id, transaction, event)))
 
 
 async def list_audit_events(request: Request) -> Response:
@@ -34,46 +36,46 @@ async def list_audit_events(request: Request) -> Response:
         before=request.query_instant("toUtcTime"),
         transaction=request.query_transaction("transactionId"),
     )
-    items = await audit.list_trail(request.runtime, request.principal, entity_id, query)
+    items = await audit.list_trail(request.runtime.core, request.principal, entity_id, query)
     limit, offset = _parse_limit(request.query("limit")), _parse_offset(request.query("cursor"))
     page = items[offset : offset + limit]
     more = len(items) > offset + limit
-    pagination = {"hasNext": True, "nextCursor": str(offset + limit)} if more else {"hasNext": False}
+    pagination = Pagination(has_next=more, next_cursor=str(offset + limit) if more else None)
     tenant = request.principal.tenant
-    return Response(
-        encode_json({"items": [_describe_item(entity_id, tenant, item) for item in page], "pagination": pagination})
-    )
+    shown = TrailPage(items=tuple(_to_record(entity_id, tenant, item) for item in page), pagination=pagination)
+    return Response(encode_json(shown))
 
 
-def _describe_item(entity_id: EntityId, tenant: str, item: TrailItem) -> dict[str, object]:
+def _to_record(entity_id: EntityId, tenant: str, item: TrailItem) -> TrailRecord:
     if isinstance(item, EntityChanged):
-        return {
-            "auditEventType": "EntityChange",
-            "changeType": item.change.type,
-            "severity": "INFO",
-            "utcTime": to_rfc3339(item.at),
-            "microsTime": item.at,
-            "system": False,
-            "entityId": entity_id,
-            "transactionId": item.transaction,
-            "actor": {"id": item.change.attributed.id, "name": item.change.attributed.id, "legalId": tenant},
-        }
-    return _describe_event(entity_id, item.transaction, item.event)
+        attributed = item.change.attributed.id
+        return TrailRecord(
+            audit_event_type="EntityChange",
+            change_type=item.change.type,
+            severity="INFO",
+            utc_time=to_rfc3339(item.at),
+            micros_time=item.at,
+            system=False,
+            entity_id=entity_id,
+            transaction_id=item.transaction,
+            actor={"id": attributed, "name": attributed, "legalId": tenant},
+        )
+    return _to_event_record(entity_id, item.transaction, item.event)
 
 
-def _describe_event(entity_id: EntityId, transaction: TransactionId, event: AuditEvent) -> dict[str, object]:
-    item: dict[str, object] = {
-        "auditEventType": "StateMachine",
-        "eventType": event.type,
-        "severity": "INFO",
-        "utcTime": to_rfc3339(event.at),
-        "microsTime": event.at,
-        "entityId": entity_id,
-        "transactionId": transaction,
-        "details": event.details,
-        "data": event.data,
-    }
-    return item if event.state is None else item | {"state": event.state}
+def _to_event_record(entity_id: EntityId, transaction: TransactionId, event: AuditEvent) -> TrailRecord:
+    return TrailRecord(
+        audit_event_type="StateMachine",
+        event_type=event.type,
+        severity="INFO",
+        utc_time=to_rfc3339(event.at),
+        micros_time=event.at,
+        entity_id=entity_id,
+        transaction_id=transaction,
+        state=event.state,
+        details=event.details,
+        data=cast("JsonObject | None", event.data),  # of scalars and lists of texts
+    )
 
 
 def _parse_limit(text: str | None) -> int:

@@ -4,17 +4,36 @@ The server gives up a connection on which the head of an HTTP/1.1 request does n
 the first byte, when it does not know yet which HTTP is spoken, and none for HTTP/2. So the system is asked now and then
 how long ago each accepted connection of a port has received anything. Where it cannot tell, which is anywhere but on
 Linux, there is no such limit.
+
+What each of those who send requests may take of a listener (docs/guides/tls-and-proxies.md#slow-clients).
+
+A request under way takes a connection, for as long as its sender likes: while its body is on the way, while it waits
+for something to happen, while its response is read. So no source may have more than its share under way, and all
+together leave connections for probes and for those who have none yet. A refusal costs next to nothing, since it is made
+before anything of the body was read.
 """
 
 import asyncio
+import fcntl
 import os
 import socket
 import struct
-from collections.abc import AsyncIterator, Iterator, Sequence
+import sys
+import termios
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Final, Protocol
+from fractions import Fraction
+from functools import lru_cache
+from math import inf
+from time import monotonic
+from typing import Final, Literal, Protocol
 
 from msgspec import Struct
+
+from statewright.entity import Principal
+from statewright.failures import ServiceBusy, ShareTaken
+from statewright.network.addresses import name_address
 
 Client = tuple[str, str]
 """Address and port of a peer, as ASGI scopes have them."""
@@ -22,8 +41,17 @@ Client = tuple[str, str]
 MAX_INTERVAL_S: Final = 1.0
 """Between two looks at the connections."""
 
-MIN_SILENCE_MS: Final = 200
-"""However crowded a port is, a connection has so long to say something."""
+MIN_INTERVAL_S: Final = 0.1
+"""Between two looks while connections have to be closed."""
+
+TICK_S: Final = 0.05
+"""Between two looks at how many files are open, which costs next to nothing."""
+
+MAX_SHARE_OF_LOOKS: Final = 0.2
+"""Of the time, however many connections there are."""
+
+MIN_IDLE_MS: Final = 200
+"""On a crowded port a connection has so long to send a request."""
 
 SOCKETS_PER_TURN: Final = 250
 """Looked at before others have their turn: about 5 ms."""
@@ -40,6 +68,11 @@ _ESTABLISHED: Final = 1
 
 class ActiveRequests(Protocol):
     """Tells which clients have a request under way, and lets go of those of one that has gone."""
+
+    ended: dict[Client, float]
+    """When the last request of a connection ended."""
+    closing: dict[Client, float]
+    """Connections to be closed, and when."""
 
     @property
     def clients(self) -> set[Client]:
@@ -77,54 +110,113 @@ class Silence(Struct, frozen=True):
         return cls(state == _ESTABLISHED, silent_ms, received)
 
 
-def choose_silence(silences: Sequence[int], limit: int) -> int | None:
-    """From how many milliseconds of silence on connections without a request are closed to make room for others.
+def choose_idle_time(idle_ms: Sequence[int], *, busy: int, connections: int) -> int | None:
+    """From how many milliseconds without a request on connections are closed to make room for others.
 
-    ``silences`` are those of all connections without a request, ``limit`` is how many of them may stay. ``None``: all
-    may. The most silent go first, and none that was heard a moment ago.
+    ``idle_ms`` are those of all connections without a request, ``busy`` have one, and there may be so many
+    ``connections``. ``None``: there is room, a quarter is free. Otherwise half is to be, unless requests take more; a
+    sixteenth is left to connections without one. The idlest go first, and none that came a moment ago.
     """
-    surplus = len(silences) - limit
-    if surplus <= 0:
+    total = busy + len(idle_ms)
+    surplus = len(idle_ms) - max(connections // 2 - busy, connections // 16)
+    if total <= connections * 3 // 4 or surplus <= 0:
         return None
-    return max(sorted(silences, reverse=True)[surplus - 1], MIN_SILENCE_MS)
+    return max(sorted(idle_ms, reverse=True)[surplus - 1], MIN_IDLE_MS)
 
 
 async def close_idle_connections(port: int, limits: IdleLimits, requests: ActiveRequests) -> None:
-    """Look at all connections of the port, again and again: one that has sent nothing at all within the
-    ``head_timeout_s`` is closed, and so is one without a request on which nothing came for the ``idle_timeout_s``.
+    """Look at all connections of the port, again and again, and close what is overdue (``ConnectionWatch``)."""
+    watch = ConnectionWatch(port, limits, requests)
+    while True:
+        await watch.wait()
+        await watch.look()
 
-    When three quarters of the connections that there may be are taken, those that have been silent longest are closed
-    sooner, until half are left: heads that never end, sent by one who has many addresses or none to lose, must not keep
-    out the others for the time that a slow client is given.
+
+class ConnectionWatch:
+    """Closes connections of a port: one that has sent nothing at all within the ``head_timeout_s``, one without a
+    request on which nothing came for the ``idle_timeout_s``, and one that the requests have to be ``closing``.
+
+    When three quarters of the connections that there may be are taken, those that have had no request for the longest
+    time are closed sooner, until half are left: heads that never end, sent by one who has many addresses or none to
+    lose, must not keep out the others for the time that a slow client is given. How often a byte comes does not count.
 
     Requests of a client that has gone are abandoned. The server tells of that sooner, but not while it holds a further
     request that came on the same connection.
     """
-    interval_s = min(limits.head_timeout_s / 3, limits.idle_timeout_s / 3, MAX_INTERVAL_S)
-    silence_ms: int | None = None
-    while True:
-        await asyncio.sleep(interval_s if silence_ms is None else interval_s / 4)
-        busy = requests.clients
-        total, silences = 0, list[int]()
-        async for connection in _visit_sockets(port):
+
+    def __init__(self, port: int, limits: IdleLimits, requests: ActiveRequests) -> None:
+        self._port = port
+        self._limits = limits
+        self._requests = requests
+        self._interval_s = min(limits.head_timeout_s / 3, limits.idle_timeout_s / 3, MAX_INTERVAL_S)
+        self._seen: dict[Client, float] = {}
+        """Since when connections are known to be open."""
+        self._idle_ms: int | None = None
+        self._other_files = 0
+        self._looked_at = monotonic()
+        self._look_s = 0.0
+
+    async def wait(self) -> None:
+        """Return when it is time for a look: at regular intervals, and at once when there is something to close."""
+        while True:
+            await asyncio.sleep(min(TICK_S, self._interval_s))
+            pause_s = monotonic() - self._looked_at
+            if pause_s >= self._interval_s:
+                return
+            if pause_s >= max(MIN_INTERVAL_S, self._look_s / MAX_SHARE_OF_LOOKS) and self._is_urgent():
+                return
+
+    async def look(self) -> None:
+        """Look at all connections once."""
+        begun = monotonic()
+        busy, closing, ended = self._requests.clients, self._requests.closing, self._requests.ended
+        due = {client for client, at in closing.items() if at <= begun}
+        seen, idle_ms, files = dict[Client, float](), list[int](), count_files()
+        async for connection in _visit_sockets(self._port):
             with suppress(OSError):  # it is gone
                 found, client = Silence.read(connection), _client(connection)
-                total += 1
-                if client in busy:
+                since = seen[client] = self._seen.get(client, begun)
+                idle = round(1000 * (begun - max(since, ended.get(client, 0.0))))
+                if client in due:
+                    connection.shutdown(socket.SHUT_RDWR)
+                elif client in busy:
                     if not found.is_established:
-                        requests.abandon(client)
-                elif _is_overdue(found, limits, silence_ms):
+                        self._requests.abandon(client)
+                elif self._is_overdue(found, idle) and not _count_unread(connection):
                     connection.shutdown(socket.SHUT_RDWR)
                 else:
-                    silences.append(found.silent_ms)
-        is_crowded = total > limits.connections * 3 // 4
-        silence_ms = choose_silence(silences, limits.connections // 2) if is_crowded else None
+                    idle_ms.append(idle)
+        for client in due:
+            closing.pop(client, None)
+        for client in [each for each, at in ended.items() if at < begun and each not in seen]:
+            del ended[client]
+        self._idle_ms = choose_idle_time(idle_ms, busy=len(seen) - len(idle_ms), connections=self._limits.connections)
+        self._seen, self._other_files = seen, files - len(seen)
+        self._looked_at = monotonic()
+        self._look_s = self._looked_at - begun
+
+    def _is_urgent(self) -> bool:
+        if self._idle_ms is not None or min(self._requests.closing.values(), default=inf) <= monotonic():
+            return True
+        return find_free_file() - self._other_files > self._limits.connections * 3 // 4
+
+    def _is_overdue(self, found: Silence, idle_ms: int) -> bool:
+        if self._idle_ms is not None and idle_ms >= self._idle_ms:
+            return True
+        limit_s = self._limits.idle_timeout_s if found.received else self._limits.head_timeout_s
+        return found.silent_ms > 1000 * limit_s
 
 
-def _is_overdue(found: Silence, limits: IdleLimits, silence_ms: int | None) -> bool:
-    if silence_ms is not None and found.silent_ms >= silence_ms:
-        return True
-    return found.silent_ms > 1000 * (limits.idle_timeout_s if found.received else limits.head_timeout_s)
+def count_files() -> int:
+    """Files that this process has open; 0 where the system does not tell."""
+    return len(os.listdir(_FILES)) if os.path.isdir(_FILES) else 0  # noqa: PTH208, PTH112
+
+
+def find_free_file() -> int:
+    """The lowest number that is no open file: there are at least so many. It costs a microsecond."""
+    number = os.dup(0)
+    os.close(number)
+    return number
 
 
 async def _visit_sockets(port: int) -> AsyncIterator[socket.socket]:
@@ -143,14 +235,6 @@ def reset_connection(port: int, client: Client) -> None:
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_AT_CLOSE)
 
 
-def close_connection(port: int, client: Client) -> None:
-    """Close the connection of a client, if it is still there."""
-    for connection in list_sockets(port):
-        with suppress(OSError):
-            if _client(connection) == client:
-                connection.shutdown(socket.SHUT_RDWR)
-
-
 def list_sockets(port: int) -> Iterator[socket.socket]:
     """A copy of each connected socket of this process with the local ``port``, closed when the next is asked for."""
     for file in os.listdir(_FILES) if os.path.isdir(_FILES) else ():  # noqa: PTH208, PTH112 - there may be thousands
@@ -161,6 +245,99 @@ def list_sockets(port: int) -> Iterator[socket.socket]:
                         yield copy
 
 
+def _count_unread(connection: socket.socket) -> int:
+    """Bytes that came and that the server has not taken yet: then the silence is ours."""
+    unread: bytes = fcntl.ioctl(connection, termios.FIONREAD, bytes(4))
+    return int.from_bytes(unread, sys.byteorder)
+
+
 def _client(connection: socket.socket) -> Client:
     host, port, *_ = connection.getpeername()
     return host, str(port)
+
+
+Kind = Literal["listener", "address", "tenant", "principal", "anonymous"]
+
+SHARES: Final[Mapping[Kind, Fraction]] = {
+    "listener": Fraction(7, 8),
+    "address": Fraction(3, 4),
+    "tenant": Fraction(3, 4),
+    "principal": Fraction(1, 2),
+    "anonymous": Fraction(1, 4),
+}
+"""Of the connections of a listener, how many may have a request of the same kind of source under way. ``anonymous``
+are the bodies of those who have not said who they are; ``listener`` is all there are but probes.
+"""
+
+_name_address = lru_cache(4096)(name_address)
+
+
+class Shares:
+    """The requests under way on one listener, by source."""
+
+    def __init__(self, connections: int) -> None:
+        self._most = {kind: max(1, int(connections * share)) for kind, share in SHARES.items()}
+        self._taken: Counter[tuple[Kind, str]] = Counter()
+
+    def take(self, kind: Kind, name: str) -> bool:
+        """Count one more request of a source; whether it may have it. If not, it is not counted."""
+        key = kind, name
+        count = self._taken[key]
+        if count >= self._most[kind]:
+            return False
+        self._taken[key] = count + 1
+        return True
+
+    def give_back(self, kind: Kind, name: str) -> None:
+        """One of the requests that were counted has ended."""
+        key = kind, name
+        if self._taken[key] > 1:
+            self._taken[key] -= 1
+        else:
+            del self._taken[key]
+
+    def __len__(self) -> int:
+        return len(self._taken)
+
+
+class Claim:
+    """What one request takes of the shares; from a client at ``address``."""
+
+    __slots__ = ("_address", "_shares", "_taken")
+
+    def __init__(self, shares: Shares, address: str) -> None:
+        self._shares = shares
+        self._address = _name_address(address)
+        self._taken: list[tuple[Kind, str]] = []
+
+    def begin(self) -> None:
+        """Count the request. Raises ``ServiceBusy``, ``ShareTaken``."""
+        if not self._take("listener", ""):
+            raise ServiceBusy
+        if not self._take("address", self._address):
+            raise ShareTaken("address")
+
+    def name(self, principal: Principal) -> None:
+        """The request turned out to be one of a principal. Raises ``ShareTaken``."""
+        if not self._take("tenant", principal.tenant):
+            raise ShareTaken("tenant")
+        if not self._take("principal", f"{principal.tenant}\0{principal.id}"):
+            raise ShareTaken("principal")
+
+    def stay_anonymous(self) -> None:
+        """The request has a body, and goes on without credentials. Raises ``ShareTaken``."""
+        if not self._take("anonymous", ""):
+            raise ServiceBusy
+
+    def end(self) -> None:
+        """The request is over."""
+        for kind, name in self._taken:
+            self._shares.give_back(kind, name)
+        self._taken.clear()
+
+    def _take(self, kind: Kind, name: str) -> bool:
+        if not self._shares.take(kind, name):
+            self.end()
+            return False
+        self._taken.append((kind, name))
+        return True

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
 from statewright.api.http.application import Dialect, ErrorFormat
-from statewright.api.http.asgi import Application, ClientGone
+from statewright.api.http.asgi import Application, ClientGone, get_address
 from statewright.api.http.response import TEXT, Response
 from statewright.api.http.router import PublicRequest, PublicRoute, RouteEntry, Router
 from statewright.api.http.security import Headers, PageGuard
@@ -75,7 +75,7 @@ class ConsoleEndpoint:
 
 
 def _open(build: BuildConsole, application: Application) -> tuple["Console", Router]:
-    from statewright.console.static_files import load_static_files
+    from statewright.console.response import load_static_files
 
     load_static_files()
     console = build(application)
@@ -83,9 +83,9 @@ def _open(build: BuildConsole, application: Application) -> tuple["Console", Rou
 
 
 def _list_routes(console: "Console") -> list[PublicRoute]:
-    from statewright.console.route import Page
+    from statewright.console.request import Page
+    from statewright.console.response import find_static_file, refuse_static_file
     from statewright.console.routes import ROUTES
-    from statewright.console.static_files import find_static_file, refuse_static_file
 
     async def listen(request: PublicRequest) -> Response:
         return _convert(await console.open_live_stream(_build_browser_request(request)))
@@ -167,7 +167,7 @@ def _build_browser_request(request: PublicRequest) -> "BrowserRequest":
         query=scope["query_string"],
         headers=headers,
         origin=f"{scope['scheme']}://{host}",
-        address=scope["client"][0] if scope.get("client") else "",
+        address=get_address(scope),
         read_body=read_body,
     )
 
@@ -186,7 +186,7 @@ def _refuse(status: int, text: str) -> Response:
 
 def _list_headers() -> Headers:
     """Those of every page, also where the console itself is not asked."""
-    from statewright.console.guard import NO_STORE, SECURITY_HEADERS
+    from statewright.console.response import NO_STORE, SECURITY_HEADERS
 
     return (*SECURITY_HEADERS, NO_STORE)
 

@@ -7,31 +7,29 @@ route the other does not. Each module has the routes of one tag.
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from statewright.api.http.account import ACCOUNT
-from statewright.api.http.administration import ADMINISTRATION
-from statewright.api.http.application import ANY_ORIGIN, Cors, Dialect, Observe
+from msgspec import Struct
+
+from statewright.api.http.administration import ADMINISTRATION, TRACE_SAMPLER
+from statewright.api.http.application import Dialect, ErrorFormat, Observe
 from statewright.api.http.audit import AUDIT
-from statewright.api.http.clients import CLIENTS
+from statewright.api.http.clients import ACCOUNT, CLIENTS
+from statewright.api.http.cors import ANY_ORIGIN, Cors
 from statewright.api.http.entities import ENTITIES
 from statewright.api.http.errors import build_error_format
-from statewright.api.http.flows.errors import FLOW_ERRORS
 from statewright.api.http.flows.routes import FLOW_ROUTES
+from statewright.api.http.keys import SIGNING_KEYS, TRUSTED_KEYS
 from statewright.api.http.messages import MESSAGES
-from statewright.api.http.models import MODELS
+from statewright.api.http.models import MODELS, WORKFLOWS
 from statewright.api.http.ops.routes import OPS_ROUTES
 from statewright.api.http.playbooks.routes import PLAYBOOK_ROUTES
+from statewright.api.http.processes.bodies import BARE_ERRORS, KNOWING_ERRORS, ProcessRoute
 from statewright.api.http.providers import PROVIDERS
 from statewright.api.http.response import TEXT, Response
 from statewright.api.http.router import PublicRequest, PublicRoute, Route
 from statewright.api.http.search import SEARCH
 from statewright.api.http.security import PageGuard
-from statewright.api.http.signing_keys import SIGNING_KEYS
 from statewright.api.http.statistics import STATISTICS
-from statewright.api.http.steps.errors import STEP_ERRORS
 from statewright.api.http.steps.routes import STEP_ROUTES
-from statewright.api.http.trace_sampler import TRACE_SAMPLER
-from statewright.api.http.trusted_keys import TRUSTED_KEYS
-from statewright.api.http.workflows import WORKFLOWS
 from statewright.auth import Authenticator
 
 ROUTES: tuple[Route, ...] = (
@@ -97,62 +95,40 @@ def build_entity_dialect(
     )
 
 
-def build_step_dialect(
+class ProcessApi(Struct, frozen=True, kw_only=True):
+    """The REST interface of a process language."""
+
+    roots: tuple[str, ...]
+    routes: tuple[ProcessRoute, ...]
+    errors: ErrorFormat = KNOWING_ERRORS
+
+
+PROCESS_APIS: Final[tuple[ProcessApi, ...]] = (
+    ProcessApi(roots=("/v1/flows",), routes=FLOW_ROUTES),
+    ProcessApi(roots=("/v1/playbooks", "/v1/executions"), routes=PLAYBOOK_ROUTES),
+    ProcessApi(roots=("/v1",), routes=STEP_ROUTES, errors=BARE_ERRORS),
+)
+"""In the order in which they are asked for a path: the step dialect has all of ``/v1`` that others have not."""
+
+
+def build_process_dialect(
+    api: ProcessApi,
     authenticator: Authenticator,
     *,
     origins: tuple[str, ...] | None,
     guard: PageGuard | None = None,
     observe: Observe,
 ) -> Dialect:
-    """The REST dialect of the step engine, at ``/v1``; without configured origins any may call, as its clients expect
-    (docs/reference/steps.md#conventions), unless there is a ``guard``: what needs no credentials is no page's to read.
+    """The REST interface of a process language. Without configured origins any may call, as clients of the step engine
+    expect (docs/reference/steps.md#conventions), unless there is a ``guard``: what needs no credentials is no page's to
+    read.
     """
     return Dialect(
         base="",
-        roots=("/v1",),
-        routes=STEP_ROUTES,
+        roots=api.roots,
+        routes=api.routes,
         authenticator=authenticator,
-        errors=STEP_ERRORS,
-        observe=observe,
-        cors=None if origins is None else Cors(origins, STEP_PREFLIGHT, ANY_ORIGIN if guard is None else None),
-        guard=guard,
-    )
-
-
-def build_flow_dialect(
-    authenticator: Authenticator,
-    *,
-    origins: tuple[str, ...] | None,
-    guard: PageGuard | None = None,
-    observe: Observe,
-) -> Dialect:
-    """The REST interface of flows, at ``/v1/flows``; who may call is as at ``/v1``, below which it stands."""
-    return Dialect(
-        base="",
-        roots=("/v1/flows",),
-        routes=FLOW_ROUTES,
-        authenticator=authenticator,
-        errors=FLOW_ERRORS,
-        observe=observe,
-        cors=None if origins is None else Cors(origins, STEP_PREFLIGHT, ANY_ORIGIN if guard is None else None),
-        guard=guard,
-    )
-
-
-def build_playbook_dialect(
-    authenticator: Authenticator,
-    *,
-    origins: tuple[str, ...] | None,
-    guard: PageGuard | None = None,
-    observe: Observe,
-) -> Dialect:
-    """The REST interface of playbooks, below ``/v1``; who may call is as there."""
-    return Dialect(
-        base="",
-        roots=("/v1/playbooks", "/v1/executions"),
-        routes=PLAYBOOK_ROUTES,
-        authenticator=authenticator,
-        errors=FLOW_ERRORS,
+        errors=api.errors,
         observe=observe,
         cors=None if origins is None else Cors(origins, STEP_PREFLIGHT, ANY_ORIGIN if guard is None else None),
         guard=guard,
@@ -209,8 +185,8 @@ def build_probe_dialect(ready: Ready, guard: PageGuard | None = None) -> Dialect
         base="",
         roots=("/healthz", "/readyz"),
         public=(
-            PublicRoute(method="GET", path="/healthz", endpoint=check_life),
-            PublicRoute(method="GET", path="/readyz", endpoint=check_readiness),
+            PublicRoute(method="GET", path="/healthz", endpoint=check_life, is_probe=True),
+            PublicRoute(method="GET", path="/readyz", endpoint=check_readiness, is_probe=True),
         ),
         errors=build_error_format(""),
         observe=_observe_nothing,

@@ -4,12 +4,12 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from statewright.api.http import entity_collections, entity_patches
+from statewright.api.http import entity_collections
 from statewright.api.http.entity_collections import create_array
-from statewright.api.http.preferences import hold_entity
-from statewright.api.http.request import MAX_BODY_BYTES, Request, uuid_text
+from statewright.api.http.request import MAX_BODY_BYTES, Request, hold_entity, read_entity_id
 from statewright.api.http.response import (
     Response,
+    build_warning_headers,
     encode_envelope_by_size,
     encode_json,
     encode_saved,
@@ -26,7 +26,6 @@ from statewright.api.http.router import (
     bind_write_parameters,
     check_window,
 )
-from statewright.api.http.warnings import build_warning_headers
 from statewright.entity import Entity, EntityChange, Page
 from statewright.failures import BadRequest, EntityNotFound, InvalidParameter
 from statewright.ids import EntityId
@@ -45,7 +44,7 @@ async def create_entity(request: Request) -> Response:
     if request.path_params["format"] == "JSON" and body.startswith(b"["):
         return await create_array(request, key, body, window)
     caller = request.answer_with(_respond_created)
-    saved = await entities.create(request.runtime, caller, key=key, media=request.path_params["format"], body=body)
+    saved = await entities.create(request.runtime.core, caller, key=key, media=request.path_params["format"], body=body)
     request.written = saved
     return await _respond_created(saved)
 
@@ -58,7 +57,7 @@ async def read_entity(request: Request) -> Response:
     """The current version of an entity, or the one valid at a time or written by a transaction."""
     entity_id = request.entity_id()
     entity = await _read_version(request, entity_id)
-    definition = await entities.get_governing_definition(request.runtime, request.caller, entity)
+    definition = await entities.get_governing_definition(request.runtime.core, request.caller, entity)
     return Response(await encode_envelope_by_size(entity, definition.stored.key) + b"\n")
 
 
@@ -69,8 +68,8 @@ async def list_entities(request: Request) -> Response:
     instant, after = request.query_instant("pointInTime"), request.query("afterId")
     cut = Page(size=size, number=number)
     if after is not None:
-        cut = replace(cut, after=EntityId(uuid_text("afterId", after)))
-    portions = entities.list_portions(request.runtime, request.caller, key, cut, instant=instant)
+        cut = replace(cut, after=read_entity_id("afterId", after))
+    portions = entities.list_portions(request.runtime.core, request.caller, key, cut, instant=instant)
     return await respond_with_envelopes(portions, key, instant=instant)
 
 
@@ -89,7 +88,7 @@ async def update_entity(request: Request) -> Response:
     transition = request.path_params.get("transition")
     try:
         saved = await entities.update(
-            request.runtime,
+            request.runtime.core,
             request.answer_with(respond_saved),
             entity_id,
             media=request.path_params["format"],
@@ -108,7 +107,7 @@ async def update_entity(request: Request) -> Response:
 async def delete_entity(request: Request) -> Response:
     """Delete an entity; its history stays."""
     caller = request.answer_with(_respond_deleted)
-    return await _respond_deleted(await entities.delete(request.runtime, caller, request.entity_id()))
+    return await _respond_deleted(await entities.delete(request.runtime.core, caller, request.entity_id()))
 
 
 async def _respond_deleted(deleted: DeletionResult) -> Response:
@@ -120,7 +119,11 @@ async def list_changes(request: Request) -> Response:
     """The entity's versions, newest first."""
     entity_id = request.entity_id()
     history = await entities.list_changes(
-        request.runtime, request.caller, entity_id, until=request.query_instant("pointInTime")
+        request.runtime.core,
+        request.caller,
+        entity_id,
+        until=request.query_instant("pointInTime"),
+        transaction=request.query_transaction("transactionId"),
     )
     return Response(encode_json([_describe_change(change) for change in history]))
 
@@ -148,9 +151,9 @@ async def fire_by_class_name(request: Request) -> Response:
     entity_text, transition = request.query("entityId"), request.query("transitionName")
     if not entity_text or not transition:
         raise BadRequest("entityId and transitionName are required")
-    entity_id = EntityId(uuid_text("entityId", entity_text))
+    entity_id = read_entity_id("entityId", entity_text)
     caller = request.answer_with(respond_saved)
-    saved = await entities.fire_transition(request.runtime, caller, entity_id, transition=transition)
+    saved = await entities.fire_transition(request.runtime.core, caller, entity_id, transition=transition)
     request.written = saved
     return await respond_saved(saved)
 
@@ -158,7 +161,7 @@ async def fire_by_class_name(request: Request) -> Response:
 async def _list_transitions(request: Request, entity_text: str) -> Response:
     request.query_instant("pointInTime", takes_dates=False)  # decision S18
     try:
-        entity_id = EntityId(uuid_text("entityId", entity_text))
+        entity_id = read_entity_id("entityId", entity_text)
         entity = await _read_version(request, entity_id)
     except (InvalidParameter, EntityNotFound) as failure:
         if isinstance(failure, InvalidParameter) and failure.properties["parameter"] != "entityId":
@@ -170,15 +173,15 @@ async def _list_transitions(request: Request, entity_text: str) -> Response:
         ):
             raise BadRequest("the transaction wrote no version of the entity") from failure
         raise EntityNotFound(f"entity {entity_text} not found") from failure
-    names = await entities.list_transitions(request.runtime, request.caller, entity)
+    names = await entities.list_transitions(request.runtime.core, request.caller, entity)
     return Response(encode_json(names))
 
 
 async def _has_existed(request: Request, entity_text: str) -> bool:
     """Whether the entity exists or ever did."""
-    entity_id = EntityId(uuid_text("entityId", entity_text))
+    entity_id = read_entity_id("entityId", entity_text)
     try:
-        return bool(await entities.list_changes(request.runtime, request.caller, entity_id))
+        return bool(await entities.list_changes(request.runtime.core, request.caller, entity_id))
     except EntityNotFound:
         return False
 
@@ -190,10 +193,10 @@ async def _read_version(request: Request, entity_id: EntityId) -> Entity:
         raise BadRequest("pointInTime and transactionId are mutually exclusive")
     runtime, caller = request.runtime, request.caller
     if instant is not None:
-        return await entities.read_at(runtime, caller, entity_id, instant)
+        return await entities.read_at(runtime.core, caller, entity_id, instant)
     if transaction is not None:
-        return await entities.read_by_transaction(runtime, caller, entity_id, transaction)
-    return await entities.read(runtime, caller, entity_id)
+        return await entities.read_by_transaction(runtime.core, caller, entity_id, transaction)
+    return await entities.read(runtime.core, caller, entity_id)
 
 
 def _describe_change(change: EntityChange) -> dict[str, object]:
@@ -235,6 +238,8 @@ PATCH_PROBLEMS: Final = (
     "PRECONDITION_REQUIRED",
     *(code for code in WRITE_PROBLEMS if code not in {"POLYMORPHIC_SLOT", "INVALID_UNIQUE_KEY_DEFINITION"}),
 )
+
+OF_RUN: Final = Query("transactionId", "string", "only versions of the run that entered with this transaction", "uuid")
 
 ENTITIES: tuple[Route, ...] = (
     Route(
@@ -335,7 +340,7 @@ ENTITIES: tuple[Route, ...] = (
     Route(
         method="PATCH",
         path="/entity/{format}/{entityId}",
-        endpoint=entity_patches.patch_entity,
+        endpoint=entity_collections.patch_entity,
         recording="only commit",
         hold=hold_entity,
         id="patchSingleWithLoopback",
@@ -344,14 +349,14 @@ ENTITIES: tuple[Route, ...] = (
         query=(WAIT, TIMEOUT),
         if_match=True,
         body="Patch",
-        body_types=(entity_patches.MERGE_PATCH, entity_patches.JSON_PATCH),
+        body_types=(entity_collections.MERGE_PATCH, entity_collections.JSON_PATCH),
         reply="TransactionResult",
         problems=PATCH_PROBLEMS,
     ),
     Route(
         method="PATCH",
         path="/entity/{format}/{entityId}/{transition}",
-        endpoint=entity_patches.patch_entity,
+        endpoint=entity_collections.patch_entity,
         recording="only commit",
         hold=hold_entity,
         id="patchSingle",
@@ -360,7 +365,7 @@ ENTITIES: tuple[Route, ...] = (
         query=(WAIT, TIMEOUT),
         if_match=True,
         body="Patch",
-        body_types=(entity_patches.MERGE_PATCH, entity_patches.JSON_PATCH),
+        body_types=(entity_collections.MERGE_PATCH, entity_collections.JSON_PATCH),
         reply="TransactionResult",
         problems=("TRANSITION_NOT_FOUND", *PATCH_PROBLEMS),
     ),
@@ -409,7 +414,7 @@ ENTITIES: tuple[Route, ...] = (
         id="getEntityChangesMetadata",
         tag="Entities",
         summary="List the versions of an entity, newest first",
-        query=(POINT_IN_TIME,),
+        query=(POINT_IN_TIME, OF_RUN),
         reply="Changes",
         problems=("HISTORY_PRUNED", "BAD_REQUEST", "ENTITY_NOT_FOUND"),
     ),
@@ -417,7 +422,7 @@ ENTITIES: tuple[Route, ...] = (
         method="GET",
         path="/entity/{entityId}/transitions",
         endpoint=list_transitions,
-        id="getAvailableTransitions",
+        id="getEntityTransitions",
         tag="Entities",
         summary="Name all transitions declared in the entity's state",
         query=(POINT_IN_TIME, TRANSACTION),
@@ -428,7 +433,7 @@ ENTITIES: tuple[Route, ...] = (
         method="GET",
         path="/platform-api/entity/fetch/transitions",
         endpoint=list_transitions_by_class,
-        id="fetchTransitions",
+        id="fetchEntityTransitions",
         tag="Entities",
         summary="The same, for older libraries",
         query=(Query("entityClass", "string", "Name.Version"), Query("entityId", "string", "the entity", "uuid")),

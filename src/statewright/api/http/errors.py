@@ -9,11 +9,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from statewright import logs
 from statewright.api.http.application import ErrorFormat
-from statewright.api.http.response import Response, encode_json
-from statewright.api.http.warnings import build_warning_headers
+from statewright.api.http.response import Response, build_warning_headers, encode_json
 from statewright.failures import Failure
+from statewright.telemetry import logs
 
 PROBLEM: Final = "application/problem+json"
 

@@ -10,14 +10,13 @@ from urllib.parse import parse_qsl, unquote
 
 from msgspec.structs import replace
 
-from statewright import idempotency
 from statewright.api.http.asgi import Headers, Scope
 from statewright.api.http.response import Response
-from statewright.auth.encryption import Encrypted, KeyCipher
-from statewright.background import MAX_INLINE_BYTES, run_in_thread
+from statewright.auth.keys import Encrypted, KeyCipher
 from statewright.failures import InvalidParameter
-from statewright.idempotency import StoredAnswer
-from statewright.services.auth.identity import Administration
+from statewright.loop.background import MAX_INLINE_BYTES, run_in_thread
+from statewright.operations import idempotency
+from statewright.operations.idempotency import StoredAnswer
 from statewright.services.runtime import Runtime
 
 HEADER: Final = b"idempotency-key"
@@ -84,7 +83,7 @@ class Sealing:
 
 def find_sealing(runtime: Runtime) -> Sealing | None:
     """How answers with secrets are kept; None where there are none, because nobody is asked who he is."""
-    identity = runtime.extensions.get(Administration).identity
+    identity = runtime.identity.identity
     return Sealing(identity.cipher) if identity is not None else None
 
 
@@ -93,7 +92,7 @@ def unseal(answer: StoredAnswer, runtime: Runtime) -> StoredAnswer:
     if not answer.media_type.startswith(f"{_SEALED} "):
         return answer
     _, key_name, media_type = answer.media_type.split(" ", 2)
-    cipher = runtime.extensions.get(Administration).require_identity("M2M client").cipher
+    cipher = runtime.identity.require_identity("M2M client").cipher
     body = cipher.decrypt(Encrypted(answer.body.encode(), key_name)).decode()
     return StoredAnswer(answer.status, media_type, body)
 

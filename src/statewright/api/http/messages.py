@@ -11,10 +11,10 @@ from msgspec import convert
 from statewright.api.http.request import MAX_BODY_BYTES, Request, uuid_text
 from statewright.api.http.response import Response, encode_json
 from statewright.api.http.router import TIMEOUT, Query, Route
-from statewright.background import run_by_size
 from statewright.failures import BadRequest, BodyTooLarge, InvalidParameter
-from statewright.freeing import use_once
 from statewright.jsonval.codec import MalformedJson, decode
+from statewright.loop.background import run_by_size
+from statewright.loop.freeing import use_once
 from statewright.services import messages
 from statewright.services.messages import Header, MessageReading, NotUtf8, TempFile
 
@@ -43,20 +43,20 @@ async def create_message(request: Request) -> Response:
         raise BodyTooLarge(f"request body exceeds {MAX_BODY_BYTES} bytes")
     with TempFile() as spool:
         await _write_to_file(request, spool)
-        receipt = await messages.create(request.runtime, request.principal, header, spool)
+        receipt = await messages.create(request.runtime.core, request.principal, header, spool)
     return Response(encode_json([{"entityIds": [receipt.message], "transactionId": receipt.transaction}]))
 
 
 async def read_message(request: Request) -> Response:
     """A message; one with a long payload is sent as it is read."""
-    reading = await messages.read(request.runtime, request.principal, _read_message_id(request))
+    reading = await messages.read(request.runtime.core, request.principal, _read_message_id(request))
     parts = _stream_parts(reading, reading.content)
     return Response(b"".join([part async for part in parts]) if reading.pieces == 1 else parts)
 
 
 async def read_message_as_text(request: Request) -> Response:
     """A message whose payload is a text that holds JSON, as older clients read it (decision S19)."""
-    reading = await messages.read(request.runtime, request.principal, _read_message_id(request))
+    reading = await messages.read(request.runtime.core, request.principal, _read_message_id(request))
     parts = _stream_parts(reading, _quote(reading.content))
     return Response(b"".join([part async for part in parts]) if reading.pieces == 1 else parts)
 
@@ -64,7 +64,7 @@ async def read_message_as_text(request: Request) -> Response:
 async def delete_message(request: Request) -> Response:
     """Delete one message."""
     message_id = _read_message_id(request)
-    await messages.delete(request.runtime, request.principal, message_id)
+    await messages.delete(request.runtime.core, request.principal, message_id)
     return Response(encode_json({"entityIds": [message_id]}))
 
 
@@ -73,7 +73,7 @@ async def delete_messages(request: Request) -> Response:
     request.query_int32("transactionSize", 1000)
     body = await request.body(excess=BodyTooLarge)
     sent = await run_by_size(len(body), partial(_parse_ids, body))
-    await messages.delete_all(request.runtime, request.principal, [_parse_message_id(text) for text in sent])
+    await messages.delete_all(request.runtime.core, request.principal, [_parse_message_id(text) for text in sent])
     return Response(encode_json([{"entityIds": sent, "success": True}]))
 
 
@@ -166,6 +166,8 @@ MESSAGES: tuple[Route, ...] = (
         summary="Store an edge message; its headers are kept with it",
         query=(TIMEOUT,),
         headers=(
+            "Content-Type",
+            "Content-Length",
             "Content-Encoding",
             "X-Message-ID",
             "X-User-ID",

@@ -5,12 +5,11 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from statewright.api.http.clients import JWT_ONLY
-from statewright.api.http.identity_bodies import read_body
+from statewright.api.http.clients import JWT_ONLY, read_body
+from statewright.api.http.keys import EMPTY
 from statewright.api.http.request import Request, uuid_text
 from statewright.api.http.response import Response, encode_json
 from statewright.api.http.router import Query, Route
-from statewright.api.http.signing_keys import EMPTY
 from statewright.auth.providers import Provider
 from statewright.instants import to_rfc3339
 from statewright.services.auth import providers
@@ -42,13 +41,13 @@ _decode_reactivation: Final = msgspec.json.Decoder(_ReactivateBody).decode
 async def list_providers(request: Request) -> Response:
     """The providers of the tenant."""
     active_only = request.query_flag("activeOnly")
-    found = await providers.list_providers(request.runtime, request.caller, active_only=active_only)
+    found = await providers.list_providers(request.runtime.identity, request.caller, active_only=active_only)
     return Response(encode_json([_describe_provider(provider) for provider in found]))
 
 
 async def register_provider(request: Request) -> Response:
     """Accept the tokens of a provider."""
-    providers.require_access(request.runtime, request.caller)
+    providers.require_access(request.runtime.identity, request.caller)
     body = await read_body(request, _decode_registration)
     wanted = NewProvider(
         uri=body.wellKnownConfigUri,
@@ -56,41 +55,41 @@ async def register_provider(request: Request) -> Response:
         audiences=body.expectedAudiences,
         roles_claim=body.rolesClaim,
     )
-    return _show_provider(await providers.register_provider(request.runtime, request.caller, wanted))
+    return _show_provider(await providers.register_provider(request.runtime.identity, request.caller, wanted))
 
 
 async def update_provider(request: Request) -> Response:
     """Change a provider, and ask it for its keys again."""
     provider_id = _read_id(request)
-    providers.require_access(request.runtime, request.caller)
+    providers.require_access(request.runtime.identity, request.caller)
     body = await read_body(request, _decode_patch)
     patch = ProviderPatch(issuers=body.issuers, audiences=body.expectedAudiences, roles_claim=body.rolesClaim)
-    return _show_provider(await providers.update_provider(request.runtime, request.caller, provider_id, patch))
+    return _show_provider(await providers.update_provider(request.runtime.identity, request.caller, provider_id, patch))
 
 
 async def invalidate_provider(request: Request) -> Response:
     """Accept the tokens of a provider no more."""
-    await providers.invalidate_provider(request.runtime, request.caller, _read_id(request))
+    await providers.invalidate_provider(request.runtime.identity, request.caller, _read_id(request))
     return EMPTY
 
 
 async def reactivate_provider(request: Request) -> Response:
     """Accept the tokens of a provider again."""
     provider_id = _read_id(request)
-    providers.require_access(request.runtime, request.caller)
+    providers.require_access(request.runtime.identity, request.caller)
     await read_body(request, lambda body: _decode_reactivation(body or b"{}"))
-    return _show_provider(await providers.reactivate_provider(request.runtime, request.caller, provider_id))
+    return _show_provider(await providers.reactivate_provider(request.runtime.identity, request.caller, provider_id))
 
 
 async def delete_provider(request: Request) -> Response:
     """Forget a provider."""
-    await providers.delete_provider(request.runtime, request.caller, _read_id(request))
+    await providers.delete_provider(request.runtime.identity, request.caller, _read_id(request))
     return EMPTY
 
 
 async def reload_providers(request: Request) -> Response:
     """Ask the active providers of the tenant for their keys again, on all nodes."""
-    await providers.reload_providers(request.runtime, request.caller)
+    await providers.reload_providers(request.runtime.identity, request.caller)
     return EMPTY
 
 

@@ -8,11 +8,11 @@ from typing import Final
 
 import msgspec
 
-from statewright.api.http.asgi import ClientGone
+from statewright.api.http.asgi import ClientGone, get_address
 from statewright.api.http.help import Help
 from statewright.api.http.openapi import build_openapi_document, render_docs_page
-from statewright.api.http.openapi.explorer_files import EXPLORER_FILES, ExplorerFile
-from statewright.api.http.openapi.shapes import Document
+from statewright.api.http.openapi.operations import Document
+from statewright.api.http.openapi.page import EXPLORER_FILES, ExplorerFile
 from statewright.api.http.response import Response
 from statewright.api.http.router import PublicEndpoint, PublicRequest, PublicRoute
 from statewright.api.http.security import PAGE_HEADERS
@@ -37,7 +37,7 @@ def build_public_routes(
     """The public routes of a service; ``keys`` is None in mock mode, which publishes none."""
     document = build_openapi_document()
     routes = [
-        PublicRoute(method="GET", path=f"{context_path}/health", endpoint=_check_health),
+        PublicRoute(method="GET", path=f"{context_path}/health", endpoint=_check_health, is_probe=True),
         PublicRoute(method="ANY", path=f"{context_path}/help", endpoint=_build_help(context_path), is_tree=True),
         PublicRoute(method="GET", path="/openapi.json", endpoint=_build_openapi(document, context_path)),
         PublicRoute(method="GET", path="/docs", endpoint=_build_docs(document, context_path)),
@@ -120,7 +120,7 @@ def _build_token(tokens: TokenService) -> PublicEndpoint:
                 content_type=content_type.decode("latin-1") if content_type is not None else None,
                 body=await _read_form(request),
                 query=request.scope["query_string"].decode("latin-1"),
-                address=request.scope["client"][0] if request.scope.get("client") else "",
+                address=get_address(request.scope),
             )
         )
         extra = tuple((name.encode(), value.encode()) for name, value in reply.headers.items())

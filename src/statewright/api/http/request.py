@@ -3,30 +3,39 @@
 Parameters bind by the rules of docs/reference/entities.md#parameters, which are those of the dialect's clients rather
 than of any
 framework: what does not bind is a 400 that names the parameter.
+
+The wish to wait that comes with a write (``Prefer``, RFC 7240; docs/reference/operations.md#wait).
 """
 
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from datetime import timedelta
 from functools import cached_property
 from typing import Final, TypeVar, cast
 from urllib.parse import parse_qs
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from statewright.api.http.asgi import ClientGone, Message, Receive, Scope
 from statewright.api.http.idempotency import to_stored
 from statewright.api.http.response import Response
 from statewright.entity import ModelKey, Principal
-from statewright.failures import BadRequest, BodyTooLarge, InvalidParameter
-from statewright.idempotency import StoredAnswer
-from statewright.ids import EntityId, TransactionId
+from statewright.failures import BadRequest, BodyTooLarge, Failure, InvalidParameter
+from statewright.ids import EntityId, TransactionId, parse_entity_id, parse_uuid
 from statewright.instants import from_rfc3339, is_date
-from statewright.services.runtime import Caller, Runtime
+from statewright.operations.idempotency import StoredAnswer
+from statewright.services.core import Caller
+from statewright.services.ops.awaiting import wait_after_write
+from statewright.services.ops.waiting import MAX_WAIT, WaitResult
+from statewright.services.runtime import Runtime
+from statewright.services.writing import Saved
 
 T = TypeVar("T")
 
 MAX_BODY_BYTES: Final = 10 * 1024 * 1024
 
 _INT: Final = re.compile(r"[+-]?[0-9]{1,20}")
-_UUID: Final = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
 _TRUE: Final = {"1", "t", "T", "TRUE", "true", "True"}
 _FALSE: Final = {"0", "f", "F", "FALSE", "false", "False"}
 
@@ -196,7 +205,7 @@ class Request:
 
     def entity_id(self) -> EntityId:
         """The entity named by the path."""
-        return EntityId(uuid_text("entityId", self.path_params["entityId"]))
+        return read_entity_id("entityId", self.path_params["entityId"])
 
 
 def _limit(body: bytes, limit: int, excess: type[BadRequest]) -> bytes:
@@ -224,12 +233,76 @@ def _integer(name: str, text: str, *, bits: int) -> int:
 
 def uuid_text(name: str, text: str) -> str:
     """A UUID in canonical form, from any of the four accepted spellings. Raises ``InvalidParameter``."""
-    if len(text) == 36 and _UUID.fullmatch(text):  # what clients send, in one test
-        return text
-    plain = text.lower().removeprefix("urn:uuid:")
-    if plain.startswith("{") and plain.endswith("}"):
-        plain = plain[1:-1]
-    if not _UUID.fullmatch(plain) or len(plain) not in {32, 36}:
+    found = parse_uuid(text)
+    if found is None:
         raise InvalidParameter(name, "not a UUID")
-    digits = plain.replace("-", "")
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+    return found
+
+
+def read_entity_id(name: str, text: str) -> EntityId:
+    """The entity that a UUID or a ULID names. Raises ``InvalidParameter``."""
+    found = parse_entity_id(text)
+    if found is None:
+        raise InvalidParameter(name, "not a UUID")
+    return found
+
+
+HEADER: Final = b"prefer"
+
+_PREFERENCE: Final = re.compile(r'(?:[^",]|"(?:[^"\\]|\\.)*")+')
+_PARAMETER: Final = re.compile(r'\s*([\w-]+)\s*(?:=\s*("(?:[^"\\]|\\.)*"|[^\s;"]*))?\s*(?:;|$)')
+_MAX_STATES: Final = 100
+
+
+class WaitWish(Struct, frozen=True):
+    """For how many seconds a client would wait, and for which states; none: for one without transitions."""
+
+    seconds: int
+    states: tuple[str, ...]
+
+
+def read_wish(scope: Scope) -> WaitWish | None:
+    """The wish of a request. What cannot be read is no wish (RFC 7240 §2)."""
+    text = ", ".join(value.decode("latin-1") for name, value in scope["headers"] if name == HEADER)
+    for preference in _PREFERENCE.findall(text):
+        parameters = {name.lower(): value for name, value in _PARAMETER.findall(preference)}
+        first = preference.partition("=")[0].strip().lower()
+        seconds = parameters.get("wait", "")
+        if first == "wait" and seconds.isascii() and seconds.isdecimal() and len(seconds) < 7:
+            states = parameters.get("state", "").strip('"')
+            names = tuple(name.strip() for name in states.split(",") if name.strip())[:_MAX_STATES]
+            return WaitWish(min(int(seconds), MAX_WAIT // timedelta(seconds=1)), names)
+    return None
+
+
+async def hold_entity(request: Request, response: Response) -> Response:
+    """Hold the response to the write of one entity. Its status and body stay; headers tell how the wait ended."""
+    wish, saved = read_wish(request.scope), request.written
+    if wish is None or not isinstance(saved, Saved) or request.caller.transaction is not None:
+        return response
+    result: WaitResult | None = None
+    try:
+        result = await wait_after_write(
+            request.runtime.operations,
+            request.caller,
+            saved.entity_ids[0],
+            saved.transaction_id,
+            states=wish.states,
+            within=timedelta(seconds=wish.seconds),
+        )
+    except Failure:  # the write is done, whatever becomes of the wait
+        return add_wait_headers(response, wish, "timeout", "")
+    if result is None:
+        return add_wait_headers(response, wish, "deleted", "")
+    return add_wait_headers(response, wish, result.outcome, result.version.state if result.version else "")
+
+
+def add_wait_headers(response: Response, wish: WaitWish, outcome: str, state: str) -> Response:
+    """The response with what became of the wish."""
+    told = [
+        (b"preference-applied", b"wait=%d" % wish.seconds),
+        (b"x-wait-result", outcome.encode()),
+    ]
+    if state and state.isascii() and state.isprintable():
+        told.append((b"x-entity-state", state.encode()))
+    return replace(response, headers=(*response.headers, *told))

@@ -5,17 +5,18 @@ document. After that the status is out: a failure then tears the response, or th
 whole. Either way the source of the parts is closed, also when the client goes away in the middle.
 
 Bodies are compact JSON with ascending keys and one trailing newline (docs/reference/entities.md#media-types).
+
+What an answer says beside its body, in ``Warning`` headers (docs/reference/entities.md#warnings).
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import aclosing
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final, Self
 
 import msgspec
 from msgspec import Struct
 
-from statewright import logs
 from statewright.api.http.asgi import (
     ClientGone,
     Headers,
@@ -26,14 +27,43 @@ from statewright.api.http.asgi import (
     Send,
     cancel_on_disconnect,
 )
-from statewright.api.http.warnings import build_warning_headers
-from statewright.background import MAX_INLINE_BYTES, TimeSlices, run_by_size
 from statewright.entity import EntityView, ModelKey
-from statewright.freeing import take_apart
 from statewright.instants import to_rfc3339
 from statewright.jsonval.codec import decode_stored, encode, encode_large
+from statewright.loop.background import MAX_INLINE_BYTES, TimeSlices, run_by_size
+from statewright.loop.freeing import take_apart
 from statewright.services.collections import FailedChunk
 from statewright.services.writing import Saved
+from statewright.telemetry import logs
+
+MAX_WARNING_BYTES: Final = 1000
+"""Bytes of the text of one."""
+
+MAX_TOTAL_BYTES: Final = 3000
+"""Bytes of all texts together: proxies have limits for a head. What is beyond is left out."""
+
+
+def build_warning_headers(texts: Iterable[str]) -> Headers:
+    """A header for each of the texts, as far as they find room."""
+    return tuple(_build_headers(texts))
+
+
+def _build_headers(texts: Iterable[str]) -> Iterator[tuple[bytes, bytes]]:
+    size = 0
+    for text in texts:
+        header = _build_header(text[:MAX_WARNING_BYTES])
+        size += len(header[1])
+        if size > MAX_TOTAL_BYTES:
+            return
+        yield header
+
+
+@lru_cache(maxsize=64)
+def _build_header(text: str) -> tuple[bytes, bytes]:
+    # A header is ASCII on one line, and the text a quoted string in it.
+    told = text.encode("unicode_escape")[:MAX_WARNING_BYTES].replace(b'"', b"'")
+    return b"warning", b'299 - "%b"' % told
+
 
 JSON: Final = "application/json"
 TEXT: Final = "text/plain; charset=utf-8"

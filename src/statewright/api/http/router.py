@@ -27,7 +27,8 @@ from statewright.api.http.asgi import Receive, Scope
 from statewright.api.http.request import Request
 from statewright.api.http.response import JSON, Response
 from statewright.failures import BadRequest, InvalidParameter
-from statewright.idempotency import Recording
+from statewright.operations.idempotency import Recording
+from statewright.services.builtin import ModelScope
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -92,13 +93,14 @@ PublicEndpoint = Callable[[PublicRequest], Awaitable[Response]]
 
 class PublicRoute(Struct, frozen=True, kw_only=True):
     """What needs no credentials, at a path of the whole service. ``ANY`` is every method; ``is_tree``: everything below
-    the path, too.
+    the path, too. ``is_probe``: it is answered however busy the listener is.
     """
 
     method: Method | Literal["ANY"]
     path: str
     endpoint: PublicEndpoint
     is_tree: bool = False
+    is_probe: bool = False
 
 
 class Route(Operation, frozen=True, kw_only=True):
@@ -130,6 +132,9 @@ POINT_IN_TIME: Final = Query(
     "pointInTime", "string", "the instant to look at; RFC 3339, UTC when it has no offset", "date-time"
 )
 TRANSACTION: Final = Query("transactionId", "string", "the transaction whose version is wanted", "uuid")
+BUILTIN: Final = Query(
+    "includeBuiltin", "boolean", "the built-in models, too: those whose entities the service itself writes"
+)
 TIMEOUT: Final = Query("transactionTimeoutMillis", "integer", "accepted for compatibility", "int64")
 MODEL: Final = "/model/{entityName}/{modelVersion}"
 
@@ -147,6 +152,11 @@ def bind_write_parameters(request: Request) -> None:
     if request.has_query:
         request.query_flag("waitForConsistencyAfter")
         request.query_int64("transactionTimeoutMillis")
+
+
+def bind_scope(request: Request) -> ModelScope:
+    """Which models a list is about."""
+    return "all" if request.query_flag(BUILTIN.name) else "own"
 
 
 def bind_window(request: Request) -> int:

@@ -9,15 +9,14 @@ from statewright.api.http import search_indexes
 from statewright.api.http.request import Request, uuid_text
 from statewright.api.http.response import JSON, LINES, Framing, Response, encode_json, respond_with_envelopes
 from statewright.api.http.router import MODEL, POINT_IN_TIME, Query, Route
-from statewright.background import run_by_size
 from statewright.conditions import SearchCondition, SortKey, parse_sort
 from statewright.entity import FoundEntities, ModelKey
 from statewright.failures import BadRequest, BodyTooLarge, InvalidParameter
 from statewright.instants import to_rfc3339
-from statewright.searches import JobId, SearchJob
-from statewright.services import search, search_jobs
-from statewright.services.search import Search
-from statewright.services.search_jobs import ResultPage
+from statewright.loop.background import run_by_size
+from statewright.operations.listings import JobId, SearchJob
+from statewright.services import search
+from statewright.services.search import ResultPage, Search
 
 EXPLANATIONS: Final = {"plan": False, "analyze": True}
 """Whether the statement is run."""
@@ -53,7 +52,7 @@ async def _explain_search(request: Request, key: ModelKey, kind: str) -> Respons
     if kind not in EXPLANATIONS:
         raise InvalidParameter("explain")
     wanted, limit = await _read_search(request, key)
-    found = await search.explain(request.runtime, request.caller, wanted, limit=limit, analyze=EXPLANATIONS[kind])
+    found = await search.explain(request.runtime.core, request.caller, wanted, limit=limit, analyze=EXPLANATIONS[kind])
     text = " ".join(found.statement.text.split())
     arguments = [str(argument) for argument in found.statement.args]
     return Response(encode_json({"sql": text, "arguments": arguments, "judged": found.judged, "plan": found.plan}))
@@ -62,7 +61,7 @@ async def _explain_search(request: Request, key: ModelKey, kind: str) -> Respons
 async def _run_search(request: Request, key: ModelKey, read: ConditionReader = search.read_condition) -> FoundEntities:
     tracking = request.query_flag("trackingRead")
     wanted, limit = await _read_search(request, key, read)
-    return await search.run_direct_search(request.runtime, request.caller, wanted, limit=limit, tracking=tracking)
+    return await search.run_direct_search(request.runtime.core, request.caller, wanted, limit=limit, tracking=tracking)
 
 
 async def _read_search(
@@ -85,7 +84,7 @@ async def read_condition(request: Request, read: ConditionReader = search.read_c
 
 def read_sort(request: Request) -> tuple[SortKey, ...]:
     """The keys of the query."""
-    return parse_sort(request.query_all("sort"), max_keys=request.runtime.max_sort_keys)
+    return parse_sort(request.query_all("sort"), max_keys=request.runtime.core.max_sort_keys)
 
 
 def _read_limit(request: Request) -> int:
@@ -107,12 +106,12 @@ async def submit_job(request: Request) -> Response:
     key, instant = request.model_key(), request.query_instant("pointInTime")
     condition, sort = await read_condition(request), read_sort(request)
     wanted = Search(key=key, condition=condition, sort=sort, instant=instant)
-    return Response(encode_json(await search_jobs.submit(request.runtime, request.caller, wanted)))
+    return Response(encode_json(await search.submit(request.runtime.core, request.caller, wanted)))
 
 
 async def get_job_status(request: Request) -> Response:
     """How a job is doing."""
-    job = await search_jobs.find(request.runtime, request.caller, _read_job_id(request))
+    job = await search.find(request.runtime.core, request.caller, _read_job_id(request))
     return Response(encode_json({"searchJobStatus": job.status, **_describe_progress(request, job)}))
 
 
@@ -125,19 +124,19 @@ async def get_job_results(request: Request) -> Response:
 
 async def cancel_job(request: Request) -> Response:
     """Stop a running job."""
-    await search_jobs.cancel(request.runtime, request.caller, _read_job_id(request))
+    await search.cancel(request.runtime.core, request.caller, _read_job_id(request))
     return Response(encode_json({"isCancelled": True, "cancelled": True, "currentSearchJobStatus": "CANCELLED"}))
 
 
 async def get_job_failure(request: Request) -> Response:
     """Why a job failed; no reason for one that did not."""
-    job = await search_jobs.find(request.runtime, request.caller, _read_job_id(request))
+    job = await search.find(request.runtime.core, request.caller, _read_job_id(request))
     return Response(encode_json({"searchJobStatus": job.status, "reason": job.failure}))
 
 
 async def get_snapshot_status(request: Request) -> Response:
     """How a job is doing, for older clients."""
-    job = await search_jobs.find(request.runtime, request.caller, _read_job_id(request))
+    job = await search.find(request.runtime.core, request.caller, _read_job_id(request))
     return Response(encode_json({"snapshotStatus": job.status, **_describe_progress(request, job)}))
 
 
@@ -154,9 +153,9 @@ def _read_job_id(request: Request) -> JobId:
 
 async def _read_page(request: Request) -> ResultPage:
     job = _read_job_id(request)
-    size = request.query_int32("pageSize", search_jobs.DEFAULT_PAGE_SIZE)
+    size = request.query_int32("pageSize", search.DEFAULT_PAGE_SIZE)
     number = request.query_int32("pageNumber", 0)
-    return await search_jobs.read_page(request.runtime, request.caller, job, size=size, number=number)
+    return await search.read_page(request.runtime.core, request.caller, job, size=size, number=number)
 
 
 def _describe_progress(request: Request, job: SearchJob) -> dict[str, object]:
@@ -166,7 +165,7 @@ def _describe_progress(request: Request, job: SearchJob) -> dict[str, object]:
         "createTime": to_rfc3339(job.created_at),
         "entitiesCount": job.hits,
         "calculationTimeMillis": took_us // _US_PER_MS,
-        "expirationDate": to_rfc3339(job.created_at + request.runtime.search_jobs.retention_us),
+        "expirationDate": to_rfc3339(job.created_at + request.runtime.core.search_jobs.retention_us),
     }
 
 

@@ -8,8 +8,8 @@ from msgspec import Struct
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
 from statewright.failures import BadRequest, Forbidden
-from statewright.searches import DeclaredIndex
-from statewright.services import search_indexes
+from statewright.operations.listings import DeclaredIndex
+from statewright.services import search
 
 ADMIN: Final = "ROLE_ADMIN"
 
@@ -31,15 +31,15 @@ async def declare_index(request: Request) -> Response:
         wanted = _decode_request(await request.body())
     except (msgspec.DecodeError, UnicodeDecodeError) as malformed:
         raise BadRequest(f"invalid index: {malformed}") from malformed
-    index = await search_indexes.declare(
-        request.runtime, request.caller, key, path=wanted.path, kind=wanted.type, state=wanted.state
+    index = await search.declare(
+        request.runtime.core, request.caller, key, path=wanted.path, kind=wanted.type, state=wanted.state
     )
     return Response(encode_json(_describe_index(index)))
 
 
 async def list_indexes(request: Request) -> Response:
     """The indexes of a model."""
-    found = await search_indexes.list_indexes(request.runtime, request.caller, request.model_key())
+    found = await search.list_indexes(request.runtime.core, request.caller, request.model_key())
     return Response(encode_json([_describe_index(index) for index in found]))
 
 
@@ -47,7 +47,7 @@ async def drop_index(request: Request) -> Response:
     """Have an index dropped."""
     _require_admin(request)
     key = request.model_key()
-    await search_indexes.withdraw(request.runtime, request.caller, key, request.path_params["indexId"])
+    await search.withdraw(request.runtime.core, request.caller, key, request.path_params["indexId"])
     return Response(encode_json({"success": True}))
 
 

@@ -21,12 +21,15 @@ from granian.net import SocketHolder  # type: ignore[attr-defined]
 from granian.server.embed import Server
 from msgspec import Struct
 
-from statewright.api.http.asgi import Application, Requests
+from statewright.api.http.asgi import Application, RequestLimits, Requests
 from statewright.api.http.connections import IdleLimits, close_idle_connections
-from statewright.background import ShutdownBudget
-from statewright.tls import Tls
+from statewright.loop.background import ShutdownBudget
+from statewright.network.tls import Tls
 
-BACKLOG: Final = 2048
+BACKLOG: Final = 65_535
+"""Connections that may wait to be accepted, of which the system allows fewer (``net.core.somaxconn``). One for which
+there is no room tries again only after a second.
+"""
 CANCEL_TIMEOUT_S: Final = 2.0
 """In which requests that were cut off say so to their clients."""
 
@@ -38,12 +41,11 @@ _LOGGING: Final = {"version": 1, "incremental": True, "handlers": {}, "loggers":
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """What clients may take; times in seconds. ``connections`` is how many of theirs there may be."""
+    """What clients may take; times in seconds. ``requests`` says how many connections of theirs there may be."""
 
-    connections: int = 1000
+    requests: RequestLimits = RequestLimits()
     head_bytes: int = 64 * 1024
     head_timeout_s: float = 15.0
-    body_timeout_s: float = 60.0
     idle_timeout_s: float = 75.0
 
 
@@ -57,7 +59,7 @@ class _Server(Server):
             http=HTTPModes.auto,
             websockets=False,
             backlog=BACKLOG,
-            backpressure=limits.connections,
+            backpressure=limits.requests.connections,
             http1_settings=HTTP1Settings(
                 header_read_timeout=round(limits.head_timeout_s * 1000),
                 max_buffer_size=max(limits.head_bytes, _MIN_HEAD_BYTES),
@@ -97,7 +99,7 @@ async def serve_http(
     is left of the ``grace``.
     """
     listener.listen(BACKLOG)  # from now on connections are accepted; the server itself begins a moment later
-    requests = Requests(application, limits.body_timeout_s)
+    requests = Requests(application, limits.requests)
     server = _Server(requests, listener, limits, tls)
     port: int = listener.getsockname()[1]
     serving = asyncio.create_task(server.serve(), name=f"http-{port}")
@@ -110,7 +112,7 @@ async def serve_http(
                 IdleLimits(
                     head_timeout_s=limits.head_timeout_s,
                     idle_timeout_s=limits.idle_timeout_s,
-                    connections=limits.connections,
+                    connections=limits.requests.connections,
                 ),
                 requests,
             ),

@@ -1,47 +1,51 @@
 """Statistics over REST (docs/reference/entities.md#counts, docs/reference/entities.md#grouped-statistics)."""
 
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from statewright.api.http.request import Request
-from statewright.api.http.response import Response, encode_json
-from statewright.api.http.router import POINT_IN_TIME, Query, Route
-from statewright.api.http.warnings import build_warning_headers
-from statewright.background import run_by_size
+from statewright.api.http.response import Response, build_warning_headers, encode_json
+from statewright.api.http.router import BUILTIN, POINT_IN_TIME, Query, Route, bind_scope
 from statewright.entity import EntityCount, EntityGroup
 from statewright.failures import BodyTooLarge
+from statewright.loop.background import run_by_size
+from statewright.operations.entity_answers import GroupKeyPart, GroupTally, ModelTally, StateTally
 from statewright.services import statistics
-from statewright.services.grouped_query import GroupedQuery, read_query
+from statewright.services.statistics import GroupedQuery, read_query
 
 
 async def count_entities(request: Request) -> Response:
     """How many entities each model has."""
-    instant = request.query_instant("pointInTime")
-    counts = await statistics.count_models(request.runtime, request.caller, instant=instant)
-    return Response(encode_json([_describe_count(count) for count in counts]))
+    instant, scope = request.query_instant("pointInTime"), bind_scope(request)
+    counts = await statistics.count_models(request.runtime.core, request.caller, instant=instant, scope=scope)
+    return Response(encode_json([_to_model_tally(count) for count in counts]))
 
 
 async def count_model_entities(request: Request) -> Response:
     """How many entities one model has."""
     key = request.model_key()
     instant = request.query_instant("pointInTime")
-    count = await statistics.count_model(request.runtime, request.caller, key, instant=instant)
-    return Response(encode_json(_describe_count(count)))
+    count = await statistics.count_model(request.runtime.core, request.caller, key, instant=instant)
+    return Response(encode_json(_to_model_tally(count)))
 
 
 async def count_states(request: Request) -> Response:
     """How many entities each model has in each state."""
-    instant, states = request.query_instant("pointInTime"), request.query_all("states")
-    counts = await statistics.count_by_state(request.runtime, request.caller, states=states, instant=instant)
-    return Response(encode_json([_describe_count(count) for count in counts]))
+    instant, states, scope = request.query_instant("pointInTime"), request.query_all("states"), bind_scope(request)
+    counts = await statistics.count_by_state(
+        request.runtime.core, request.caller, states=states, instant=instant, scope=scope
+    )
+    return Response(encode_json([_to_state_tally(count) for count in counts]))
 
 
 async def count_model_states(request: Request) -> Response:
     """How many entities one model has in each state."""
     key = request.model_key()
     instant, states = request.query_instant("pointInTime"), request.query_all("states")
-    counts = await statistics.count_by_state(request.runtime, request.caller, key=key, states=states, instant=instant)
-    return Response(encode_json([_describe_count(count) for count in counts]))
+    counts = await statistics.count_by_state(
+        request.runtime.core, request.caller, key=key, states=states, instant=instant
+    )
+    return Response(encode_json([_to_state_tally(count) for count in counts]))
 
 
 async def group_entities(request: Request) -> Response:
@@ -49,37 +53,41 @@ async def group_entities(request: Request) -> Response:
     (docs/reference/entities.md#the-request-of-a-grouped-statistic).
     """
     body = await request.body(excess=BodyTooLarge)
-    read = partial(read_query, body, max_limit=request.runtime.max_stats_groups)
+    read = partial(read_query, body, max_limit=request.runtime.core.max_stats_groups)
     wanted = await run_by_size(len(body), read)
     groups, warnings = await statistics.group_entities(
-        request.runtime,
+        request.runtime.core,
         request.caller,
         name=request.path_params["entityName"],
         version=request.path_params["modelVersion"],
         query=wanted,
     )
-    shown = [_describe_group(group, wanted) for group in groups.first]
+    shown = [_to_group_tally(group, wanted) for group in groups.first]
     return Response(encode_json(shown), headers=build_warning_headers(warnings))
 
 
-def _describe_count(count: EntityCount) -> dict[str, object]:
-    row: dict[str, object] = {
-        "modelName": count.model.name,
-        "modelVersion": count.model.version,
-        "count": count.count,
-    }
-    return row if count.state is None else row | {"state": count.state}
+def _to_model_tally(count: EntityCount) -> ModelTally:
+    return ModelTally(model_name=count.model.name, model_version=count.model.version, count=count.count)
 
 
-def _describe_group(group: EntityGroup, wanted: GroupedQuery) -> dict[str, object]:
+def _to_state_tally(count: EntityCount) -> StateTally:
+    return StateTally(
+        model_name=count.model.name, model_version=count.model.version, state=count.state or "", count=count.count
+    )
+
+
+def _to_group_tally(group: EntityGroup, wanted: GroupedQuery) -> GroupTally:
     keys = zip(wanted.group_by, group.keys, strict=True)
-    bucket: dict[str, object] = {
-        "groupKey": [{"path": path, "value": value} for path, value in keys],
-        "count": group.count,
-    }
-    if wanted.aggregations:
-        bucket["aggregations"] = dict(zip(wanted.aggregations, group.values, strict=True))
-    return bucket
+    values = _name_values(group, wanted) if wanted.aggregations else None
+    return GroupTally(
+        group_key=tuple(GroupKeyPart(path=path, value=value) for path, value in keys),
+        count=group.count,
+        aggregations=values,
+    )
+
+
+def _name_values(group: EntityGroup, wanted: GroupedQuery) -> dict[str, Any]:  # Any: a float stays one
+    return dict(zip(wanted.aggregations, group.values, strict=True))
 
 
 # Routes that count and group entities (docs/reference/entities.md#counts).
@@ -94,7 +102,7 @@ STATISTICS: tuple[Route, ...] = (
         id="getEntityStatistics",
         tag="Statistics",
         summary="Count the entities of every model",
-        query=(POINT_IN_TIME,),
+        query=(POINT_IN_TIME, BUILTIN),
         reply="Counts",
         problems=("HISTORY_PRUNED", "BAD_REQUEST", "SEARCH_SHARD_TIMEOUT"),
     ),
@@ -105,7 +113,7 @@ STATISTICS: tuple[Route, ...] = (
         id="getEntityStatisticsByState",
         tag="Statistics",
         summary="Count the entities of every model in each state that has any",
-        query=(STATES, POINT_IN_TIME),
+        query=(STATES, POINT_IN_TIME, BUILTIN),
         reply="StateCounts",
         problems=("HISTORY_PRUNED", "BAD_REQUEST", "SEARCH_SHARD_TIMEOUT"),
     ),
@@ -137,7 +145,7 @@ STATISTICS: tuple[Route, ...] = (
         endpoint=group_entities,
         recording="nothing",
         is_read=True,
-        id="queryEntityStatistics",
+        id="queryGroupedEntityStatisticsForModel",
         tag="Statistics",
         summary="Group the entities of a model and work out numbers for each group",
         body="GroupedQuery",

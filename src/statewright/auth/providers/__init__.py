@@ -4,9 +4,8 @@ What is here depends on neither network nor database: what providers publish is 
 with the keys that somebody else has fetched (``services/auth/provider_keys.py``).
 """
 
-from statewright.auth.providers.documents import Discovery, UnusableDocument, read_discovery, read_key_set
+from statewright.auth.providers.documents import Discovery, Provider, UnusableDocument, read_discovery, read_key_set
 from statewright.auth.providers.federation import FederatedTokens, KnownProvider, PublishedKeys
-from statewright.auth.providers.provider import Provider
 
 __all__ = [
     "Discovery",

@@ -2,6 +2,8 @@
 
 Both come from servers of strangers. Members that nobody needs are ignored, and so are keys that cannot verify RS256;
 one bad key does not spoil the others.
+
+Identity providers as tenants have registered them (docs/reference/oidc.md#providers).
 """
 
 from typing import Any, Final
@@ -11,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from msgspec import Struct
 
 from statewright.auth.trusted_keys import UnusableJwk, read_jwk
+from statewright.ids import TenantId
 
 MAX_DISCOVERY_BYTES: Final = 256 * 1024
 MAX_KEY_SET_BYTES: Final = 1024 * 1024
@@ -72,3 +75,24 @@ def _read_object(body: bytes, name: str) -> dict[str, Any]:
         return _decode(body)
     except (ValueError, RecursionError, msgspec.MsgspecError):
         raise UnusableDocument(f"{name} is not a JSON object") from None
+
+
+class Provider(Struct, frozen=True, kw_only=True):
+    """A provider of ``tenant``. ``uri`` is that of its discovery document. Times in microseconds since 1970.
+
+    Without ``issuers`` its tokens name the issuer of that document, which is ``discovered`` once it is on record;
+    without ``audiences`` any audience. ``roles_claim`` None: the one of the settings. Keys that were fetched before
+    ``keys_since`` do not count; after ``reloaded_at`` they are fetched again and count meanwhile.
+    """
+
+    id: str
+    tenant: TenantId
+    uri: str
+    active: bool = True
+    issuers: tuple[str, ...] = ()
+    audiences: tuple[str, ...] = ()
+    roles_claim: str | None = None
+    discovered: str | None = None
+    created_at: int
+    keys_since: int = 0
+    reloaded_at: int = 0

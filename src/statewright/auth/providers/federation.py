@@ -1,30 +1,101 @@
 """Verifying tokens of identity providers (docs/reference/oidc.md#tokens).
 
 The issuer that a token names says which providers it may be of. Tenants may have registered the same provider, and a
-tenant may claim an issuer that is not its own; so all of these are asked whether they have signed it. When several
-have, the audience decides, and when that does not, nobody's token is accepted rather than anybody's.
+tenant may claim an issuer that is not its own; so all of these are asked whether they have signed it. Of several that
+have, the one counts that has claimed issuer and audience first.
+
+From the claims of a provider's token to a principal (docs/reference/oidc.md#claims).
 """
 
+import re
 from collections.abc import Sequence
 from typing import Final, Protocol
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from msgspec import Struct
 
-from statewright.auth import jws
-from statewright.auth.principals import text_claim
-from statewright.auth.providers.claims import (
-    build_principal,
-    find_problem,
-    find_time_problem,
-    list_audiences,
-)
-from statewright.auth.providers.provider import Provider
+from statewright.auth import keys as jws
+from statewright.auth.keys import MAX_CLOCK_SKEW_S, to_seconds
+from statewright.auth.principals import Claims, text_claim
+from statewright.auth.providers.documents import Provider
 from statewright.auth.tokens import TokenRefused, UnknownKey
 from statewright.entity import Principal
 from statewright.ids import Clock
 
+MAX_SUBJECT_CHARS: Final = 255
+MAX_ROLES: Final = 1000
 _SECOND_US: Final = 1_000_000
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+
+
+def find_time_problem(claims: Claims, now: int) -> str | None:
+    """Why the token is not valid at ``now`` (seconds since 1970); None if it is."""
+    expires, issued, begins = (to_seconds(claims.get(name)) for name in ("exp", "iat", "nbf"))
+    if expires is None:
+        return "missing exp claim"
+    if now > expires + MAX_CLOCK_SKEW_S:
+        return "token expired"
+    if begins is not None and now < begins - MAX_CLOCK_SKEW_S:
+        return "token not yet valid (nbf)"
+    if issued is not None and issued > now + MAX_CLOCK_SKEW_S:
+        return "iat is in the future"
+    return None
+
+
+def find_problem(claims: Claims, provider: Provider) -> str | None:
+    """Why ``provider`` does not accept a token that it has signed; None if it does.
+
+    A token is bound to the registration of its provider: one that was issued before does not count, or a tenant that
+    registers what another has given up would take over its tokens.
+    """
+    issued = to_seconds(claims.get("iat"))
+    if issued is not None and issued < provider.created_at // _SECOND_US - MAX_CLOCK_SKEW_S:
+        return "issued before the provider was registered"
+    if not accepts_audience(claims, provider):
+        return "wrong audience"
+    if not is_subject(claims.get("sub")):
+        return "no usable sub"
+    return None
+
+
+def accepts_audience(claims: Claims, provider: Provider) -> bool:
+    """Whether a token is for an audience of the provider."""
+    return not provider.audiences or not set(provider.audiences).isdisjoint(list_audiences(claims))
+
+
+def is_subject(value: object) -> bool:
+    """Whether the claim ``sub`` can name a user."""
+    return isinstance(value, str) and 0 < len(value) <= MAX_SUBJECT_CHARS and not _CONTROL.search(value)
+
+
+def list_audiences(claims: Claims) -> list[str]:
+    """The audiences of a token, in their order."""
+    value = claims.get("aud")
+    if isinstance(value, str):
+        return [value]
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+
+
+def build_principal(claims: Claims, provider: Provider, roles_claim: str) -> Principal:
+    """The principal of a token that ``provider`` accepts; ``roles_claim`` has the roles where it names no other claim.
+    Of the claims of first-party tokens none is read.
+    """
+    subject = str(claims["sub"])
+    roles = map_roles(claims.get(provider.roles_claim or roles_claim))
+    return Principal(id=f"oidc:{provider.id}:{subject}", name=subject, kind="user", tenant=provider.tenant, roles=roles)
+
+
+def map_roles(value: object) -> tuple[str, ...]:
+    """The roles in a claim: the texts of an array, the words of a text, the names of an object."""
+    if isinstance(value, str):
+        names = value.split()
+    elif isinstance(value, list | dict):
+        names = [name for name in value if isinstance(name, str)]
+    else:
+        names = []
+    return tuple(name for name in names if name and "," not in name)[:MAX_ROLES]
+
+
 _MAX_REMEMBERED: Final = 8192
 _MAX_REMEMBERED_CHARS: Final = 4096
 
@@ -53,7 +124,7 @@ class KnownProviders(Protocol):
     misses: int
 
     def find_candidates(self, issuer: str) -> Sequence[KnownProvider]:
-        """The providers whose tokens name ``issuer``."""
+        """The providers whose tokens name ``issuer``, in the order in which they have claimed it."""
         ...
 
 
@@ -120,13 +191,8 @@ class FederatedTokens:
         signed = [(known, key) for known, key in with_key if id(key) in signers]
         if not signed:
             raise TokenRefused("bad signature")
-        if len(signed) == 1:
-            return signed[0]
-        audience = next(iter(list_audiences(parsed.claims)), "")
-        meant = [(known, key) for known, key in signed if audience in known.provider.audiences]
-        if len(meant) != 1:
-            raise TokenRefused("ambiguous provider")
-        return meant[0]
+        meant = [(known, key) for known, key in signed if accepts_audience(parsed.claims, known.provider)]
+        return next(iter(meant), signed[0])
 
     def _remember(self, token: str, verified: _VerifiedToken) -> None:
         if len(token) > _MAX_REMEMBERED_CHARS:

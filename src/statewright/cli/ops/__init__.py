@@ -5,20 +5,7 @@ subject, and the commands in the order in which help lists them.
 import typer
 
 from statewright.cli.client import ModelCommand
-from statewright.cli.ops import (
-    audit,
-    explain,
-    incidents,
-    listings,
-    nodes,
-    queues,
-    searches,
-    suspensions,
-    transactions,
-    versions,
-    wait,
-    workflow_checks,
-)
+from statewright.cli.ops import explain, incidents, queues, searches, transactions, versions, workflow_checks
 
 ops = typer.Typer(
     help="Look into a running service: why something waits, who works, what was done.", no_args_is_help=True
@@ -30,28 +17,28 @@ for command in (
     explain.explain,
     queues.members,
     queues.drain,
-    nodes.nodes,
-    nodes.rates,
-    nodes.settings,
+    queues.nodes,
+    queues.rates,
+    queues.settings,
     queues.queues,
-    listings.idle,
+    searches.idle,
     searches.instances,
     searches.models,
-    listings.messages,
+    searches.messages,
     versions.versions,
     versions.diff,
     versions.restore,
-    wait.wait,
+    explain.wait,
     transactions.transaction,
     transactions.events,
     transactions.changes,
-    audit.idempotency,
-    audit.audit,
-    suspensions.suspend,
-    suspensions.resume,
-    suspensions.suspensions,
+    transactions.idempotency,
+    transactions.audit,
+    incidents.suspend,
+    incidents.resume,
+    incidents.suspensions,
 ):
     ops.command()(command)
 ops.command(cls=ModelCommand)(searches.search)
 ops.command(cls=ModelCommand)(searches.count)
-ops.command("search-jobs")(listings.search_jobs)
+ops.command("search-jobs")(searches.search_jobs)

@@ -1,4 +1,8 @@
-"""``statewright ops members``, ``drain``, ``queues``: who works, what waits (docs/reference/operations.md#queues)."""
+"""``statewright ops members``, ``drain``, ``queues``: who works, what waits (docs/reference/operations.md#queues).
+
+``statewright ops nodes``, ``rates`` and ``settings``: the processes of the service, and how much they write
+(docs/reference/operations.md#nodes).
+"""
 
 import time
 from typing import TYPE_CHECKING, Annotated, Final
@@ -6,12 +10,12 @@ from urllib.parse import quote
 
 import typer
 
-from statewright.cli.client import with_client
-from statewright.cli.documents import AsJson, print_document, print_table
-from statewright.cli.ops.requests import list_all, post
+from statewright.cli.client import AsJson, print_document, print_table, with_client
+from statewright.cli.ops.searches import get, list_all, post
 
 if TYPE_CHECKING:
     from statewright.sdk import Client
+
 
 WATCH_INTERVAL_S: Final = 2.0
 """As often as a node counts what waits."""
@@ -76,3 +80,37 @@ def queues(
         time.sleep(WATCH_INTERVAL_S)
         if not as_json:
             typer.echo()
+
+
+@with_client
+def nodes(client: "Client", as_json: AsJson = False) -> None:
+    """List the service processes that are alive."""
+    listed = list_all(client, "/nodes", {})
+    if as_json:
+        print_document(listed)
+        return
+    names = ("id", "name", "version", "draining", "startedAt", "leaseUntil", "members")
+    headers = ("id", "name", "version", "draining", "started", "lease until", "members")
+    print_table(headers, [[each[name] for name in names] for each in listed])
+
+
+@with_client
+def rates(client: "Client", as_json: AsJson = False) -> None:
+    """Tell what was written in each minute of the last hour."""
+    told = get(client, "/rates", {})
+    if as_json:
+        print_document(told)
+        return
+    names = ("at", "transactions", "versions")
+    print_table(("minute", "transactions", "versions"), [[each[name] for name in names] for each in told["minutes"]])
+
+
+@with_client
+def settings(client: "Client", as_json: AsJson = False) -> None:
+    """List the settings of the node that answers; secrets are not shown. For administrators."""
+    listed = get(client, "/settings", {})["items"]
+    if as_json:
+        print_document(listed)
+        return
+    rows = [[each["name"], each["value"] or "", each["variable"] or "(default)"] for each in listed]
+    print_table(("setting", "value", "from"), rows)

@@ -1,6 +1,8 @@
 """``statewright ops transaction``, ``events`` and ``changes``: what a transaction has written, what happened to one
 entity, and to all (docs/reference/operations.md#transactions, docs/reference/operations.md#events-of-runs,
 docs/reference/operations.md#changes).
+
+``statewright ops audit`` and ``idempotency``: what was done (docs/reference/operations.md#audit).
 """
 
 from typing import TYPE_CHECKING, Annotated
@@ -8,9 +10,8 @@ from urllib.parse import quote
 
 import typer
 
-from statewright.cli.client import with_client
-from statewright.cli.documents import AsJson, print_document, print_table
-from statewright.cli.ops.requests import EntityId, Json, Limit, list_all, list_first
+from statewright.cli.client import AsJson, print_document, print_table, with_client
+from statewright.cli.ops.searches import EntityId, Json, Limit, get, list_all, list_first
 
 if TYPE_CHECKING:
     from statewright.sdk import Client
@@ -89,3 +90,48 @@ def _describe_change(change: Json) -> tuple[object, ...]:
     name = f"{model['name']}/{model['version']}" if model else ""
     known = (change.get("changeType", ""), change.get("state", ""))
     return (change["at"], who["id"] if who else "", change["entityId"], name, *known)
+
+
+@with_client
+def audit(
+    client: "Client",
+    action: Annotated[str | None, typer.Option(help="Such as `entity.restore`.", show_default=False)] = None,
+    target: Annotated[str | None, typer.Option(help="Id of what it was done to.", show_default=False)] = None,
+    limit: Limit = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List what operators have done, newest first."""
+    items = get(client, "/audit", {"action": action, "targetId": target, "limit": str(limit)})["items"]
+    if as_json:
+        print_document(items)
+        return
+    rows = [
+        (
+            act["at"],
+            act["actor"]["id"],
+            act["action"],
+            act["target"]["id"],
+            act.get("reason", ""),
+            ", ".join(f"{name} {value}" for name, value in act["details"].items()),
+        )
+        for act in items
+    ]
+    print_table(("at", "actor", "action", "target", "reason", "details"), rows)
+
+
+@with_client
+def idempotency(
+    client: "Client",
+    key: Annotated[str, typer.Argument(help="The `Idempotency-Key` of the request.", show_default=False)],
+    principal: Annotated[str | None, typer.Option(help="Whose key it is; for operators.", show_default=False)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what became of a request with an idempotency key."""
+    found = get(client, f"/idempotency/{quote(key, safe='')}", {"principal": principal})
+    if as_json:
+        print_document(found)
+        return
+    names = ("status", "transactionId", "answerStatus", "createdAt", "expiresAt")
+    print_table(("status", "transaction", "answer", "since", "until"), [[found.get(name, "") for name in names]])
+    for entity in found["entityIds"]:
+        typer.echo(f"entity {entity}")

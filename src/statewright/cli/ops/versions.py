@@ -5,9 +5,8 @@ from urllib.parse import quote
 
 import typer
 
-from statewright.cli.client import with_client
-from statewright.cli.documents import AsJson, format_document, print_document, print_table
-from statewright.cli.ops.requests import EntityId, Json, get, list_all, post
+from statewright.cli.client import AsJson, format_document, print_document, print_table, with_client
+from statewright.cli.ops.searches import EntityId, Json, get, list_all, post
 
 if TYPE_CHECKING:
     from statewright.sdk import Client

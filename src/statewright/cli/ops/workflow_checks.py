@@ -1,21 +1,86 @@
 """``statewright ops workflow …``: workflows are checked, and played through, before they are imported
 (docs/reference/operations.md#checking-workflows, docs/reference/operations.md#simulating-workflows).
+
+Simulations without a service (docs/reference/operations.md#simulating-workflows): the model is known by a sample
+document, and the scenario brings its workflows. What this needs is imported when it is called: few commands do.
 """
 
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from statewright.cli.client import split_model, with_client
-from statewright.cli.documents import AsJson, DocumentFile, print_document, print_table, read_document, read_object
-from statewright.cli.ops.local_simulations import simulate_here
+from statewright.cli.client import (
+    AsJson,
+    DocumentFile,
+    print_document,
+    print_table,
+    read_document,
+    read_object,
+    split_model,
+    with_client,
+)
 from statewright.cli.workflows import wrap_workflows
 
 if TYPE_CHECKING:
-    from statewright.jsonval.values import JsonObject
+    from statewright.engine.models import Model
+    from statewright.jsonval.values import JsonObject, JsonValue
     from statewright.sdk import Client
 
-Json = Any  # what a service answers is checked where it is used
+
+Json = Any  # the same as a service answers
+
+OPERATOR: Final = "operator"
+"""For whom everything is done where the scenario does not say."""
+
+
+def simulate_here(document: "JsonObject", name: str, version: int, sample: "JsonObject") -> Json:
+    """What a service would answer to the scenario in a document.
+
+    Raises ``ValueError`` for a scenario that cannot be played, or not without a service.
+    """
+    from statewright.api.http.ops.simulations import read_scenario, show_simulation
+    from statewright.api.http.response import encode_json
+    from statewright.engine.simulation import Scenario, SimulationLimits, simulate
+    from statewright.entity import Principal
+    from statewright.failures import Failure
+    from statewright.ids import TenantId, system_clock
+    from statewright.jsonval.codec import decode, encode
+
+    tenant = TenantId(OPERATOR)
+    try:
+        request = read_scenario(encode(document), tenant)
+        if request.workflows is None or request.document is None:
+            raise ValueError("without a service the scenario needs its workflows, and a document to start from")
+        scenario = Scenario(
+            start=request.document,
+            events=request.events,
+            stubs=request.stubs,
+            principal=request.principal or Principal(id=OPERATOR, name=OPERATOR, kind="user", tenant=tenant),
+            at=system_clock() if request.at is None else request.at,
+        )
+        found = simulate(_build_model(name, version, sample, request.workflows), scenario, SimulationLimits())
+    except Failure as refused:
+        raise ValueError(refused.message) from refused
+    return decode(encode_json(show_simulation(found)))
+
+
+def _build_model(name: str, version: int, sample: "JsonObject", workflows: "JsonValue") -> "Model":
+    from statewright.engine.models import DocumentRules, Model
+    from statewright.engine.simulation.simulator import read_importable
+    from statewright.entity import ModelKey
+    from statewright.ids import model_id
+    from statewright.schema import compile_validator, flatten_fields, infer
+
+    key, id_, schema = ModelKey(name, version), model_id(name, version), infer(sample)
+    return Model(
+        key=key,
+        id=id_,
+        declared=flatten_fields(schema),
+        documents=DocumentRules(model=id_, key=key, schema=schema, validate=compile_validator(schema)),
+        workflows=read_importable(workflows),
+        workflows_revision=1,
+    )
+
 
 workflow = typer.Typer(help="Check and simulate workflows.", no_args_is_help=True)
 
@@ -110,19 +175,18 @@ def _read_model(document: "JsonObject") -> tuple[str, int]:
 
 def _check_here(document: "JsonObject", name: str, version: int, sample: "JsonObject") -> Json:
     """A check against a model that is known by a sample only; nothing is known of entities and members."""
+    import msgspec
+
     from statewright.conditions import KnownFields
     from statewright.entity import ModelKey
+    from statewright.operations.checks import WorkflowCheck
     from statewright.schema import flatten_fields, infer
-    from statewright.workflow.checking import check_import
-    from statewright.workflow.review import Surroundings
+    from statewright.workflow.review import Surroundings, check_import
 
     around = Surroundings(fields=KnownFields(flatten_fields(infer(sample))))
     result = check_import(document, ModelKey(name, version), (), around)
-    findings = [
-        {"code": each.code, "severity": each.severity, "path": each.path, "message": each.message, "hint": each.hint}
-        for each in result.findings
-    ]
-    return {"importable": result.is_importable, "findings": findings, "diff": None, "affected": None}
+    found = WorkflowCheck(importable=result.is_importable, findings=result.findings, diff=None, affected=None)
+    return msgspec.to_builtins(found)
 
 
 def _print_check(found: Json) -> None:

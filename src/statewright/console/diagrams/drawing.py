@@ -3,12 +3,24 @@
 A node or edge is known by its number: names never become ids of DOT or SVG. What changes while the definition stays —
 counts, the current state, where tokens are — is not part of a drawing but a mark put on the drawn picture, so that it
 never costs a new layout.
+
+Members of documents that come from the API, by the type they should have; anything else is as good as absent.
+
+DOT text of a drawing. Ids are numbers; every text of others goes through :func:`quote_label`.
+
+Colours are left to the style sheet: nodes and edges carry classes, and what the layout puts into the SVG as colours is
+dropped by the page. ``rankdir`` is left to the page, too, which knows its width.
+
+What is near a node: as much of a large picture as can be drawn and read.
 """
 
-from collections.abc import Mapping
-from typing import Literal, TypeAlias
+import unicodedata
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
+
+from statewright.jsonval.values import JsonObject, JsonValue
 
 Shape: TypeAlias = Literal["state", "final", "start", "box", "decision", "bar", "circle", "end", "place"]
 """``state``: rounded; ``final``: rounded, double border; ``bar``: of a gateway or a transition of a net; ``end``: a
@@ -63,3 +75,168 @@ class Marks(Struct, frozen=True, kw_only=True):
 
     nodes: Mapping[int, Mark] = {}
     edges: Mapping[int, Mark] = {}
+
+
+def get_object(document: JsonValue, name: str) -> JsonObject:
+    """The object at ``name``, or an empty one."""
+    value = document.get(name) if isinstance(document, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def get_list(document: JsonValue, name: str) -> list[JsonValue]:
+    """The array at ``name``, or an empty one."""
+    value = document.get(name) if isinstance(document, dict) else None
+    return value if isinstance(value, list) else []
+
+
+def get_objects(document: JsonValue, name: str) -> list[JsonObject]:
+    """The objects in the array at ``name``."""
+    return [item for item in get_list(document, name) if isinstance(item, dict)]
+
+
+def get_text(document: JsonValue, name: str) -> str:
+    """The text at ``name``, or an empty one."""
+    value = document.get(name) if isinstance(document, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+MAX_LABEL_CHARS: Final = 48
+"""Of a longer label the beginning is drawn; the table has it whole."""
+
+PLACEHOLDER: Final = "00 000 000"
+"""The second line of a node, replaced by its mark: as wide as most of them are."""
+
+TOKENS: Final = "●●●●●"
+"""What stands in a place of a net until its mark replaces it."""
+
+_SHAPES: Final[dict[Shape, str]] = {
+    "state": 'shape=box style=rounded margin="0.16,0.08"',
+    "final": 'shape=box style=rounded peripheries=2 margin="0.16,0.08"',
+    "start": "shape=point width=0.13",
+    "box": 'shape=box margin="0.16,0.08"',
+    "decision": 'shape=diamond margin="0.04,0.02"',
+    "bar": "shape=box height=0.34 width=0.1 margin=0.06 style=filled",
+    "circle": "shape=circle margin=0.02",
+    "end": "shape=doublecircle margin=0.02",
+    "place": "shape=circle margin=0.02 width=0.4",
+}
+_SECOND_LINES: Final[dict[Shape, str]] = {
+    **dict.fromkeys(("state", "final", "box"), PLACEHOLDER),
+    **dict.fromkeys(("bar", "circle"), "0 000"),
+}
+"""Of nodes that have a label; what has none is too small for a mark."""
+_HEADER: Final = (
+    "digraph {",
+    '  graph [bgcolor=transparent pad=0.1 nodesep=0.35 ranksep=0.5 fontname="Helvetica" fontsize=12]',
+    '  node [fontname="Helvetica" fontsize=13 height=0.3]',
+    '  edge [fontname="Helvetica" fontsize=12 arrowsize=0.7]',
+)
+_STRAIGHT: Final = "  graph [splines=line nslimit=1 nslimit1=1 mclimit=0.3]"
+"""What tangled graphs need to be laid out in time."""
+_HIDDEN_CATEGORIES: Final = frozenset(("Cc", "Cf", "Cs", "Co", "Zl", "Zp"))
+_DRAWN_SELECTORS: Final = "\ufe0e"
+"""Asks for the plain form of a sign, not the coloured one: ours, and harmless."""
+
+
+def quote_label(text: str) -> str:
+    """A text as a label in quotes: one line, cut, with nothing in it that DOT would read as an escape or an entity.
+
+    Characters that cannot be seen are spelled out, as everywhere in the console.
+    """
+    shown = "".join(map(_show_character, text))
+    cut = shown if len(shown) <= MAX_LABEL_CHARS else shown[: MAX_LABEL_CHARS - 1] + "…"
+    escaped = cut.replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _show_character(character: str) -> str:
+    if character == _DRAWN_SELECTORS:
+        return character
+    return f"U+{ord(character):04X}" if unicodedata.category(character) in _HIDDEN_CATEGORIES else character
+
+
+def write_dot(drawing: Drawing, *, nodes: Collection[int] | None = None, is_plain: bool = False) -> str:
+    """The text of a drawing, or of some of its ``nodes`` and the edges between them, with the numbers that they have in
+    the whole. ``is_plain``: straight edges without labels, which is quick to lay out.
+    """
+    drawn = range(len(drawing.nodes)) if nodes is None else sorted(nodes)
+    chosen = frozenset(drawn)
+    lines = [*_HEADER, *([_STRAIGHT] if is_plain else [])]
+    lines += [f"  n{number} [{_write_node(number, drawing)}]" for number in drawn]
+    lines += [
+        f"  n{edge.source} -> n{edge.target} [{_write_edge(number, edge, is_plain=is_plain)}]"
+        for number, edge in enumerate(drawing.edges)
+        if edge.source in chosen and edge.target in chosen
+    ]
+    return "\n".join([*lines, "}", ""])
+
+
+def _write_node(number: int, drawing: Drawing) -> str:
+    node = drawing.nodes[number]
+    return " ".join(
+        [f'id="n{number}"', *_write_classes(node.classes), _SHAPES[node.shape], _write_lines(node, drawing)]
+    )
+
+
+def _write_lines(node: Node, drawing: Drawing) -> str:
+    if node.shape == "start":
+        return 'label=""'
+    label = quote_label(node.label)
+    if node.shape == "place":
+        return f'label="{TOKENS}"'
+    if drawing.has_marks and node.label and (line := _SECOND_LINES.get(node.shape)):
+        label = f'{label[:-1]}\\n{line}"'
+    return f"label={label}"
+
+
+def _write_edge(number: int, edge: Edge, *, is_plain: bool) -> str:
+    return " ".join(
+        [
+            f'id="e{number}"',
+            *_write_classes(edge.classes),
+            *([f"label={quote_label(edge.label)}"] if edge.label and not is_plain else []),
+        ]
+    )
+
+
+def _write_classes(classes: tuple[str, ...]) -> Iterator[str]:
+    if classes:
+        yield f'class="{" ".join(classes)}"'
+
+
+STEPS: Final = 2
+"""How many edges away a node may be, along them or against them."""
+MAX_NODES: Final = 60
+
+
+def find_neighbourhood(drawing: Drawing, focus: int) -> tuple[int, ...]:
+    """The nodes at most :data:`STEPS` edges from ``focus`` against and along the edges, at most :data:`MAX_NODES`, the
+    near ones first kept; in order of their numbers.
+    """
+    found = {focus}
+    forwards, backwards = [focus], [focus]
+    successors, predecessors = _index_edges(drawing)
+    for _ in range(STEPS):
+        forwards = _step(forwards, successors, found)
+        backwards = _step(backwards, predecessors, found)
+    return tuple(sorted(found))
+
+
+def _step(border: Sequence[int], ways: dict[int, list[int]], found: set[int]) -> list[int]:
+    """Goes on from the border, and adds to what was found while there is room."""
+    reached: list[int] = []
+    for node in border:
+        for other in ways.get(node, ()):
+            if other not in found and len(found) < MAX_NODES:
+                found.add(other)
+                reached.append(other)
+    return reached
+
+
+def _index_edges(drawing: Drawing) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
+    successors: dict[int, list[int]] = {}
+    predecessors: dict[int, list[int]] = {}
+    for edge in drawing.edges:
+        successors.setdefault(edge.source, []).append(edge.target)
+        predecessors.setdefault(edge.target, []).append(edge.source)
+    return successors, predecessors

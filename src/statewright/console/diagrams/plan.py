@@ -9,9 +9,7 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from statewright.console.diagrams.dot import write_dot
-from statewright.console.diagrams.drawing import Drawing, Mark, Marks
-from statewright.console.diagrams.neighbourhood import find_neighbourhood
+from statewright.console.diagrams.drawing import Drawing, Mark, Marks, find_neighbourhood, write_dot
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject, JsonValue
 

@@ -5,8 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.diagrams.drawing import Drawing, Edge, Node, Shape
-from statewright.console.diagrams.reading import get_list, get_object, get_objects, get_text
+from statewright.console.diagrams.drawing import Drawing, Edge, Node, Shape, get_list, get_object, get_objects, get_text
 from statewright.jsonval.values import JsonObject, JsonValue
 
 _SHAPES: Final[Mapping[str, Shape]] = {

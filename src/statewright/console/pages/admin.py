@@ -6,11 +6,17 @@ from typing import Final, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.console.calls import ApiCall, Reply, build_entity_call, build_ops_call
-from statewright.console.problems import build_problem
-from statewright.console.request import ConsoleRequest
-from statewright.console.route import ADMIN, Navigation, Page, Routes
-from statewright.console.values import get_flag, get_int, get_text, get_texts
+from statewright.console.calls import (
+    ApiCall,
+    Reply,
+    build_entity_call,
+    build_ops_call,
+    get_flag,
+    get_int,
+    get_text,
+    get_texts,
+)
+from statewright.console.request import ADMIN, ConsoleRequest, Navigation, Page, Routes, build_problem
 from statewright.console.views.page import Crumb, Problem, View
 from statewright.jsonval.values import JsonObject, JsonValue
 

@@ -5,11 +5,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import ApiCall, Method, Reply, build_entity_call
+from statewright.console.calls import ApiCall, Method, Reply, build_entity_call, get_text, get_texts
 from statewright.console.pages.admin import CRUMB, LEVELS, ROOT
-from statewright.console.request import ConsoleRequest, Form
-from statewright.console.route import ADMIN, Action, Routes
-from statewright.console.values import get_text, get_texts
+from statewright.console.request import ADMIN, Action, ConsoleRequest, Form, Routes
 from statewright.console.views.page import Confirmation, View
 from statewright.jsonval.codec import encode
 

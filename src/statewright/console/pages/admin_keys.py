@@ -6,8 +6,7 @@ from statewright.console.calls import ApiCall, build_entity_call
 from statewright.console.pages.admin import AUDIENCES, ROOT
 from statewright.console.pages.admin_acts import TRUSTED_KEYS, ask_about, build_on, lead_to
 from statewright.console.pages.model_acts import read_json
-from statewright.console.request import ConsoleRequest, Form, InvalidField
-from statewright.console.route import ADMIN, Action, Routes
+from statewright.console.request import ADMIN, Action, ConsoleRequest, Form, InvalidField, Routes
 from statewright.console.views.page import Choice, Confirmation
 from statewright.instants import from_rfc3339, to_rfc3339
 from statewright.jsonval.codec import decode, encode

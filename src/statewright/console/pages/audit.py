@@ -4,13 +4,18 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import Reply, build_ops_call
-from statewright.console.problems import build_problem
-from statewright.console.request import ConsoleRequest, InvalidField, Query
-from statewright.console.route import OPERATOR, Navigation, Page, Routes
-from statewright.console.values import get_instant, get_object, get_text
-from statewright.console.views.page import Download, Problem, View
-from statewright.console.views.text import encode_segment
+from statewright.console.calls import Reply, build_ops_call, get_instant, get_object, get_text
+from statewright.console.request import (
+    OPERATOR,
+    ConsoleRequest,
+    InvalidField,
+    Navigation,
+    Page,
+    Query,
+    Routes,
+    build_problem,
+)
+from statewright.console.views.page import Download, Problem, View, encode_segment
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject
 
@@ -36,6 +41,7 @@ class ActRow(Struct, frozen=True, kw_only=True):
     target: str
     href: str
     reason: str
+    details: str
     trace: str
 
 
@@ -111,6 +117,7 @@ def _view_act(item: JsonObject, page_paths: frozenset[str]) -> ActRow:
         target=target_id,
         href=place.replace("{id}", encode_segment(target_id)) if place in page_paths else "",
         reason=get_text(item, "reason"),
+        details=", ".join(f"{name} {value}" for name, value in get_object(item, "details").items()),
         trace=get_text(item, "traceId"),
     )
 

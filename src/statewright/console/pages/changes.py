@@ -4,12 +4,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import Reply, build_ops_call
+from statewright.console.calls import Reply, build_ops_call, get_instant, get_int, get_object, get_text
 from statewright.console.pages.audit import Filter
-from statewright.console.problems import build_problem
-from statewright.console.request import ConsoleRequest, InvalidField, Query
-from statewright.console.route import Page, Routes
-from statewright.console.values import get_instant, get_int, get_object, get_text
+from statewright.console.request import ConsoleRequest, InvalidField, Page, Query, Routes, build_problem
 from statewright.console.views.page import Problem, View
 from statewright.jsonval.values import JsonObject
 

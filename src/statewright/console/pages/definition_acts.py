@@ -5,12 +5,11 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.console.calls import ApiCall, Reply, build_root_call
+from statewright.console.calls import ApiCall, Reply, build_root_call, get_flag, get_int, get_text, get_texts
 from statewright.console.pages.definitions import WarningView, build_crumbs, call_definition, list_warnings
 from statewright.console.pages.instance_acts import read_object
 from statewright.console.pages.instances import build_instance_path
 from statewright.console.pages.process_graph import get_source
-from statewright.console.problems import build_problem
 from statewright.console.process_languages import (
     FLOWS,
     LANGUAGES,
@@ -19,11 +18,8 @@ from statewright.console.process_languages import (
     ProcessLanguage,
     find_language,
 )
-from statewright.console.request import ConsoleRequest, Form, InvalidField
-from statewright.console.route import Action, Page, Routes
-from statewright.console.values import get_flag, get_int, get_text, get_texts
-from statewright.console.views.lines import DiffLine, compare_lines
-from statewright.console.views.page import Problem, View
+from statewright.console.request import Action, ConsoleRequest, Form, InvalidField, Page, Routes, build_problem
+from statewright.console.views.page import DiffLine, Problem, View, compare_lines
 from statewright.jsonval.codec import encode
 
 MAX_SOURCE_CHARS: Final = 10 * 1024 * 1024

@@ -5,18 +5,14 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from statewright.console.calls import Reply
+from statewright.console.calls import Reply, get_int
 from statewright.console.diagrams.drawing import Mark, Marks
 from statewright.console.diagrams.process import NodeRow, ProcessGraph
 from statewright.console.pages.definitions import build_crumbs, call_definition, read_version
 from statewright.console.pages.process_graph import call_graph, get_source, read_graph
 from statewright.console.process_languages import LANGUAGES, ProcessLanguage
-from statewright.console.request import ConsoleRequest
-from statewright.console.route import Page, Routes, Show
-from statewright.console.values import get_int
-from statewright.console.views.lines import DiffLine, compare_lines
-from statewright.console.views.page import View
-from statewright.console.views.picture import Picture, build_picture
+from statewright.console.request import ConsoleRequest, Page, Routes, Show
+from statewright.console.views.page import DiffLine, Picture, View, build_picture, compare_lines
 
 MAX_CHARS: Final = 256 * 1024
 MAX_CHANGES: Final = 500

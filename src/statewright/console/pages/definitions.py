@@ -6,17 +6,32 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import ApiCall, Parameters, Reply, build_ops_call
+from statewright.console.calls import (
+    ApiCall,
+    Parameters,
+    Reply,
+    build_ops_call,
+    get_flag,
+    get_int,
+    get_list,
+    get_object,
+    get_objects,
+    get_text,
+)
 from statewright.console.diagrams.process import NodeState, ProcessGraph, mark_process
 from statewright.console.pages.process_graph import GraphView, call_graph, read_graph, view_graph
-from statewright.console.problems import build_problem
 from statewright.console.process_languages import FLOWS, PLAYBOOKS, STEPS, ProcessLanguage
-from statewright.console.request import ConsoleRequest, InvalidField
-from statewright.console.route import Navigation, Page, Routes, Show, build_part
-from statewright.console.values import get_flag, get_int, get_list, get_object, get_objects, get_text
-from statewright.console.views.page import Crumb, Problem, View
-from statewright.console.views.picture import Picture, build_picture
-from statewright.console.views.text import format_count
+from statewright.console.request import (
+    ConsoleRequest,
+    InvalidField,
+    Navigation,
+    Page,
+    Routes,
+    Show,
+    build_part,
+    build_problem,
+)
+from statewright.console.views.page import Crumb, Picture, Problem, View, build_picture, format_count
 from statewright.jsonval.values import JsonObject
 
 MAX_VERSIONS: Final = 200

@@ -4,7 +4,17 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import ApiCall, Reply, build_entity_call, build_ops_call, build_path
+from statewright.console.calls import (
+    ApiCall,
+    Reply,
+    build_entity_call,
+    build_ops_call,
+    build_path,
+    get_flag,
+    get_int,
+    get_text,
+    get_texts,
+)
 from statewright.console.conditions import (
     EVERYTHING,
     Condition,
@@ -22,7 +32,7 @@ from statewright.console.conditions import (
     remove_part,
     write_condition,
 )
-from statewright.console.counts import ModelCounts
+from statewright.console.live import ModelCounts
 from statewright.console.pages.model import (
     ROOT,
     ModelHead,
@@ -32,15 +42,29 @@ from statewright.console.pages.model import (
     view_head,
 )
 from statewright.console.pages.model_acts import read_form_key, read_json
-from statewright.console.problems import TOO_EXPENSIVE, build_problem
-from statewright.console.request import ConsoleRequest, Form, InvalidField, Query
-from statewright.console.route import Action, Page, Routes, build_part
-from statewright.console.values import get_flag, get_int, get_text, get_texts
+from statewright.console.request import (
+    TOO_EXPENSIVE,
+    Action,
+    ConsoleRequest,
+    Form,
+    InvalidField,
+    Page,
+    Query,
+    Routes,
+    build_part,
+    build_problem,
+)
 from statewright.console.views.builder import BuilderNode, build_nodes
-from statewright.console.views.entities import EntityRow, build_rows, choose_columns, write_csv, write_lines
-from statewright.console.views.page import Crumb, Download, Problem, View
-from statewright.console.views.schema import Schema, build_schema
-from statewright.console.views.text import format_count
+from statewright.console.views.entities import (
+    EntityRow,
+    Schema,
+    build_rows,
+    build_schema,
+    choose_columns,
+    write_csv,
+    write_lines,
+)
+from statewright.console.views.page import Crumb, Download, Problem, View, format_count
 from statewright.instants import from_rfc3339
 from statewright.jsonval.codec import decode_stored, encode
 

@@ -8,7 +8,18 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import ApiCall, Reply, build_entity_call, build_ops_call, build_path
+from statewright.console.calls import (
+    ApiCall,
+    Reply,
+    build_entity_call,
+    build_ops_call,
+    build_path,
+    get_flag,
+    get_int,
+    get_object,
+    get_objects,
+    get_text,
+)
 from statewright.console.diagrams.workflow import (
     Overlay,
     WorkflowGraph,
@@ -17,14 +28,10 @@ from statewright.console.diagrams.workflow import (
 )
 from statewright.console.pages.model import build_model_path
 from statewright.console.pages.workflow import build_workflow_path, draw_picture
-from statewright.console.problems import build_problem
-from statewright.console.request import ConsoleRequest
-from statewright.console.route import Page, Routes, build_part
-from statewright.console.values import get_flag, get_int, get_object, get_objects, get_text
-from statewright.console.views.documents import TreeNode, build_tree, fits_page, write_text
+from statewright.console.request import ConsoleRequest, Page, Routes, build_part, build_problem
+from statewright.console.views.entities import TreeNode, build_tree, fits_page, write_text
 from statewright.console.views.explained import Explanation, view_explanation
-from statewright.console.views.page import Crumb, Problem, View
-from statewright.console.views.picture import Picture
+from statewright.console.views.page import Crumb, Picture, Problem, View
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject, JsonValue
 

@@ -6,15 +6,20 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import MERGE_PATCH, ApiCall, Reply, build_entity_call, build_ops_call
+from statewright.console.calls import (
+    MERGE_PATCH,
+    ApiCall,
+    Reply,
+    build_entity_call,
+    build_ops_call,
+    get_object,
+    get_text,
+)
 from statewright.console.pages.entity import ENTITY_ID, build_crumbs, build_entity_path
 from statewright.console.pages.model_acts import read_json
-from statewright.console.request import ConsoleRequest, Form, InvalidField
-from statewright.console.route import OPERATOR, Action, Routes
-from statewright.console.values import get_object, get_text
-from statewright.console.views.differences import Difference, list_differences
-from statewright.console.views.page import Choice, Confirmation, View
-from statewright.console.views.text import shorten_id
+from statewright.console.request import OPERATOR, Action, ConsoleRequest, Form, InvalidField, Routes
+from statewright.console.views.entities import Difference, list_differences
+from statewright.console.views.page import Choice, Confirmation, View, shorten_id
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject
 

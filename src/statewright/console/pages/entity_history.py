@@ -6,15 +6,20 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.console.calls import Reply, build_entity_call, build_ops_call, build_path
+from statewright.console.calls import (
+    Reply,
+    build_entity_call,
+    build_ops_call,
+    build_path,
+    get_flag,
+    get_int,
+    get_object,
+    get_text,
+)
 from statewright.console.diagrams.workflow import list_workflows, read_workflow
 from statewright.console.pages.entity import ROOT, build_crumbs, build_entity_path, describe_actor, read_entity_id
-from statewright.console.problems import build_problem
-from statewright.console.request import ConsoleRequest
-from statewright.console.route import Page, Routes
-from statewright.console.values import get_flag, get_int, get_object, get_text
-from statewright.console.views.differences import Difference, list_differences
-from statewright.console.views.documents import fits_page, write_text
+from statewright.console.request import ConsoleRequest, Page, Routes, build_problem
+from statewright.console.views.entities import Difference, fits_page, list_differences, write_text
 from statewright.console.views.page import Crumb, Download, Problem, View
 from statewright.instants import to_rfc3339
 from statewright.jsonval.values import JsonObject

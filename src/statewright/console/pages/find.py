@@ -7,12 +7,9 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from statewright.console.calls import ApiCall, Reply, build_entity_call, build_ops_call, build_root_call
-from statewright.console.pages.models import list_models
-from statewright.console.problems import build_problem
-from statewright.console.request import ConsoleRequest, InvalidField
-from statewright.console.route import Page, Routes
-from statewright.console.values import get_text
+from statewright.console.calls import ApiCall, Reply, build_entity_call, build_ops_call, build_root_call, get_text
+from statewright.console.pages.models import build_models_call, list_models
+from statewright.console.request import ConsoleRequest, InvalidField, Page, Routes, build_problem
 from statewright.console.views.page import Problem, View
 
 MAX_CHARS: Final = 500
@@ -167,7 +164,7 @@ def view_ids(text: str, answers: tuple[tuple[Place, Reply], ...]) -> FindView:
 async def _find_name(request: ConsoleRequest, text: str) -> FindView:
     has_definitions = "/console/definitions/{definition}" in request.page_paths
     definition = (build_root_call("v1", "definitions", text),) if has_definitions else ()
-    models, *others = await request.call(build_entity_call("model", ""), *definition)
+    models, *others = await request.call(build_models_call(), *definition)
     return view_names(text, models, others[0] if others else None)
 
 

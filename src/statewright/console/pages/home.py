@@ -5,15 +5,31 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import ApiCall, Reply, build_entity_call, build_ops_call, build_path
-from statewright.console.pages.models import ModelRow, list_models
-from statewright.console.problems import build_problem
+from statewright.console.calls import (
+    ApiCall,
+    Reply,
+    build_entity_call,
+    build_ops_call,
+    build_path,
+    get_flag,
+    get_int,
+    get_object,
+    get_objects,
+    get_text,
+)
+from statewright.console.pages.models import ModelRow, build_models_call, list_models
 from statewright.console.process_languages import MODELS
-from statewright.console.request import ConsoleRequest, Form
-from statewright.console.route import Action, Navigation, Page, Routes, build_part
-from statewright.console.values import get_flag, get_int, get_object, get_objects, get_text
-from statewright.console.views.page import Problem, View
-from statewright.console.views.text import format_count, format_duration
+from statewright.console.request import (
+    Action,
+    ConsoleRequest,
+    Form,
+    Navigation,
+    Page,
+    Routes,
+    build_part,
+    build_problem,
+)
+from statewright.console.views.page import Problem, View, format_count, format_duration
 from statewright.jsonval.values import JsonObject
 
 MAX_MODELS: Final = 50
@@ -112,7 +128,7 @@ async def show_home(request: ConsoleRequest) -> View:
     """The page, with its first status."""
     alerts, activity = _list_alert_calls(request), _list_activity_calls(request)
     calls = [call for _, call in (*alerts, *activity)]
-    models, *replies = await request.call(build_entity_call("model", ""), *calls)
+    models, *replies = await request.call(build_models_call(), *calls)
     rows = list_models(models) if models.is_ok else []
     own = [row for row in rows if row.name not in MODELS]
     data = HomeView(

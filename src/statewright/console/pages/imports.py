@@ -6,7 +6,18 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import ApiCall, Reply, build_entity_call, build_ops_call
+from statewright.console.calls import (
+    ApiCall,
+    Reply,
+    build_entity_call,
+    build_ops_call,
+    get_flag,
+    get_int,
+    get_object,
+    get_objects,
+    get_text,
+    get_texts,
+)
 from statewright.console.diagrams.diff import compare_workflows, draw_diff
 from statewright.console.pages.model import (
     ROOT,
@@ -19,12 +30,8 @@ from statewright.console.pages.model import (
 from statewright.console.pages.model_acts import read_form_key, read_json
 from statewright.console.pages.workflow_diff import SentenceView, list_sentences
 from statewright.console.pages.workflow_parts import Finding, view_findings
-from statewright.console.problems import build_problem
-from statewright.console.request import ConsoleRequest, Form, InvalidField
-from statewright.console.route import Action, Page, Routes
-from statewright.console.values import get_flag, get_int, get_object, get_objects, get_text, get_texts
-from statewright.console.views.page import Crumb, Problem, View
-from statewright.console.views.picture import Picture, build_picture
+from statewright.console.request import Action, ConsoleRequest, Form, InvalidField, Page, Routes, build_problem
+from statewright.console.views.page import Crumb, Picture, Problem, View, build_picture
 from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.patches import PatchFailed, apply_json_patch
 from statewright.jsonval.values import JsonObject

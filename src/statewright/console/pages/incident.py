@@ -6,17 +6,35 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import ApiCall, Reply, build_entity_call, build_ops_call, build_path
+from statewright.console.calls import (
+    ApiCall,
+    Reply,
+    build_entity_call,
+    build_ops_call,
+    build_path,
+    get_flag,
+    get_instant,
+    get_int,
+    get_object,
+    get_objects,
+    get_text,
+)
 from statewright.console.pages.incidents import CRUMB, ROOT, choose_mark, find_subject
 from statewright.console.pages.model_acts import read_json
-from statewright.console.problems import build_problem
-from statewright.console.request import ConsoleRequest, Form, InvalidField
-from statewright.console.route import OPERATOR, Action, Page, Routes
-from statewright.console.values import get_flag, get_instant, get_int, get_object, get_objects, get_text
-from statewright.console.views.documents import TreeNode, build_tree, fits_page, write_text
+from statewright.console.request import (
+    OPERATOR,
+    Action,
+    ConsoleRequest,
+    Form,
+    InvalidField,
+    Page,
+    Routes,
+    build_problem,
+)
+from statewright.console.views.entities import TreeNode, build_tree, fits_page, write_text
 from statewright.console.views.page import Confirmation, Crumb, Problem, View
 from statewright.jsonval.codec import decode, encode
-from statewright.jsonval.differences import build_json_patch
+from statewright.jsonval.patches import build_json_patch
 from statewright.jsonval.values import JsonObject
 
 RETRY_TIMEOUT_S: Final = 60.0
@@ -31,6 +49,7 @@ RETRYABLE: Final[Mapping[str, str]] = {
     "TIMER_DEAD": "The timer is due now, and may fail as often as a new one.",
     "JOB_FAILED": "The failed step is done again.",
     "INSTANCE_FAILED": "The failed step is done again.",
+    "POISONED": "The parked work is due now, and has its attempts again. Closing the incident gives the work up.",
 }
 """Kinds of incidents that can be done again, and what that comes to."""
 

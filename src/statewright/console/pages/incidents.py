@@ -4,13 +4,18 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import Reply, build_ops_call, build_path, build_problem_reply
-from statewright.console.problems import build_problem
-from statewright.console.request import ConsoleRequest
-from statewright.console.route import Navigation, Page, Routes, build_part
-from statewright.console.values import get_flag, get_int, get_object, get_text
-from statewright.console.views.page import Crumb, Problem, View
-from statewright.console.views.text import format_count
+from statewright.console.calls import (
+    Reply,
+    build_ops_call,
+    build_path,
+    build_problem_reply,
+    get_flag,
+    get_int,
+    get_object,
+    get_text,
+)
+from statewright.console.request import ConsoleRequest, Navigation, Page, Routes, build_part, build_problem
+from statewright.console.views.page import Crumb, Problem, View, format_count
 from statewright.jsonval.values import JsonObject
 
 ROOT: Final = "/console/incidents"
@@ -20,7 +25,7 @@ STATUSES: Final = ("OPEN", "RESOLVED")
 SEVERITIES: Final = ("", "ERROR", "WARNING")
 KINDS: Final = (
     *("", "RUN_FAILED", "TIMER_FAILED", "TIMER_DEAD", "TIMER_EXPIRED"),
-    *("JOB_FAILED", "INSTANCE_FAILED", "NO_WORKER", "CHAIN_FAILED"),
+    *("JOB_FAILED", "INSTANCE_FAILED", "NO_WORKER", "CHAIN_FAILED", "POISONED"),
 )
 MAX_BADGE: Final = 99
 

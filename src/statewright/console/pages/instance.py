@@ -1,17 +1,27 @@
-"""The page of an instance of a process, as it is now or was at an instant (docs/console.md#pages)."""
+"""The page of an instance of a process, as it is now or was at an instant (docs/console.md#pages).
+
+What an instance of a process was doing at an instant, from what is stored of it (docs/console.md#pages).
+"""
 
 import asyncio
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from statewright.console.calls import build_entity_call, build_ops_call
+from statewright.console.calls import (
+    Reply,
+    build_entity_call,
+    build_ops_call,
+    get_instant,
+    get_object,
+    get_objects,
+    get_text,
+)
 from statewright.console.pages.definitions import call_definition, read_page
-from statewright.console.pages.instance_past import build_past
 from statewright.console.pages.instance_state import HISTORY, InstanceAnswers, InstanceState, view_state
 from statewright.console.pages.instances import view_row
 from statewright.console.pages.process_graph import GraphView, call_graph, read_graph, view_graph
-from statewright.console.problems import build_problem
 from statewright.console.process_languages import (
     LANGUAGES,
     PLAYBOOKS,
@@ -19,10 +29,51 @@ from statewright.console.process_languages import (
     find_entity_id,
     find_language_of,
 )
-from statewright.console.request import ConsoleRequest
-from statewright.console.route import Page, Routes, build_part
-from statewright.console.values import get_object, get_text
+from statewright.console.request import ConsoleRequest, Page, Routes, build_part, build_problem
 from statewright.console.views.page import Crumb, Problem, View
+from statewright.instants import from_rfc3339
+from statewright.jsonval.values import JsonObject, JsonValue
+
+LATER: Final = frozenset({"endedAt", "outputSnapshot", "output", "failureReason", "reason"})
+"""What an entry of the history has only when it has ended."""
+
+
+def build_past(explained: Reply, entity: Reply, history: Reply, at: str) -> InstanceAnswers:
+    """The answers as they would have been at an instant: what was stored then, and what had begun by then. Nobody knows
+    any more what its tokens waited for.
+    """
+    document = get_object(entity.document, "data")
+    tokens = get_objects(document, "tokens") or get_objects(get_object(document, "marking"), "tokens")
+    told: JsonObject = {
+        "instanceId": get_text(explained.document, "instanceId"),
+        "status": get_text(get_object(entity.document, "meta"), "state"),
+        "tokens": [{"stepId": get_text(each, "node")} for each in tokens if get_text(each, "stage") != "PENDING"],
+    }
+    return InstanceAnswers(
+        explained=replace(explained, value=told),
+        record=replace(entity, value=document),
+        history=replace(history, value=_limit_history(history, at)) if history.is_ok else history,
+        entity=entity,
+        events=None,
+    )
+
+
+def _limit_history(history: Reply, at: str) -> JsonObject:
+    until = from_rfc3339(at) or 0
+    entries: list[JsonValue] = []
+    for entry in history.items:
+        if (get_instant(entry, "startedAt") or 0) > until:
+            continue
+        was_running = (get_instant(entry, "endedAt") or 0) > until
+        kept: JsonObject = dict(entry)
+        if was_running:
+            kept = {"status": "RUNNING"}
+            kept.update((name, value) for name, value in entry.items() if name not in {*LATER, "status"})
+        entries.append(kept)
+    limited: JsonObject = dict(history.document)
+    limited["items"] = entries
+    return limited
+
 
 EVENTS: Final = 20
 

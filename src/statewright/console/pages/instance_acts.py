@@ -3,12 +3,10 @@
 from collections.abc import Callable
 from typing import Final
 
-from statewright.console.calls import ApiCall, Reply, build_ops_call, build_root_call
+from statewright.console.calls import ApiCall, Reply, build_ops_call, build_root_call, get_object, get_objects, get_text
 from statewright.console.pages.instances import build_instance_path
 from statewright.console.process_languages import find_language
-from statewright.console.request import ConsoleRequest, Form, InvalidField
-from statewright.console.route import OPERATOR, Action, Routes
-from statewright.console.values import get_object, get_objects, get_text
+from statewright.console.request import OPERATOR, Action, ConsoleRequest, Form, InvalidField, Routes
 from statewright.console.views.page import Choice, Confirmation
 from statewright.jsonval.codec import MalformedJson, decode, encode
 from statewright.jsonval.values import JsonObject

@@ -5,14 +5,8 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from statewright.console.calls import Reply
-from statewright.console.diagrams.process import NodeState, ProcessGraph, mark_process
-from statewright.console.pages.definitions import read_page
-from statewright.console.pages.instances import build_instance_path
-from statewright.console.problems import build_problem
-from statewright.console.process_languages import FLOWS, PLAYBOOKS, STEPS, ProcessLanguage, find_entity_id
-from statewright.console.request import ConsoleRequest, Query
-from statewright.console.values import (
+from statewright.console.calls import (
+    Reply,
     get_flag,
     get_int,
     get_object,
@@ -20,9 +14,13 @@ from statewright.console.values import (
     get_text,
     get_texts,
 )
-from statewright.console.views.documents import TreeNode, build_tree
-from statewright.console.views.page import Problem
-from statewright.console.views.picture import Picture, build_picture
+from statewright.console.diagrams.process import NodeState, ProcessGraph, mark_process
+from statewright.console.pages.definitions import read_page
+from statewright.console.pages.instances import build_instance_path
+from statewright.console.process_languages import FLOWS, PLAYBOOKS, STEPS, ProcessLanguage, find_entity_id
+from statewright.console.request import ConsoleRequest, Query, build_problem
+from statewright.console.views.entities import TreeNode, build_tree
+from statewright.console.views.page import Picture, Problem, build_picture
 from statewright.jsonval.codec import encode
 from statewright.jsonval.patches import is_json_equal
 from statewright.jsonval.values import JsonObject, JsonValue

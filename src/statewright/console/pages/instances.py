@@ -5,15 +5,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import ApiCall, Reply
+from statewright.console.calls import ApiCall, Reply, get_int, get_text, get_texts
 from statewright.console.pages.definitions import read_page
-from statewright.console.problems import build_problem
 from statewright.console.process_languages import LANGUAGES, PLAYBOOKS, ProcessLanguage, find_language
-from statewright.console.request import ConsoleRequest
-from statewright.console.route import Navigation, Page, Routes
-from statewright.console.values import get_int, get_text, get_texts
-from statewright.console.views.page import Problem, View
-from statewright.console.views.text import encode_segment
+from statewright.console.request import ConsoleRequest, Navigation, Page, Routes, build_problem
+from statewright.console.views.page import Problem, View, encode_segment
 from statewright.jsonval.values import JsonObject
 
 ALL_STATUSES: Final = tuple(dict.fromkeys(status for language in LANGUAGES for status in language.statuses))

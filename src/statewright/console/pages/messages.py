@@ -5,15 +5,22 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import ApiCall, Reply, build_entity_call, build_ops_call, build_path
+from statewright.console.calls import (
+    ApiCall,
+    Reply,
+    build_entity_call,
+    build_ops_call,
+    build_path,
+    get_int,
+    get_object,
+    get_text,
+    get_texts,
+)
 from statewright.console.pages.incidents import find_first, find_next
 from statewright.console.pages.model_acts import read_json
-from statewright.console.request import ConsoleRequest, Form, InvalidField
-from statewright.console.route import Action, Navigation, Page, Routes
-from statewright.console.values import get_int, get_object, get_text, get_texts
-from statewright.console.views.documents import TreeNode, build_tree, fits_page, write_text
-from statewright.console.views.page import Confirmation, Crumb, View
-from statewright.console.views.text import format_bytes
+from statewright.console.request import Action, ConsoleRequest, Form, InvalidField, Navigation, Page, Routes
+from statewright.console.views.entities import TreeNode, build_tree, fits_page, write_text
+from statewright.console.views.page import Confirmation, Crumb, View, format_bytes
 from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.values import JsonObject
 

@@ -4,15 +4,23 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import ApiCall, CallFailed, Reply, build_entity_call, build_ops_call, build_path
-from statewright.console.counts import ModelCounts
-from statewright.console.pages.models import ModelRow, list_models
-from statewright.console.problems import build_problem
-from statewright.console.request import ConsoleRequest, InvalidField
-from statewright.console.route import Page, Routes, build_part
-from statewright.console.values import get_flag, get_int, get_object, get_text
+from statewright.console.calls import (
+    ApiCall,
+    CallFailed,
+    Reply,
+    build_entity_call,
+    build_ops_call,
+    build_path,
+    get_flag,
+    get_int,
+    get_object,
+    get_text,
+)
+from statewright.console.live import ModelCounts
+from statewright.console.pages.models import ModelRow, build_models_call, list_models
+from statewright.console.request import ConsoleRequest, InvalidField, Page, Routes, build_part, build_problem
+from statewright.console.views.entities import Schema, build_schema
 from statewright.console.views.page import Crumb, Download, Problem, View
-from statewright.console.views.schema import Schema, build_schema
 from statewright.jsonval.values import JsonObject
 
 ROOT: Final = "/console/models/{name}/{version}"
@@ -123,7 +131,7 @@ def build_model_path(name: str, version: int, *more: str) -> str:
 
 def list_head_calls(request: ConsoleRequest, name: str) -> tuple[ApiCall, ...]:
     """What is asked for the head of a page of a model."""
-    calls = [build_entity_call("model", "")]
+    calls = [build_models_call()]
     if "suspensions" in request.viewer.features:
         calls.append(build_ops_call("suspensions", query={"model": name, "active": True}))
     return tuple(calls)

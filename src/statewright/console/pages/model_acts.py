@@ -6,15 +6,20 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import ApiCall, Method, Reply, build_entity_call, build_ops_call
-from statewright.console.counts import CONFIRMATION_PATIENT_S
+from statewright.console.calls import ApiCall, Method, Reply, build_entity_call, build_ops_call, get_flag, get_text
+from statewright.console.live import CONFIRMATION_PATIENT_S
 from statewright.console.pages.model import CHANGE_LEVELS, build_model_path, parse_version
-from statewright.console.problems import build_problem
-from statewright.console.request import ConsoleRequest, Form, InvalidField
-from statewright.console.route import ADMIN, OPERATOR, Action, Routes
-from statewright.console.values import get_flag, get_text
-from statewright.console.views.page import Choice, Confirmation, Crumb, Problem, View
-from statewright.console.views.text import format_count
+from statewright.console.request import (
+    ADMIN,
+    OPERATOR,
+    Action,
+    ConsoleRequest,
+    Form,
+    InvalidField,
+    Routes,
+    build_problem,
+)
+from statewright.console.views.page import Choice, Confirmation, Crumb, Problem, View, format_count
 from statewright.jsonval.codec import MalformedJson, decode, encode
 
 MAX_DOCUMENT_CHARS: Final = 10 * 1024 * 1024

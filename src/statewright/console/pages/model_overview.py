@@ -6,8 +6,15 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import Reply, build_entity_call, build_ops_call
-from statewright.console.counts import ModelCounts
+from statewright.console.calls import (
+    Reply,
+    build_entity_call,
+    build_ops_call,
+    get_flag,
+    get_object,
+    get_text,
+    get_texts,
+)
 from statewright.console.diagrams.plan import write_marks
 from statewright.console.diagrams.workflow import (
     Overlay,
@@ -17,6 +24,7 @@ from statewright.console.diagrams.workflow import (
     mark_workflow,
     read_workflow,
 )
+from statewright.console.live import ModelCounts
 from statewright.console.pages.model import (
     ROOT,
     ModelHead,
@@ -28,13 +36,8 @@ from statewright.console.pages.model import (
 )
 from statewright.console.pages.workflow import MAX_MEMBERS, TagView, describe_criterion
 from statewright.console.pages.workflow_parts import MAX_INCIDENTS
-from statewright.console.problems import build_problem
-from statewright.console.request import ConsoleRequest
-from statewright.console.route import Page, Routes, build_part
-from statewright.console.values import get_flag, get_object, get_text, get_texts
-from statewright.console.views.page import Problem, View
-from statewright.console.views.picture import Picture, build_picture
-from statewright.console.views.text import encode_segment, format_count
+from statewright.console.request import ConsoleRequest, Page, Routes, build_part, build_problem
+from statewright.console.views.page import Picture, Problem, View, build_picture, encode_segment, format_count
 from statewright.jsonval.values import JsonObject
 
 MAX_DRAWN: Final = 3

@@ -5,11 +5,9 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.console.calls import Reply, build_entity_call, build_ops_call
+from statewright.console.calls import ApiCall, Reply, build_entity_call, build_ops_call, get_int, get_object, get_text
 from statewright.console.process_languages import MODELS
-from statewright.console.request import ConsoleRequest
-from statewright.console.route import Navigation, Page, Routes
-from statewright.console.values import get_int, get_object, get_text
+from statewright.console.request import ConsoleRequest, Navigation, Page, Routes
 from statewright.console.views.page import Crumb, View
 
 MAX_LISTED: Final = 500
@@ -43,7 +41,7 @@ class NewModelView(Struct, frozen=True):
 
 async def show_models(request: ConsoleRequest) -> View:
     """Models by name, those that contain a text."""
-    calls = [build_entity_call("model", "")]
+    calls = [build_models_call()]
     if "suspensions" in request.viewer.features:
         calls.append(build_ops_call("suspensions", query={"scope": "MODEL", "active": True, "limit": MAX_SUSPENSIONS}))
     models, *suspensions = await request.call(*calls)
@@ -70,6 +68,11 @@ def view_models(reply: Reply, suspensions: Reply | None, wanted: str) -> View:
 async def show_new_model(_request: ConsoleRequest) -> View:
     """The form of a new model."""
     return View(title="New model", data=NewModelView(), crumbs=(Crumb("Models", "/console/models"),))
+
+
+def build_models_call() -> ApiCall:
+    """The call that lists all models, the built-in ones included."""
+    return build_entity_call("model", "", query={"includeBuiltin": True})
 
 
 def list_models(reply: Reply) -> list[ModelRow]:

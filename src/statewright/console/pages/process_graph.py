@@ -4,9 +4,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import ApiCall, Reply
+from statewright.console.calls import ApiCall, Reply, get_text
+from statewright.console.diagrams.petri import read_playbook
 from statewright.console.diagrams.plan import choose_tier
-from statewright.console.diagrams.playbook_source import read_playbook
 from statewright.console.diagrams.process import (
     NodeRow,
     ProcessGraph,
@@ -16,10 +16,8 @@ from statewright.console.diagrams.process import (
 )
 from statewright.console.process_languages import FLOWS, STEPS, ProcessLanguage
 from statewright.console.request import InvalidField, Query
-from statewright.console.values import get_text
-from statewright.console.views.documents import fits_page, write_text
-from statewright.console.views.lines import Line, number_lines
-from statewright.console.views.picture import Picture, build_picture
+from statewright.console.views.entities import fits_page, write_text
+from statewright.console.views.page import Line, Picture, build_picture, number_lines
 
 ROWS: Final = 200
 """Nodes of one page of the table."""

@@ -4,12 +4,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import ApiCall, Reply, build_entity_call
+from statewright.console.calls import ApiCall, Reply, build_entity_call, get_flag, get_int, get_text
 from statewright.console.pages.admin import CRUMB, ROOT
 from statewright.console.pages.model_acts import read_form_key
-from statewright.console.request import ConsoleRequest, Form
-from statewright.console.route import ADMIN, Action, Routes
-from statewright.console.values import get_flag, get_int, get_text
+from statewright.console.request import ADMIN, Action, ConsoleRequest, Form, Routes
 from statewright.console.views.page import Confirmation, Crumb, View
 
 RETENTION: Final = f"{ROOT}/retention"

@@ -5,13 +5,20 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import ApiCall, Reply, build_entity_call, build_ops_call, build_path
+from statewright.console.calls import (
+    ApiCall,
+    Reply,
+    build_entity_call,
+    build_ops_call,
+    build_path,
+    get_int,
+    get_object,
+    get_objects,
+    get_text,
+)
 from statewright.console.pages.incidents import find_first, find_next
-from statewright.console.problems import build_problem
-from statewright.console.request import ConsoleRequest, Form
-from statewright.console.route import Action, Navigation, Page, Routes
-from statewright.console.values import get_int, get_object, get_objects, get_text
-from statewright.console.views.documents import write_text
+from statewright.console.request import Action, ConsoleRequest, Form, Navigation, Page, Routes, build_problem
+from statewright.console.views.entities import write_text
 from statewright.console.views.page import Confirmation, Crumb, Problem, View
 from statewright.jsonval.values import JsonObject
 

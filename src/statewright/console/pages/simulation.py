@@ -4,15 +4,12 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import ApiCall, Reply, build_ops_call
+from statewright.console.calls import ApiCall, Reply, build_ops_call, get_int, get_object, get_objects, get_text
 from statewright.console.pages.model import build_model_path
 from statewright.console.pages.model_acts import read_form_key, read_json
 from statewright.console.pages.workflow import build_workflow_path
-from statewright.console.problems import build_problem
-from statewright.console.request import ConsoleRequest, Form, InvalidField
-from statewright.console.route import Action, Routes
-from statewright.console.values import get_int, get_object, get_objects, get_text
-from statewright.console.views.documents import TreeNode, build_tree
+from statewright.console.request import Action, ConsoleRequest, Form, InvalidField, Routes, build_problem
+from statewright.console.views.entities import TreeNode, build_tree
 from statewright.console.views.page import Crumb, Problem, View
 from statewright.jsonval.codec import decode
 

@@ -4,15 +4,23 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import ApiCall, Reply, build_path, build_root_call
+from statewright.console.calls import ApiCall, Reply, build_path, build_root_call, get_int, get_text
 from statewright.console.pages.incidents import BadgeView, format_badge
 from statewright.console.pages.instances import build_instance_path
 from statewright.console.pages.model_acts import read_json
-from statewright.console.problems import build_problem
-from statewright.console.request import ConsoleRequest, Form, InvalidField, Query
-from statewright.console.route import Action, Navigation, Page, Routes, build_part
-from statewright.console.values import get_int, get_text
-from statewright.console.views.documents import TreeNode, build_tree
+from statewright.console.request import (
+    Action,
+    ConsoleRequest,
+    Form,
+    InvalidField,
+    Navigation,
+    Page,
+    Query,
+    Routes,
+    build_part,
+    build_problem,
+)
+from statewright.console.views.entities import TreeNode, build_tree
 from statewright.console.views.page import Crumb, Problem, View
 from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.values import JsonObject, JsonValue

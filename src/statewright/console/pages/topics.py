@@ -7,11 +7,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import Reply, build_entity_call
-from statewright.console.request import ConsoleRequest
-from statewright.console.route import Navigation, Page, Routes
-from statewright.console.static_files import ROOT as STATIC
-from statewright.console.values import get_objects, get_text, get_texts
+from statewright.console.calls import Reply, build_entity_call, get_objects, get_text, get_texts
+from statewright.console.request import ConsoleRequest, Navigation, Page, Routes
+from statewright.console.response import ROOT as STATIC
 from statewright.console.views.page import Crumb, View
 
 ROOT: Final = "/console/help"

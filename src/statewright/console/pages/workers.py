@@ -4,13 +4,30 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import ApiCall, Reply, build_ops_call, build_path
-from statewright.console.problems import build_problem
-from statewright.console.request import ConsoleRequest, Form, InvalidField
-from statewright.console.route import OPERATOR, Action, Navigation, Page, Routes, build_part
-from statewright.console.values import get_flag, get_int, get_object, get_text, get_texts
-from statewright.console.views.page import Choice, Confirmation, Crumb, Problem, View
-from statewright.console.views.text import format_count, format_duration
+from statewright.console.calls import (
+    ApiCall,
+    Reply,
+    build_ops_call,
+    build_path,
+    get_flag,
+    get_int,
+    get_object,
+    get_text,
+    get_texts,
+)
+from statewright.console.request import (
+    OPERATOR,
+    Action,
+    ConsoleRequest,
+    Form,
+    InvalidField,
+    Navigation,
+    Page,
+    Routes,
+    build_part,
+    build_problem,
+)
+from statewright.console.views.page import Choice, Confirmation, Crumb, Problem, View, format_count, format_duration
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject
 

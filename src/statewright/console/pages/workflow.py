@@ -6,7 +6,17 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import ApiCall, Reply, build_entity_call, build_ops_call
+from statewright.console.calls import (
+    ApiCall,
+    Reply,
+    build_entity_call,
+    build_ops_call,
+    get_flag,
+    get_int,
+    get_object,
+    get_text,
+    get_texts,
+)
 from statewright.console.conditions import MalformedQuery, describe_condition, read_condition
 from statewright.console.diagrams.plan import choose_tier
 from statewright.console.diagrams.workflow import (
@@ -21,14 +31,9 @@ from statewright.console.diagrams.workflow import (
     read_workflow,
 )
 from statewright.console.pages.model import build_model_path, read_key
-from statewright.console.problems import build_problem
-from statewright.console.request import ConsoleRequest, InvalidField
-from statewright.console.route import Page, Routes
-from statewright.console.values import get_flag, get_int, get_object, get_text, get_texts
-from statewright.console.views.documents import fits_page, write_text
-from statewright.console.views.page import Crumb, Problem, View
-from statewright.console.views.picture import Picture, build_picture
-from statewright.console.views.text import encode_segment
+from statewright.console.request import ConsoleRequest, InvalidField, Page, Routes, build_problem
+from statewright.console.views.entities import fits_page, write_text
+from statewright.console.views.page import Crumb, Picture, Problem, View, build_picture, encode_segment
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject, JsonValue
 

@@ -5,8 +5,7 @@ from typing import Final
 from statewright.console.calls import ApiCall, Reply, build_ops_call
 from statewright.console.pages.model_acts import read_form_key
 from statewright.console.pages.workflow import build_workflow_path
-from statewright.console.request import ConsoleRequest, Form
-from statewright.console.route import OPERATOR, Action, Routes
+from statewright.console.request import OPERATOR, Action, ConsoleRequest, Form, Routes
 from statewright.console.views.page import Choice, Confirmation
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject

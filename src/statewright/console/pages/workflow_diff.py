@@ -5,17 +5,14 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.counts import ModelCounts
 from statewright.console.diagrams.diff import SIGNS as DIFF_SIGNS
 from statewright.console.diagrams.diff import WorkflowDiff, compare_workflows, draw_diff
+from statewright.console.live import ModelCounts
 from statewright.console.pages.model import build_model_path, read_key
 from statewright.console.pages.workflow import ROOT, build_workflow_path, call_export, find_workflow
-from statewright.console.request import ConsoleRequest, InvalidField
-from statewright.console.route import Page, Routes
-from statewright.console.views.documents import fits_page, write_text
-from statewright.console.views.page import Crumb, View
-from statewright.console.views.picture import Picture, build_picture
-from statewright.console.views.text import format_count
+from statewright.console.request import ConsoleRequest, InvalidField, Page, Routes
+from statewright.console.views.entities import fits_page, write_text
+from statewright.console.views.page import Crumb, Picture, View, build_picture, format_count
 from statewright.jsonval.values import JsonObject
 
 

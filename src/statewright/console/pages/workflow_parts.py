@@ -5,22 +5,18 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import Reply, build_ops_call
-from statewright.console.counts import ModelCounts
+from statewright.console.calls import Reply, build_ops_call, get_object, get_text
 from statewright.console.diagrams.plan import write_marks
 from statewright.console.diagrams.workflow import (
     Overlay,
     mark_workflow,
     read_workflow,
 )
+from statewright.console.live import ModelCounts
 from statewright.console.pages.model import read_key
 from statewright.console.pages.workflow import ROWS, call_export, find_workflow
-from statewright.console.problems import build_problem
-from statewright.console.request import ConsoleRequest
-from statewright.console.route import Routes, build_part
-from statewright.console.values import get_object, get_text
-from statewright.console.views.page import Problem, View
-from statewright.console.views.text import format_count
+from statewright.console.request import ConsoleRequest, Routes, build_part, build_problem
+from statewright.console.views.page import Problem, View, format_count
 from statewright.jsonval.codec import encode
 
 PART: Final = "/models/{name}/{version}/workflows/{workflow}"

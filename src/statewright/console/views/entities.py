@@ -1,16 +1,91 @@
-"""Rows of a list of entities: metadata, and the values of chosen fields. Pure."""
+"""Rows of a list of entities: metadata, and the values of chosen fields. Pure.
+
+The fields of a model as a table, from its export as SIMPLE_VIEW (docs/reference/models.md#simple_view). Pure.
+
+JSON documents for people: as indented text, and as a tree with folded parts. Numbers keep their digits.
+
+What differs between two documents, member by member, for people.
+"""
 
 import csv
 import io
-from typing import Final
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final, Literal
 
 from msgspec import Struct
 
-from statewright.console.values import get_object, get_text
-from statewright.console.views.schema import Field
-from statewright.console.views.text import format_exact
+from statewright.console.calls import get_object, get_objects, get_text, get_texts
+from statewright.console.views.page import format_exact
 from statewright.jsonval.codec import encode
+from statewright.jsonval.patches import is_json_equal
 from statewright.jsonval.values import JsonObject, JsonValue
+
+MAX_FIELDS_SHOWN: Final = 2_000
+
+
+class Field(Struct, frozen=True, kw_only=True):
+    """A field that documents of a model may have."""
+
+    path: str
+    depth: int
+    """How many objects it is in."""
+    types: tuple[str, ...]
+    unique_in: tuple[str, ...] = ()
+    """Ids of the unique keys that it is part of."""
+
+
+class UniqueKey(Struct, frozen=True):
+    """Fields whose values no two entities share."""
+
+    id: str
+    fields: tuple[str, ...]
+
+
+class Schema(Struct, frozen=True, kw_only=True):
+    """What documents of a model may be."""
+
+    fields: tuple[Field, ...] = ()
+    keys: tuple[UniqueKey, ...] = ()
+    is_cut: bool = False
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths that conditions can name."""
+        return tuple(field.path for field in self.fields)
+
+
+def build_schema(document: JsonObject) -> Schema:
+    """From the body of an export."""
+    keys = tuple(
+        UniqueKey(get_text(key, "id"), tuple(get_texts(key, "fields"))) for key in get_objects(document, "uniqueKeys")
+    )
+    unique_in: dict[str, tuple[str, ...]] = {}
+    for key in keys:
+        for path in key.fields:
+            unique_in[path] = (*unique_in.get(path, ()), key.id)
+    fields = sorted(_list_fields(get_object(document, "model"), unique_in), key=lambda field: field.path)
+    return Schema(fields=tuple(fields[:MAX_FIELDS_SHOWN]), keys=keys, is_cut=len(fields) > MAX_FIELDS_SHOWN)
+
+
+def _list_fields(model: JsonObject, unique_in: dict[str, tuple[str, ...]]) -> Iterator[Field]:
+    for parent in model:
+        descriptor = get_object(model, parent)
+        for member in descriptor:
+            if not member.startswith("."):
+                continue
+            path = f"{parent}{member}"
+            yield Field(
+                path=path,
+                depth=parent.count("."),
+                types=_read_types(get_text(descriptor, member)),
+                unique_in=unique_in.get(path, ()),
+            )
+
+
+def _read_types(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.strip("[]").split(",") if part.strip())
+
 
 DEFAULT_COLUMNS: Final = 4
 MAX_COLUMNS: Final = 12
@@ -131,3 +206,134 @@ def _join(values: list[JsonValue]) -> str:
 def _defuse(text: str) -> str:
     is_number = text[:1] == "-" and text[1:2].isdigit() and text[1:].replace(".", "", 1).isdigit()
     return f"'{text}" if text.startswith(_FORMULA) and not is_number else text
+
+
+MAX_TREE_DEPTH: Final = 30
+MAX_LEAF_CHARS: Final = 10_000
+MAX_TREE_NODES: Final = 2_000
+MAX_TEXT_BYTES: Final = 256 * 1024
+"""Bytes of a document up to which a page shows it as text."""
+
+_INDENT: Final = "  "
+
+
+class TreeNode(Struct, frozen=True, kw_only=True):
+    """A member of a tree. ``kind`` is for the style; ``children`` are those of an object or array.
+
+    ``left_out``: how many parts of it are not shown, because of their number or depth.
+    """
+
+    name: str
+    kind: str
+    text: str
+    children: "tuple[TreeNode, ...]" = ()
+    left_out: int = 0
+
+
+def build_tree(document: JsonValue) -> TreeNode:
+    """The tree of a document, cut where it is very deep or has very many parts."""
+    return _Growth().grow("", document, 0)
+
+
+class _Growth:
+    """Counts the nodes of a tree while it grows."""
+
+    def __init__(self) -> None:
+        self._nodes = 0
+
+    def grow(self, name: str, value: JsonValue, depth: int) -> TreeNode:
+        self._nodes += 1
+        if isinstance(value, dict):
+            return self._grow_container(name, "object", list(value.items()), depth)
+        if isinstance(value, list):
+            items = [(str(place), item) for place, item in enumerate(value)]
+            return self._grow_container(name, "array", items, depth)
+        if isinstance(value, str):
+            cut = value if len(value) <= MAX_LEAF_CHARS else f"{value[:MAX_LEAF_CHARS]}…"
+            return TreeNode(name=name, kind="text", text=cut, left_out=max(0, len(value) - MAX_LEAF_CHARS))
+        kind = "none" if value is None else "flag" if isinstance(value, bool) else "number"
+        return TreeNode(name=name, kind=kind, text=encode(value).decode())
+
+    def _grow_container(self, name: str, kind: str, members: list[tuple[str, JsonValue]], depth: int) -> TreeNode:
+        children: list[TreeNode] = []
+        for key, value in members if depth < MAX_TREE_DEPTH else ():
+            if self._nodes >= MAX_TREE_NODES:
+                break
+            children.append(self.grow(key, value, depth + 1))
+        count = f"{len(members)} {'member' if kind == 'object' else 'item'}{'' if len(members) == 1 else 's'}"
+        return TreeNode(
+            name=name, kind=kind, text=count, children=tuple(children), left_out=len(members) - len(children)
+        )
+
+
+def write_text(value: JsonValue) -> str:
+    """Indented JSON, an entry a line."""
+    return "".join(_write(value, "\n"))
+
+
+def _write(value: JsonValue, line: str) -> list[str]:
+    if isinstance(value, dict) and value:
+        parts = [[f"{_INDENT}{encode(name).decode()}: ", *_write(item, line + _INDENT)] for name, item in value.items()]
+        return _enclose("{", parts, "}", line)
+    if isinstance(value, list) and value:
+        return _enclose("[", [[_INDENT, *_write(item, line + _INDENT)] for item in value], "]", line)
+    return [encode(value).decode()]
+
+
+def _enclose(opening: str, parts: list[list[str]], closing: str, line: str) -> list[str]:
+    written = [opening]
+    for place, part in enumerate(parts):
+        written += [line if place == 0 else f",{line}", *part]
+    return [*written, line, closing]
+
+
+def fits_page(value: JsonValue) -> bool:
+    """Whether a page shows a document as text; a longer one is a matter for a download."""
+    return len(encode(value)) <= MAX_TEXT_BYTES
+
+
+MAX_ROWS: Final = 500
+MAX_VALUE_CHARS: Final = 2_000
+
+
+class Difference(Struct, frozen=True, kw_only=True):
+    """A place that differs; ``old`` and ``new`` are JSON, empty where there is nothing."""
+
+    path: str
+    change: Literal["added", "removed", "changed"]
+    old: str = ""
+    new: str = ""
+
+
+def list_differences(old: JsonValue, new: JsonValue) -> tuple[tuple[Difference, ...], bool]:
+    """The differences by path, and whether there are more than are listed. Items of arrays are compared by position."""
+    found = list(islice(_compare("$", old, new), MAX_ROWS + 1))
+    return tuple(found[:MAX_ROWS]), len(found) > MAX_ROWS
+
+
+def _compare(path: str, old: JsonValue, new: JsonValue) -> Iterator[Difference]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for name in {**old, **new}:
+            place = f"{path}.{name}"
+            if name not in new:
+                yield Difference(path=place, change="removed", old=_show(old[name]))
+            elif name not in old:
+                yield Difference(path=place, change="added", new=_show(new[name]))
+            else:
+                yield from _compare(place, old[name], new[name])
+    elif isinstance(old, list) and isinstance(new, list):
+        for index in range(max(len(old), len(new))):
+            place = f"{path}[{index}]"
+            if index >= len(new):
+                yield Difference(path=place, change="removed", old=_show(old[index]))
+            elif index >= len(old):
+                yield Difference(path=place, change="added", new=_show(new[index]))
+            else:
+                yield from _compare(place, old[index], new[index])
+    elif not is_json_equal(old, new):
+        yield Difference(path=path, change="changed", old=_show(old), new=_show(new))
+
+
+def _show(value: JsonValue) -> str:
+    text = encode(value).decode()
+    return text if len(text) <= MAX_VALUE_CHARS else f"{text[:MAX_VALUE_CHARS]}…"

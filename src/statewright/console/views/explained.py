@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.values import get_flag, get_int, get_list, get_object, get_objects, get_text, get_texts
+from statewright.console.calls import get_flag, get_int, get_list, get_object, get_objects, get_text, get_texts
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject, JsonValue
 

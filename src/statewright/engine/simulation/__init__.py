@@ -5,7 +5,6 @@ It is the engine itself that runs. What it needs of a transaction and of members
 here in memory; the pauses between attempts pass at once. Nothing is called, written or counted.
 """
 
-from statewright.engine.simulation.results import PathStep, SimulationFinding, SimulationResult
 from statewright.engine.simulation.simulator import (
     Advance,
     Fire,
@@ -15,18 +14,16 @@ from statewright.engine.simulation.simulator import (
     SimulationLimits,
     simulate,
 )
-from statewright.engine.simulation.stubs import FunctionStub, ProcessorStub, Stubs
+from statewright.engine.simulation.stubs import FunctionStub, ProcessorStub, SimulationResult, Stubs
 
 __all__ = [
     "Advance",
     "Fire",
     "FunctionStub",
     "Loopback",
-    "PathStep",
     "ProcessorStub",
     "Scenario",
     "SimulatedEvent",
-    "SimulationFinding",
     "SimulationLimits",
     "SimulationResult",
     "Stubs",

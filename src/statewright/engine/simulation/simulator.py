@@ -1,6 +1,12 @@
-"""Playing a scenario: the start of an entity, and what happens to it then, one after the other."""
+"""Playing a scenario: the start of an entity, and what happens to it then, one after the other.
+
+An event loop whose clock jumps: who sleeps on it wakes at once, at the time at which it wanted to.
+
+Simulations as another process computes them.
+"""
 
 import asyncio
+import selectors
 from collections.abc import Mapping, Sequence
 from time import thread_time
 from typing import Final, TypeAlias, assert_never
@@ -8,24 +14,56 @@ from typing import Final, TypeAlias, assert_never
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright import logs
 from statewright.engine.callouts import CalloutDispatcher
 from statewright.engine.engine import CreateEntity, Engine, ScheduledFire, UpdateEntity
-from statewright.engine.models import Model
+from statewright.engine.models import Model, SentModel
 from statewright.engine.processors import RetryPolicy
 from statewright.engine.run import EntityDraft, Run
 from statewright.engine.schedules import ExpireTask, FireTask, KeepTask, RemoveTask, decide_task
-from statewright.engine.simulation.clock import JumpingLoop
-from statewright.engine.simulation.results import JudgedCriterion, PathStep, SimulationResult
-from statewright.engine.simulation.stubs import Answer, Stubs, StubTransport
+from statewright.engine.simulation.stubs import Answer, SimulationResult, Stubs, StubTransport
 from statewright.engine.simulation.world import SimulatedUnit, World
 from statewright.engine.unit import Unit
 from statewright.entity import Entity, Principal, ScheduledTask, TaskKey
 from statewright.failures import BadRequest, Failure
 from statewright.ids import EntityId, IdSource, TenantId
+from statewright.instants import to_rfc3339
 from statewright.jsonval.codec import decode_stored, encode
 from statewright.jsonval.values import JsonValue
-from statewright.workflow import Transition
+from statewright.operations.checks import JudgedCriterion, SimulatedMove
+from statewright.telemetry import logs
+from statewright.workflow import Transition, Workflow, find_violations, read_import
+from statewright.workflow.structure import refuse_first
+
+
+class JumpingLoop(asyncio.SelectorEventLoop):
+    """When there is nothing left to do but to wait, the clock is set to when the wait would end."""
+
+    def __init__(self) -> None:
+        self._jumped_s = 0.0
+        super().__init__(_JumpingSelector(self))
+
+    def time(self) -> float:
+        """Seconds since the loop was made, of which none was waited."""
+        return self._jumped_s
+
+    def jump(self, seconds: float) -> None:
+        """So much time has passed."""
+        self._jumped_s += seconds
+
+
+class _JumpingSelector(selectors.DefaultSelector):
+    def __init__(self, loop: JumpingLoop) -> None:
+        super().__init__()
+        self._loop = loop
+
+    def select(self, timeout: float | None = None) -> "list[tuple[selectors.SelectorKey, int]]":
+        if timeout is None:  # no timer is set: a thread computes
+            return super().select(None)
+        found = super().select(0)
+        if not found and timeout > 0:
+            self._loop.jump(timeout)
+        return found
+
 
 START: Final = -1
 """The index of the start among the events."""
@@ -82,7 +120,7 @@ class TooLong(BadRequest):
 
 
 def simulate(model: Model, scenario: Scenario, limits: SimulationLimits) -> SimulationResult:
-    """Play a scenario. To be called in a thread of its own.
+    """Play a scenario. To be called where nobody else waits: in a process, or a thread of its own.
 
     Raises ``BadRequest`` beyond the limits.
     """
@@ -104,7 +142,7 @@ class _Simulation:
         self._event = START
         self._world = World(scenario.at, IdSource())
         self._world.timers = dict(scenario.timers)
-        self._path: list[PathStep] = []
+        self._path: list[SimulatedMove] = []
         self._transport = StubTransport(scenario.stubs, scenario.answer, self.check_limits)
         dispatcher = CalloutDispatcher(transport=self._transport, tokens=_NoTokens(), ids=self._world.ids)
         self._engine = _WatchedEngine(self, dispatcher, limits)
@@ -216,7 +254,7 @@ class _Simulation:
 
     # What the engine does on its way.
 
-    def begin_step(self, draft: EntityDraft, transition: Transition) -> PathStep:
+    def begin_step(self, draft: EntityDraft, transition: Transition) -> SimulatedMove:
         """A transition is about to be taken."""
         self._moves += 1
         self.check_limits()
@@ -226,16 +264,16 @@ class _Simulation:
         self._world.criteria.clear()
         if transition.criterion is not None:
             criteria += (JudgedCriterion(name=transition.name, matches=True),)
-        return PathStep(
+        return SimulatedMove(
             event=self._event,
-            at=self._world.now,
-            source=draft.state,
+            at=to_rfc3339(self._world.now),
+            from_state=draft.state,
             transition=transition.name,
-            target=transition.next,
+            to_state=transition.next,
             criteria=criteria,
         )
 
-    def end_step(self, step: PathStep, failure: str | None = None) -> None:
+    def end_step(self, step: SimulatedMove, failure: str | None = None) -> None:
         """It was taken, or has failed."""
         self._path.append(replace(step, processors=tuple(self._transport.processors), failure=failure))
 
@@ -279,3 +317,21 @@ class _NoStoredTasks:
 
 def _system(tenant: TenantId) -> Principal:
     return Principal(id="system", name="system", kind="system", tenant=tenant)
+
+
+def simulate_sent(
+    sent: SentModel, workflows: JsonValue, scenario: Scenario, limits: SimulationLimits
+) -> SimulationResult:
+    """Play a scenario; with other ``workflows`` than those of the model, unless they are None. Raises as
+    :func:`read_importable` and ``simulate``.
+    """
+    model = sent.compile()
+    chosen = model.workflows if workflows is None else read_importable(workflows)
+    return simulate(replace(model, workflows=chosen), scenario, limits)
+
+
+def read_importable(workflows: JsonValue) -> tuple[Workflow, ...]:
+    """The workflows of a scenario. Raises ``BadRequest`` and ``ValidationFailed`` for what could not be imported."""
+    request = read_import({"workflows": workflows})
+    refuse_first(find_violations(request))
+    return request.workflows

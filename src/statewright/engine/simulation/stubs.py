@@ -1,4 +1,7 @@
-"""Stubs in place of calculation members: what they would answer, in order; the last answer stays."""
+"""Stubs in place of calculation members: what they would answer, in order; the last answer stays.
+
+What a simulation tells.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -7,10 +10,11 @@ from typing import Final, TypeAlias, TypeVar
 from msgspec import Struct
 
 from statewright.compute.callout import Callout, CalloutKind, CalloutResult
-from statewright.engine.simulation.results import CalledProcessor, SimulationFinding
+from statewright.entity import TaskKey
 from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.patches import apply_merge_patch
 from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.operations.checks import CalledProcessor, Outcome, SimulatedMove, SimulationFinding
 
 AnswerT = TypeVar("AnswerT")
 
@@ -124,3 +128,17 @@ class StubTransport:
 def _read_document(payload: bytes) -> JsonValue:
     sent = decode(payload)
     return sent.get("data") if isinstance(sent, dict) else None
+
+
+class SimulationResult(Struct, frozen=True, kw_only=True):
+    """How it ended. ``timers`` are armed, with when they are due in epoch milliseconds; ``failure`` is why an event
+    could not be carried out, which ends a simulation.
+    """
+
+    outcome: Outcome
+    state: str | None
+    document: JsonValue
+    path: tuple[SimulatedMove, ...]
+    timers: Mapping[TaskKey, int]
+    findings: tuple[SimulationFinding, ...]
+    failure: str | None = None

@@ -6,12 +6,11 @@ from typing import Final, TypeVar
 
 from msgspec import Struct
 
-from statewright.engine.simulation.results import JudgedCriterion
 from statewright.entity import Actor, Arming, AuditEvent, Entity, Principal, ScheduledTask, TaskKey
 from statewright.failures import Failure
 from statewright.ids import EntityId, IdSource, ModelId, TenantId, TransactionId
-from statewright.jsonval.values import JsonValue
-from statewright.schema import Claim, Extender, SchemaNode
+from statewright.operations.checks import JudgedCriterion
+from statewright.schema import Claim, Extender, Extension
 
 _DECLINED: Final = frozenset({"TRANSITION_NOT_MATCH_CRITERION", "WORKFLOW_SKIP"})
 """Audit events that tell of criteria that did not hold."""
@@ -20,8 +19,7 @@ _DECLINED: Final = frozenset({"TRANSITION_NOT_MATCH_CRITERION", "WORKFLOW_SKIP"}
 class Grown(Struct, frozen=True):
     """The schema of the model with what the simulation has taught it."""
 
-    schema: SchemaNode
-    extend: Extender | None
+    extender: Extender
 
 
 class World:
@@ -75,9 +73,9 @@ class Growth:
         """What was learnt."""
         return self.grown.get(model)
 
-    def add(self, model: ModelId, document: JsonValue, schema: SchemaNode, extend: Extender) -> None:
+    def add(self, model: ModelId, extension: Extension, extender: Extender, revision: int) -> None:
         """The model has learnt from a document."""
-        self.grown[model] = Grown(schema, extend)
+        self.grown[model] = Grown(extender)
 
 
 ValueT = TypeVar("ValueT")

@@ -5,10 +5,10 @@
 from collections.abc import Mapping
 from typing import Final
 
-from statewright.expressions.frames import BuiltinFunction
+from statewright.evaluation.costs import Entry
 from statewright.expressions.functions import arrays, numbers, objects, texts, times
 
-FUNCTIONS: Final[Mapping[str, BuiltinFunction]] = {
+FUNCTIONS: Final[Mapping[str, Entry]] = {
     **texts.FUNCTIONS,
     **numbers.FUNCTIONS,
     **arrays.FUNCTIONS,
@@ -16,6 +16,7 @@ FUNCTIONS: Final[Mapping[str, BuiltinFunction]] = {
     **times.FUNCTIONS,
     **numbers.BIT_FUNCTIONS,
 }
-"""All built-in functions by name, but those that apply a predicate (``statewright.expressions.predicates``)."""
+"""All built-in functions by name, but those that apply a predicate (``statewright.expressions.predicates``).
 
-__all__ = ["FUNCTIONS", "BuiltinFunction"]
+A function takes the frame and the arguments, its cost the arguments.
+"""

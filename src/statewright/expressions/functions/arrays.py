@@ -4,9 +4,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cmp_to_key
 from typing import Final
 
-from statewright.expressions.frames import BuiltinFunction, Frame, wrap_unary
+from statewright.evaluation.charges import charge_compared
+from statewright.evaluation.costs import Entry, sort_items
+from statewright.expressions.frames import CHARS_PER_ELEMENT, Frame, list_all_items, list_items, wrap_unary
 from statewright.expressions.operators import is_equal, is_less
 from statewright.expressions.values import ExpressionError, Value, as_float, as_items, fetch_item, type_name
+
+_COMPARISONS_PER_ELEMENT: Final = 4
+"""Comparisons of sorting that count as one element: most orders need far fewer than the worst one."""
 
 
 def require_elements(value: Value, doing: str) -> tuple[Value, ...]:
@@ -17,11 +22,14 @@ def require_elements(value: Value, doing: str) -> tuple[Value, ...]:
     return elements
 
 
-def order_positions(values: Iterable[Value]) -> list[int]:
+def order_positions(values: Iterable[Value], frame: Frame) -> list[int]:
     """The positions of ``values`` in rising order of the values; equal ones keep theirs."""
     listed = list(values)
+    frame.spend(sort_items(len(listed)) // _COMPARISONS_PER_ELEMENT)
 
     def order(first: int, second: int) -> int:
+        if chars := charge_compared(listed[first], listed[second]):
+            frame.spend(chars)
         if is_less(listed[first], listed[second]):
             return -1
         return 1 if is_less(listed[second], listed[first]) else 0
@@ -58,18 +66,20 @@ def _concat(frame: Frame, arguments: tuple[Value, ...]) -> Value:
 
 
 def _flatten(frame: Frame, arguments: tuple[Value, ...]) -> Value:
-    flat = tuple(_iterate_flat(require_elements(arguments[0], "flatten")))
-    frame.spend(len(flat))
-    return flat
+    return tuple(_iterate_flat(require_elements(arguments[0], "flatten"), frame))
 
 
-def _iterate_flat(elements: tuple[Value, ...]) -> Iterator[Value]:
+def _iterate_flat(elements: tuple[Value, ...], frame: Frame) -> Iterator[Value]:
+    """The elements of all levels; each level that hands them on visits them."""
+    frame.spend(len(elements))
     for element in elements:
         inner = as_items(element)
         if inner is None:
             yield element
         else:
-            yield from _iterate_flat(inner)
+            for deeper in _iterate_flat(inner, frame):
+                frame.spend(1)
+                yield deeper
 
 
 def _uniq(frame: Frame, arguments: tuple[Value, ...]) -> Value:
@@ -82,10 +92,12 @@ def _uniq(frame: Frame, arguments: tuple[Value, ...]) -> Value:
     others: list[Value] = []
     unique: list[Value] = []
     for element in elements:
+        if isinstance(element, str) and len(element) > CHARS_PER_ELEMENT:
+            frame.spend(len(element) // CHARS_PER_ELEMENT)
         key = _scalar_key(element)
         if key is None:
             frame.spend(len(others))
-            if any(is_equal(element, other) for other in others):
+            if any(is_equal(element, other, frame) for other in others):
                 continue
             others.append(element)
         elif key in scalars:
@@ -110,19 +122,18 @@ def _reverse(frame: Frame, arguments: tuple[Value, ...]) -> Value:
 
 def _sort(frame: Frame, arguments: tuple[Value, ...]) -> Value:
     elements = require_elements(arguments[0], "sort")
-    frame.spend(len(elements))
-    positions = order_positions(elements)
+    positions = order_positions(elements, frame)
     descending = len(arguments) == 2 and is_descending(arguments[1])
     return tuple(elements[position] for position in (reversed(positions) if descending else positions))
 
 
-FUNCTIONS: Final[Mapping[str, BuiltinFunction]] = {
+FUNCTIONS: Final[Mapping[str, Entry]] = {
     "first": wrap_unary(_first),
     "last": wrap_unary(_last),
-    "take": _take,
-    "concat": _concat,
-    "flatten": _flatten,
-    "uniq": _uniq,
-    "reverse": _reverse,
-    "sort": _sort,
+    "take": Entry(_take, list_items),
+    "concat": Entry(_concat, list_all_items),
+    "flatten": Entry(_flatten, list_items),
+    "uniq": Entry(_uniq, list_items),
+    "reverse": Entry(_reverse, list_items),
+    "sort": Entry(_sort, list_items),
 }

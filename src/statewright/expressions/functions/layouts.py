@@ -8,6 +8,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from statewright.evaluation.regexes import Regex, compile_regex, escape
+
 _MONTHS: Final = (
     "January",
     "February",
@@ -23,6 +25,9 @@ _MONTHS: Final = (
     "December",
 )
 _DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+MAX_LAYOUT_CHARS: Final = 500
+"""Of a layout by which texts are read."""
+
 _CENTURY_SPLIT: Final = 69
 """Two-digit years from here on belong to the twentieth century."""
 _OFFSET: Final = r"Z|[+-]\d\d:?\d\d|[+-]\d\d"
@@ -86,10 +91,9 @@ def parse_time(text: str, layout: str, zone: tzinfo = UTC) -> datetime | None:
 
     What the layout leaves out is that of midnight of the first of January of the year 1.
     """
-    match = _compile_layout(layout).fullmatch(text)
-    if match is None:
+    found = _compile_layout(layout).read_fields(text)
+    if found is None:
         return None
-    found = {field: value for field, value in match.groupdict().items() if value is not None}
     try:
         return datetime(
             _read_year(found),
@@ -111,14 +115,14 @@ def format_time(time: datetime, layout: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def _compile_layout(layout: str) -> re.Pattern[str]:
+def _compile_layout(layout: str) -> Regex:
     parts: list[str] = []
     seen: set[str] = set()
     position = 0
     for piece in _PIECE.finditer(layout):
-        parts += [re.escape(layout[position : piece.start()]), _build_pattern(_PIECES[piece[0]], seen)]
+        parts += [escape(layout[position : piece.start()]), _build_pattern(_PIECES[piece[0]], seen)]
         position = piece.end()
-    return re.compile("".join([*parts, re.escape(layout[position:])]))
+    return compile_regex("".join([*parts, escape(layout[position:])]), captures=True)
 
 
 def _build_pattern(piece: _Piece, seen: set[str]) -> str:

@@ -7,7 +7,9 @@ from decimal import ROUND_HALF_UP, Decimal
 from statistics import median
 from typing import Final
 
-from statewright.expressions.frames import BuiltinFunction, Frame, wrap_unary
+from statewright.evaluation.charges import charge_text
+from statewright.evaluation.costs import Entry, charge_nothing
+from statewright.expressions.frames import Frame, list_all_items, wrap_unary
 from statewright.expressions.operators import is_less
 from statewright.expressions.values import (
     ExpressionError,
@@ -41,12 +43,17 @@ def _abs(value: Value) -> Value:
     return number if number >= 0 else wrap_int64(-number) if isinstance(number, int) else -number
 
 
-def _make_rounding(name: str, round_number: Callable[[float], int | Decimal]) -> BuiltinFunction:
+def _make_rounding(name: str, round_number: Callable[[float], int | Decimal]) -> Entry:
     def apply(value: Value) -> Value:
         number = as_float(_require_number(value, name))
         return float(round_number(number)) if math.isfinite(number) else number
 
-    return wrap_unary(apply)
+    return wrap_unary(apply, _write_digits)
+
+
+def _write_digits(_: Value) -> int:
+    """The largest floats have 309 digits."""
+    return 3
 
 
 def _round_half_away(number: float) -> Decimal:
@@ -77,7 +84,7 @@ def _float(value: Value) -> Value:
     raise ExpressionError(f"invalid operation: float({type_name(value)})")
 
 
-def _make_extreme(name: str, precedes: Callable[[Value, Value], bool]) -> BuiltinFunction:
+def _make_extreme(name: str, precedes: Callable[[Value, Value], bool]) -> Entry:
     """The largest or smallest of numbers and arrays of them; nil of none; a single other value is itself."""
 
     def apply(frame: Frame, arguments: tuple[Value, ...]) -> Value:
@@ -86,15 +93,15 @@ def _make_extreme(name: str, precedes: Callable[[Value, Value], bool]) -> Builti
             elements = as_items(argument)
             if elements is None and len(arguments) == 1:
                 return argument
+            frame.spend(len(elements or ()))
             for element in (argument,) if elements is None else elements:
-                number = element if as_items(element) is None else apply(frame, (element,))
+                number = apply(frame, (element,)) if isinstance(element, list | tuple) else element
                 if not is_number(number):
                     raise ExpressionError(f"invalid argument for {name} (type {type_name(number)})")
                 best = number if best is None or precedes(number, best) else best
-            frame.spend(len(elements or ()))
         return best
 
-    return apply
+    return Entry(apply, list_all_items)
 
 
 def _mean(frame: Frame, arguments: tuple[Value, ...]) -> Value:
@@ -104,22 +111,32 @@ def _mean(frame: Frame, arguments: tuple[Value, ...]) -> Value:
 
 def _median(frame: Frame, arguments: tuple[Value, ...]) -> Value:
     numbers = _collect_numbers(frame, arguments, "median")
+    frame.spend(_SORT_ELEMENTS * len(numbers))
     return float(median(numbers)) if numbers else 0.0
 
 
 def _collect_numbers(frame: Frame, arguments: tuple[Value, ...], name: str) -> list[float]:
-    numbers = list(_iterate_numbers(arguments, name))
-    frame.spend(len(numbers))
-    return numbers
+    return list(_iterate_numbers(arguments, name, frame))
 
 
-def _iterate_numbers(values: tuple[Value, ...], name: str) -> Iterator[float]:
+_SORT_ELEMENTS: Final = 3
+"""What an element counts as that is sorted in one call, while which nothing else can run."""
+
+
+def _read_float(value: Value) -> int:
+    return 4 * charge_text(value)
+
+
+def _iterate_numbers(values: tuple[Value, ...], name: str, frame: Frame) -> Iterator[float]:
+    frame.spend(len(values))
     for value in values:
         elements = as_items(value)
         if elements is None:
             yield as_float(_require_number(value, name))
         else:
-            yield from _iterate_numbers(elements, name)
+            for number in _iterate_numbers(elements, name, frame):
+                frame.spend(1)
+                yield number
 
 
 def _require_number(value: Value, name: str) -> int | float:
@@ -128,27 +145,31 @@ def _require_number(value: Value, name: str) -> int | float:
     raise ExpressionError(f"invalid argument for {name} (type {type_name(value)})")
 
 
-FUNCTIONS: Final[Mapping[str, BuiltinFunction]] = {
+FUNCTIONS: Final[Mapping[str, Entry]] = {
     "type": wrap_unary(_type),
     "abs": wrap_unary(_abs),
     "ceil": _make_rounding("ceil", math.ceil),
     "floor": _make_rounding("floor", math.floor),
     "round": _make_rounding("round", _round_half_away),
     "int": wrap_unary(_int),
-    "float": wrap_unary(_float),
+    "float": wrap_unary(_float, _read_float),
     "max": _make_extreme("max", lambda number, best: is_less(best, number)),
     "min": _make_extreme("min", is_less),
-    "mean": _mean,
-    "median": _median,
+    "mean": Entry(_mean, list_all_items),
+    "median": Entry(_median, list_all_items),
 }
 
 
 _WIDTH: Final = 64
 
 
-def _make_bit_function(name: str, apply: Callable[..., int]) -> BuiltinFunction:
+def _make_bit_function(name: str, apply: Callable[..., int]) -> Entry:
     """A function of integers; ``apply`` takes as many as the signature of ``name`` says."""
-    return lambda _, arguments: wrap_int64(apply(*(_require_integer(argument, name) for argument in arguments)))
+
+    def call(_: Frame, arguments: tuple[Value, ...]) -> Value:
+        return wrap_int64(apply(*(_require_integer(argument, name) for argument in arguments)))
+
+    return Entry(call, charge_nothing)
 
 
 def _require_integer(value: Value, name: str) -> int:
@@ -163,7 +184,7 @@ def _clamp_shift(count: int) -> int:
     return min(count, _WIDTH)
 
 
-BIT_FUNCTIONS: Final[Mapping[str, BuiltinFunction]] = {
+BIT_FUNCTIONS: Final[Mapping[str, Entry]] = {
     "bitand": _make_bit_function("bitand", lambda x, y: x & y),
     "bitor": _make_bit_function("bitor", lambda x, y: x | y),
     "bitxor": _make_bit_function("bitxor", lambda x, y: x ^ y),

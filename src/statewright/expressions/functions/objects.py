@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
-from statewright.expressions.frames import BuiltinFunction, Frame, wrap_unary
+from statewright.evaluation.costs import Entry, charge_nothing
+from statewright.expressions.frames import Frame, list_entries, wrap_unary
 from statewright.expressions.functions.arrays import require_elements
 from statewright.expressions.values import (
     ExpressionError,
@@ -42,11 +43,10 @@ def _to_pairs(value: Value) -> Value:
 def _from_pairs(value: Value) -> Value:
     members: dict[Value, Value] = {}
     for pair in require_elements(value, "build an object from"):
-        match as_items(pair):
-            case (key, member):
-                members[check_hashable(key)] = member
-            case _:
-                raise ExpressionError("invalid pair")
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
+            raise ExpressionError("invalid pair")
+        key, member = as_items(pair) or (None, None)
+        members[check_hashable(key)] = member
     return Map(members, is_keyed_by_text=False)
 
 
@@ -62,10 +62,14 @@ def _get(frame: Frame, arguments: tuple[Value, ...]) -> Value:
     return fetch_item(base, index) if -length <= index < length else None
 
 
-FUNCTIONS: Final[Mapping[str, BuiltinFunction]] = {
-    "keys": wrap_unary(_keys),
-    "values": wrap_unary(_values),
-    "toPairs": wrap_unary(_to_pairs),
-    "fromPairs": wrap_unary(_from_pairs),
-    "get": _get,
+def _read_pairs(value: Value) -> int:
+    return 2 * len(value) if isinstance(value, list | tuple) else 0
+
+
+FUNCTIONS: Final[Mapping[str, Entry]] = {
+    "keys": wrap_unary(_keys, list_entries),
+    "values": wrap_unary(_values, list_entries),
+    "toPairs": wrap_unary(_to_pairs, list_entries),
+    "fromPairs": wrap_unary(_from_pairs, _read_pairs),
+    "get": Entry(_get, charge_nothing),
 }

@@ -7,7 +7,22 @@ from typing import Final
 
 import msgspec
 
-from statewright.expressions.frames import BuiltinFunction, Frame, wrap_unary
+from statewright.evaluation.charges import (
+    charge_end,
+    charge_json,
+    charge_search,
+    charge_search_backwards,
+    charge_split,
+    charge_strip,
+    charge_text,
+    count_chars,
+)
+from statewright.evaluation.costs import (
+    Cost,
+    Entry,
+    charge_nothing,
+)
+from statewright.expressions.frames import Frame, change_case, list_items, wrap_unary
 from statewright.expressions.values import (
     ExpressionError,
     Map,
@@ -25,6 +40,9 @@ from statewright.jsonval.codec import MalformedJson, decode, encode
 
 _MAX_REPEAT: Final = 1_000_000
 """Times that ``repeat`` may repeat a text."""
+
+_INDENT: Final = 2
+"""Characters at the beginning of a line of JSON, for each level."""
 
 
 def _length(value: Value) -> Value:
@@ -48,14 +66,14 @@ def _trim(_: Frame, arguments: tuple[Value, ...]) -> Value:
     return text.strip(*characters)
 
 
-def _trim_prefix(_: Frame, arguments: tuple[Value, ...]) -> Value:
-    text, prefix = _require_texts("trimPrefix", (*arguments, " ")[:2])
-    return text.removeprefix(prefix)
+def _make_part_function(name: str, apply: Callable[[str, str], Value], cost: Cost) -> Entry:
+    """A function of a text and a part of it, which is a blank where it may be left out."""
 
+    def function(_: Frame, arguments: tuple[Value, ...]) -> Value:
+        text, part = _require_texts(name, (*arguments, " ")[:2])
+        return apply(text, part)
 
-def _trim_suffix(_: Frame, arguments: tuple[Value, ...]) -> Value:
-    text, suffix = _require_texts("trimSuffix", (*arguments, " ")[:2])
-    return text.removesuffix(suffix)
+    return Entry(function, cost)
 
 
 def _split(frame: Frame, arguments: tuple[Value, ...]) -> Value:
@@ -78,8 +96,7 @@ def _split_parts(text: str, separator: str, most: int) -> list[str]:
         return []
     if separator:
         return text.split(separator, most - 1 if most > 0 else -1)
-    characters = list(text)
-    return characters if most < 0 or len(characters) <= most else [*characters[: most - 1], text[most - 1 :]]
+    return list(text) if most < 0 or len(text) <= most else [*text[: most - 1], text[most - 1 :]]
 
 
 def _replace(frame: Frame, arguments: tuple[Value, ...]) -> Value:
@@ -108,28 +125,13 @@ def _join(frame: Frame, arguments: tuple[Value, ...]) -> Value:
     return glue.join(texts)
 
 
-def _index_of(_: Frame, arguments: tuple[Value, ...]) -> Value:
-    text, part = _require_texts("indexOf", arguments)
-    return text.find(part)
+def _to_json(frame: Frame, arguments: tuple[Value, ...]) -> Value:
+    frame.visit(arguments[0], per_level=_INDENT)
+    return frame.charge_text(_write_json(arguments[0]))
 
 
-def _last_index_of(_: Frame, arguments: tuple[Value, ...]) -> Value:
-    text, part = _require_texts("lastIndexOf", arguments)
-    return text.rfind(part)
-
-
-def _has_prefix(_: Frame, arguments: tuple[Value, ...]) -> Value:
-    text, prefix = _require_texts("hasPrefix", arguments)
-    return text.startswith(prefix)
-
-
-def _has_suffix(_: Frame, arguments: tuple[Value, ...]) -> Value:
-    text, suffix = _require_texts("hasSuffix", arguments)
-    return text.endswith(suffix)
-
-
-def _to_json(value: Value) -> str:
-    return msgspec.json.format(encode(lower_value(value)), indent=2).decode()
+def _write_json(value: Value) -> str:
+    return msgspec.json.format(encode(lower_value(value)), indent=_INDENT).decode()
 
 
 def _from_json(value: Value) -> Value:
@@ -150,14 +152,30 @@ def _from_base64(value: Value) -> str:
         raise ExpressionError(f"fromBase64: {defect}") from None
 
 
-def _make_text_function(apply: Callable[[Value], str]) -> BuiltinFunction:
-    """A function of one argument that gives a text; the whole argument is accounted for as visited."""
+def _make_text_function(apply: Callable[[Value], str], cost: Cost = charge_nothing) -> Entry:
+    """A function of one argument that gives a text; the whole argument is accounted for as visited, beside ``cost``,
+    which takes that argument.
+    """
 
     def function(frame: Frame, arguments: tuple[Value, ...]) -> Value:
         frame.visit(arguments[0])
         return frame.charge_text(apply(arguments[0]))
 
-    return function
+    return Entry(function, cost)
+
+
+def _cut(text: Value, separator: Value, *_: Value) -> int:
+    if count_chars(separator):
+        return 2 * charge_split(text, separator)
+    return 1 + count_chars(text) // _SINGLE_CHARS_PER_STEP
+
+
+_SINGLE_CHARS_PER_STEP: Final = 3
+"""Texts of one character that are made in a step."""
+
+
+def _encode(value: Value) -> int:
+    return 2 * charge_text(value)
 
 
 def _require_texts(name: str, arguments: tuple[Value, ...]) -> list[str]:
@@ -171,25 +189,25 @@ def _read_count(arguments: tuple[Value, ...], position: int) -> int:
     return as_int(arguments[position]) if len(arguments) > position else -1
 
 
-FUNCTIONS: Final[Mapping[str, BuiltinFunction]] = {
+FUNCTIONS: Final[Mapping[str, Entry]] = {
     "len": wrap_unary(_length),
     "string": _make_text_function(format_value),
-    "upper": _make_text_function(_upper),
-    "lower": _make_text_function(_lower),
-    "trim": _trim,
-    "trimPrefix": _trim_prefix,
-    "trimSuffix": _trim_suffix,
-    "split": _split,
-    "splitAfter": _split_after,
-    "replace": _replace,
-    "repeat": _repeat,
-    "join": _join,
-    "indexOf": _index_of,
-    "lastIndexOf": _last_index_of,
-    "hasPrefix": _has_prefix,
-    "hasSuffix": _has_suffix,
-    "toJSON": _make_text_function(_to_json),
-    "fromJSON": wrap_unary(_from_json),
-    "toBase64": _make_text_function(_to_base64),
-    "fromBase64": _make_text_function(_from_base64),
+    "upper": _make_text_function(_upper, change_case),
+    "lower": _make_text_function(_lower, change_case),
+    "trim": Entry(_trim, charge_strip),
+    "trimPrefix": _make_part_function("trimPrefix", str.removeprefix, charge_text),
+    "trimSuffix": _make_part_function("trimSuffix", str.removesuffix, charge_text),
+    "split": Entry(_split, _cut),
+    "splitAfter": Entry(_split_after, _cut),
+    "replace": Entry(_replace, _cut),
+    "repeat": Entry(_repeat, charge_nothing),
+    "join": Entry(_join, list_items),
+    "indexOf": _make_part_function("indexOf", str.find, charge_search),
+    "lastIndexOf": _make_part_function("lastIndexOf", str.rfind, charge_search_backwards),
+    "hasPrefix": _make_part_function("hasPrefix", str.startswith, charge_end),
+    "hasSuffix": _make_part_function("hasSuffix", str.endswith, charge_end),
+    "toJSON": Entry(_to_json, charge_nothing),
+    "fromJSON": wrap_unary(_from_json, charge_json),
+    "toBase64": _make_text_function(_to_base64, _encode),
+    "fromBase64": _make_text_function(_from_base64, _encode),
 }

@@ -6,8 +6,10 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from statewright.expressions.frames import BuiltinFunction, Frame, wrap_unary
-from statewright.expressions.functions.layouts import format_time, parse_time
+from statewright.evaluation.charges import count_chars
+from statewright.evaluation.costs import Entry, charge_nothing
+from statewright.expressions.frames import Frame, wrap_unary
+from statewright.expressions.functions.layouts import MAX_LAYOUT_CHARS, format_time, parse_time
 from statewright.expressions.values import ExpressionError, Value, as_text, type_name
 from statewright.instants import to_datetime
 
@@ -31,7 +33,7 @@ _UNITS: Final[Mapping[str, timedelta]] = {
     "µs": timedelta(microseconds=1),
     "ns": timedelta(microseconds=1) / 1000,
 }
-_PART: Final = re.compile(r"(\d+\.?\d*|\.\d+)(h|ms|m|s|us|µs|ns)")
+_PART: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(h|ms|m|s|us|µs|ns)")
 _DURATION: Final = re.compile(rf"[+-]?(?:0|(?:{_PART.pattern})+)")
 
 
@@ -66,6 +68,8 @@ def _date(_: Frame, arguments: tuple[Value, ...]) -> Value:
     text, *options = [as_text(argument, "date") for argument in arguments]
     if len(options) == 2:
         zone = _load_zone(options[1])
+    if options and len(options[0]) > MAX_LAYOUT_CHARS:
+        raise ExpressionError(f"layout of {len(options[0])} characters: {MAX_LAYOUT_CHARS} are the most")
     times = (parse_time(text, layout, zone) for layout in options[:1] or _LAYOUTS)
     time = next((time for time in times if time is not None), None)
     if time is None:
@@ -90,22 +94,48 @@ def _require_zone(value: Value, name: str) -> ZoneInfo:
     return value
 
 
-def _make_time_method(apply: Callable[[datetime], Value]) -> Callable[[Value, tuple[Value, ...]], Value]:
+def _make_time_method(apply: Callable[[datetime], Value]) -> Entry:
     def method(value: Value, arguments: tuple[Value, ...]) -> Value:
         if not isinstance(value, datetime) or arguments:
             raise ExpressionError("too many arguments")
         return apply(value)
 
-    return method
+    return Entry(method, _convert_time)
 
 
-def _make_duration_method(unit: timedelta) -> Callable[[Value, tuple[Value, ...]], Value]:
+def _make_duration_method(unit: timedelta) -> Entry:
     def method(value: Value, arguments: tuple[Value, ...]) -> Value:
         if not isinstance(value, timedelta) or arguments:
             raise ExpressionError("too many arguments")
         return value / unit
 
-    return method
+    return Entry(method, charge_nothing)
+
+
+def _convert_time(*_: object) -> int:
+    return 2
+
+
+def _write_layout(_: Value, *arguments: Value) -> int:
+    return 2 + 2 * sum(map(count_chars, arguments))
+
+
+def _read_duration(value: Value) -> int:
+    return 1 + count_chars(value) // 2
+
+
+def _read_date(*arguments: Value) -> int:
+    """A layout of the author's is compiled; without one, all that are known are tried."""
+    return _DATE_ELEMENTS + 2 * sum(map(count_chars, arguments))
+
+
+_DATE_ELEMENTS: Final = 30
+_ZONE_ELEMENTS: Final = 200
+"""What reading the rules of a zone from its file takes."""
+
+
+def _read_zone(*_: object) -> int:
+    return _ZONE_ELEMENTS
 
 
 def _format(value: Value, arguments: tuple[Value, ...]) -> Value:
@@ -114,7 +144,7 @@ def _format(value: Value, arguments: tuple[Value, ...]) -> Value:
     return format_time(value, as_text(arguments[0], "Format"))
 
 
-METHODS: Final[Mapping[tuple[type, str], Callable[[Value, tuple[Value, ...]], Value]]] = {
+METHODS: Final[Mapping[tuple[type, str], Entry]] = {
     (datetime, "Year"): _make_time_method(lambda time: time.year),
     (datetime, "Month"): _make_time_method(lambda time: time.month),
     (datetime, "Day"): _make_time_method(lambda time: time.day),
@@ -126,16 +156,16 @@ METHODS: Final[Mapping[tuple[type, str], Callable[[Value, tuple[Value, ...]], Va
     (datetime, "Unix"): _make_time_method(lambda time: int(time.timestamp() // 1)),
     (datetime, "UnixMilli"): _make_time_method(lambda time: int(time.timestamp() * 1000 // 1)),
     (datetime, "UTC"): _make_time_method(lambda time: time.astimezone(UTC)),
-    (datetime, "Format"): _format,
+    (datetime, "Format"): Entry(_format, _write_layout),
     (timedelta, "Hours"): _make_duration_method(timedelta(hours=1)),
     (timedelta, "Minutes"): _make_duration_method(timedelta(minutes=1)),
     (timedelta, "Seconds"): _make_duration_method(timedelta(seconds=1)),
 }
-"""The methods of times and durations, by type and name."""
+"""The methods of times and durations, by type and name: each takes the value and the arguments, as its cost does."""
 
-FUNCTIONS: Final[Mapping[str, BuiltinFunction]] = {
-    "now": _now,
-    "duration": wrap_unary(_duration),
-    "date": _date,
-    "timezone": wrap_unary(_timezone),
+FUNCTIONS: Final[Mapping[str, Entry]] = {
+    "now": Entry(_now, _convert_time),
+    "duration": wrap_unary(_duration, _read_duration),
+    "date": Entry(_date, _read_date),
+    "timezone": wrap_unary(_timezone, _read_zone),
 }

@@ -5,8 +5,8 @@ select: filters test the value itself, not its children. What is made of it are 
 which gives the values their context and the way back to the whole input. Evaluating a guard has a budget.
 """
 
-from statewright.flows.guards.guard import Guard, parse_guard
+from statewright.flows.guards.guard import Guard, count_parsing_steps, parse_guard
 from statewright.flows.guards.reading import MalformedGuard
 from statewright.flows.guards.values import MAX_SELECTED, GuardTooBroad
 
-__all__ = ["MAX_SELECTED", "Guard", "GuardTooBroad", "MalformedGuard", "parse_guard"]
+__all__ = ["MAX_SELECTED", "Guard", "GuardTooBroad", "MalformedGuard", "count_parsing_steps", "parse_guard"]

@@ -9,7 +9,8 @@ from typing import Final, Protocol, TypeAlias
 
 from jsonpath_ng.jsonpath import DatumInContext, JSONPath, This
 
-from statewright.flows.guards.values import FUNCTIONS, Comparison, get_element, get_member, spend
+from statewright.evaluation.costs import Entry
+from statewright.flows.guards.values import FUNCTIONS, get_budget, get_element, get_member, spend
 from statewright.jsonval.values import JsonValue
 
 Datum: TypeAlias = DatumInContext
@@ -27,12 +28,6 @@ def get_value(datum: Datum) -> JsonValue:
     """The value itself."""
     value: JsonValue = datum.value
     return value
-
-
-def _find_root(datum: Datum) -> Datum:
-    while datum.context is not None:  # the library's own Root recurses, and guards have hundreds of parts
-        datum = datum.context
-    return datum
 
 
 class Query(JSONPath):
@@ -73,7 +68,11 @@ class Start(Query):
 
     def iterate(self, datum: Datum) -> Iterator[Datum]:
         """That value."""
-        yield _find_root(datum) if self._is_root else datum
+        budget = get_budget()
+        budget.spend(1)
+        if self._is_root:  # the library's own Root goes back step by step, and guards have hundreds of parts
+            datum = DatumInContext.wrap(budget.root)
+        yield datum
 
 
 class Part(Query):
@@ -111,13 +110,15 @@ class Call(Query):
     """A function of the value; of what an argument selects, the first counts."""
 
     def __init__(self, name: str, arguments: Sequence[Operand]) -> None:
-        self._apply = FUNCTIONS[name]
+        self._entry = FUNCTIONS[name]
         self._arguments = arguments
 
     def iterate(self, datum: Datum) -> Iterator[Datum]:
         """The result, or nothing for a value that the function is not for."""
         arguments = [next(argument.iterate_values(datum), None) for argument in self._arguments]
-        for value in spend(self._apply(get_value(datum), arguments)):
+        given = get_value(datum)
+        get_budget().charge(self._entry.cost(given, arguments))
+        for value in spend(self._entry.call(given, arguments)):
             yield DatumInContext(value, path=_HERE, context=datum)
 
 
@@ -180,6 +181,7 @@ class Exists:
     def holds(self, datum: Datum) -> bool:
         """Whether there is such a value."""
         if isinstance(self.operand, Constant):
+            get_budget().spend(1)
             return bool(self.operand.value)
         return any(True for _ in self.operand.iterate(datum))
 
@@ -187,14 +189,20 @@ class Exists:
 class Compares:
     """Whether one pair of the values of two operands compares so."""
 
-    def __init__(self, left: Operand, compare: Comparison, right: Operand) -> None:
-        self._left, self._compare, self._right = left, compare, right
+    def __init__(self, left: Operand, comparison: Entry, right: Operand) -> None:
+        self._left, self._comparison, self._right = left, comparison, right
 
     def holds(self, datum: Datum) -> bool:
         """Whether there is such a pair."""
+        budget, compare, cost = get_budget(), self._comparison.call, self._comparison.cost
+        budget.spend(1)
         rights = list(self._right.iterate_values(datum))
-        pairs = ((one, other) for one in self._left.iterate_values(datum) for other in rights)
-        return any(self._compare(one, other) for one, other in spend(pairs))
+        for one in self._left.iterate_values(datum):
+            for other in rights:
+                budget.charge(1 + cost(one, other))
+                if compare(one, other):
+                    return True
+        return False
 
 
 class Negation:

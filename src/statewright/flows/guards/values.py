@@ -9,10 +9,15 @@ from contextvars import ContextVar
 from decimal import Decimal
 from typing import Final, TypeAlias, TypeGuard, TypeVar
 
+from statewright.evaluation.charges import charge_conversion
+from statewright.evaluation.costs import Budget, Entry, charge_nothing
+from statewright.evaluation.parts import are_alike, compare_parts
 from statewright.jsonval.values import JsonValue
 
 MAX_SELECTED: Final = 100_000
 """Values and pairs of values that one guard may look at."""
+PARTS_PER_VALUE: Final = 4
+"""Tests and paths within a guard that count as one value, each time they are evaluated."""
 CHARS_PER_VALUE: Final = 1024
 """So much of a text counts as a value where it is compared or copied."""
 
@@ -23,20 +28,34 @@ Function: TypeAlias = Callable[[JsonValue, Sequence[JsonValue]], Sequence[JsonVa
 _Value = TypeVar("_Value")
 
 
-class _Budget:
-    """How much one evaluation may still look at."""
+class GuardBudget(Budget):
+    """How much one evaluation may still look at, in tests and beginnings of paths, and the whole input. Raises
+    :class:`GuardTooBroad`.
+    """
 
-    def __init__(self, left: int) -> None:
-        self._left = left
+    __slots__ = ("_limit", "root")
 
-    def charge(self, count: int = 1) -> None:
-        """Take from it. Raises :class:`GuardTooBroad` when nothing is left."""
-        self._left -= count
-        if self._left < 0:
-            raise GuardTooBroad
+    def __init__(self, limit: int, root: object) -> None:
+        self._limit = limit * PARTS_PER_VALUE
+        super().__init__(self._limit, GuardTooBroad)
+        self.root = root
+
+    def charge(self, values: int = 1) -> None:
+        """Spend what so many values count as."""
+        self.spend(values * PARTS_PER_VALUE)
+
+    @property
+    def spent(self) -> int:
+        """The values that were looked at."""
+        return (self._limit - self.left) // PARTS_PER_VALUE
 
 
-_budget: ContextVar[_Budget] = ContextVar("values that a guard may still select")
+_budget: ContextVar[GuardBudget] = ContextVar("values that a guard may still select")
+
+
+def get_budget() -> GuardBudget:
+    """That of the evaluation that goes on."""
+    return _budget.get()
 
 
 class GuardTooBroad(ValueError):
@@ -47,9 +66,9 @@ class GuardTooBroad(ValueError):
 
 
 @contextmanager
-def limit_values(limit: int) -> Iterator[None]:
+def limit_values(budget: GuardBudget) -> Iterator[None]:
     """A budget for one evaluation of a guard: how many values it may look at."""
-    token = _budget.set(_Budget(limit))
+    token = _budget.set(budget)
     try:
         yield
     finally:
@@ -100,25 +119,35 @@ def iter_descendants(value: JsonValue) -> Iterator[JsonValue]:
 def _equal(one: JsonValue, other: JsonValue) -> bool:
     """Deep equality, in which numbers are equal by their value, and never to a boolean."""
     _budget.get().charge()
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_equal(one[name], other[name]) for name in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_equal, one, other))
+    if are_alike(one, other):
+        if isinstance(one, dict):
+            _budget.get().spend(len(one) // PARTS_PER_VALUE)
+        return compare_parts(one, other, _equal)
     if isinstance(one, str) and isinstance(other, str):
-        _charge_text(one if len(one) == len(other) else "")
+        if len(one) == len(other):
+            _budget.get().charge(copy_chars(one))
         return one == other
     numbers = _read_numbers(one, other)
     return numbers[0] == numbers[1] if numbers else type(one) is type(other) and one == other
 
 
-def _charge_text(text: str) -> None:
-    _budget.get().charge(len(text) // CHARS_PER_VALUE)
+def copy_chars(value: JsonValue, *_: object) -> int:
+    """A text is copied or compared."""
+    return len(value) // CHARS_PER_VALUE if isinstance(value, str) else 0
+
+
+def _list_members(value: JsonValue, *_: object) -> int:
+    return len(value) if isinstance(value, dict) else 0
 
 
 def _read_numbers(one: JsonValue, other: JsonValue) -> tuple[int | Decimal, int | Decimal] | None:
     if isinstance(one, bool) or isinstance(other, bool):
         return None
-    return (one, other) if isinstance(one, int | Decimal) and isinstance(other, int | Decimal) else None
+    if not isinstance(one, int | Decimal) or not isinstance(other, int | Decimal):
+        return None
+    if steps := charge_conversion(one, other):
+        _budget.get().charge(steps)
+    return one, other
 
 
 def _order(compare: Callable[[int | Decimal, int | Decimal], bool]) -> Comparison:
@@ -131,15 +160,18 @@ def _order(compare: Callable[[int | Decimal, int | Decimal], bool]) -> Compariso
     return holds
 
 
-COMPARISONS: Final[dict[str, Comparison]] = {
-    "=": _equal,
-    "==": _equal,
-    "!=": lambda one, other: not _equal(one, other),
-    "<": _order(operator.lt),
-    "<=": _order(operator.le),
-    ">": _order(operator.gt),
-    ">=": _order(operator.ge),
+COMPARISONS: Final[dict[str, Entry]] = {
+    "=": Entry(_equal, charge_nothing),
+    "==": Entry(_equal, charge_nothing),
+    "!=": Entry(lambda one, other: not _equal(one, other), charge_nothing),
+    "<": Entry(_order(operator.lt), charge_nothing),
+    "<=": Entry(_order(operator.le), charge_nothing),
+    ">": Entry(_order(operator.gt), charge_nothing),
+    ">=": Entry(_order(operator.ge), charge_nothing),
 }
+"""Each pair counts as a value before it is compared. Deep equality accounts for what it looks at, an order for the
+digits of long numbers.
+"""
 
 
 def _length(value: JsonValue, _: Sequence[JsonValue]) -> Sequence[JsonValue]:
@@ -149,21 +181,18 @@ def _length(value: JsonValue, _: Sequence[JsonValue]) -> Sequence[JsonValue]:
 def _keys(value: JsonValue, _: Sequence[JsonValue]) -> Sequence[JsonValue]:
     if not isinstance(value, dict):
         return ()
-    _budget.get().charge(len(value))
     return ([*value],)
 
 
 def _values(value: JsonValue, _: Sequence[JsonValue]) -> Sequence[JsonValue]:
     if not isinstance(value, dict):
         return ()
-    _budget.get().charge(len(value))
     return ([*value.values()],)
 
 
 def _entries(value: JsonValue, _: Sequence[JsonValue]) -> Sequence[JsonValue]:
     if not isinstance(value, dict):
         return ()
-    _budget.get().charge(len(value))
     return ([[name, member] for name, member in value.items()],)
 
 
@@ -178,7 +207,6 @@ def _substring(value: JsonValue, arguments: Sequence[JsonValue]) -> Sequence[Jso
     first, last = arguments[0], arguments[1] if len(arguments) > 1 else None
     if not isinstance(value, str) or not _is_place(first):
         return ()
-    _charge_text(value)
     if last is None:
         return (value[first:],)
     return (value[first:last],) if isinstance(last, int) and not isinstance(last, bool) else ()
@@ -188,14 +216,15 @@ def _is_place(value: JsonValue) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-FUNCTIONS: Final[dict[str, Function]] = {
-    "length": _length,
-    "keys": _keys,
-    "values": _values,
-    "entries": _entries,
-    "charAt": _char_at,
-    "substring": _substring,
+FUNCTIONS: Final[dict[str, Entry]] = {
+    "length": Entry(_length, charge_nothing),
+    "keys": Entry(_keys, _list_members),
+    "values": Entry(_values, _list_members),
+    "entries": Entry(_entries, _list_members),
+    "charAt": Entry(_char_at, charge_nothing),
+    "substring": Entry(_substring, copy_chars),
 }
+"""Each takes the value and the arguments, and so does its cost, in values."""
 ARGUMENT_COUNTS: Final = {
     "length": (0,),
     "keys": (0,),

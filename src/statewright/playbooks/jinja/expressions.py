@@ -11,15 +11,18 @@ from typing import Final, TypeAlias
 
 from jinja2 import nodes
 
-from statewright.playbooks.jinja.failures import InvalidTemplate
+from statewright.evaluation.costs import Entry
 from statewright.playbooks.jinja.filters import FILTERS
-from statewright.playbooks.jinja.frame import Frame
-from statewright.playbooks.jinja.functions import FUNCTIONS
-from statewright.playbooks.jinja.members import get_member
-from statewright.playbooks.jinja.methods import call_method, describe_defect
-from statewright.playbooks.jinja.operators import BINARY, COMPARISONS, concatenate, keep_sign, negate
-from statewright.playbooks.jinja.predicates import TESTS
-from statewright.playbooks.jinja.slices import take_slice
+from statewright.playbooks.jinja.frame import Frame, InvalidTemplate
+from statewright.playbooks.jinja.methods import (
+    FUNCTIONS,
+    GET_ITEM,
+    TAKE_SLICE,
+    call_method,
+    describe_defect,
+    get_member,
+)
+from statewright.playbooks.jinja.operators import BINARY, OPERATORS, TESTS
 from statewright.playbooks.jinja.values import Undefined, check_number, is_truthy
 
 Evaluate: TypeAlias = Callable[[Frame], object]
@@ -36,7 +39,7 @@ class ExpressionCompiler:
     def compile(self, node: nodes.Node) -> Evaluate:
         """The function that evaluates a node. Raises :class:`InvalidTemplate`."""
         self.cost += 1
-        compile_node = _COMPILERS.get(type(node).__name__)
+        compile_node = NODES.get(type(node).__name__)
         if compile_node is None:
             raise InvalidTemplate(f"uses {type(node).__name__.lower()}, which templates of playbooks do not have")
         return compile_node(self, node)
@@ -66,9 +69,11 @@ class ExpressionCompiler:
         of = self.compile(node.node)
         if isinstance(node.arg, nodes.Slice):
             bounds = [self.compile_optional(part) for part in (node.arg.start, node.arg.stop, node.arg.step)]
-            return lambda frame: take_slice(of(frame), [bound and bound(frame) for bound in bounds], frame)
+            return lambda frame: frame.call(TAKE_SLICE, of(frame), *[bound and bound(frame) for bound in bounds])
         name = self.compile(node.arg)
-        return lambda frame: get_member(of(frame), name(frame))
+        if isinstance(node.arg, nodes.Const):
+            return lambda frame: get_member(of(frame), name(frame))
+        return lambda frame: frame.call(GET_ITEM, of(frame), name(frame))
 
     def compile_list(self, node: nodes.List | nodes.Tuple) -> Evaluate:
         items = [self.compile(item) for item in node.items]
@@ -94,9 +99,9 @@ class ExpressionCompiler:
         return evaluate
 
     def compile_binary(self, node: nodes.BinExpr) -> Evaluate:
-        apply = BINARY[type(node).__name__]
+        operator = OPERATORS[type(node).__name__]
         left, right = self.compile(node.left), self.compile(node.right)
-        return lambda frame: apply(left(frame), right(frame), frame)
+        return lambda frame: frame.call(operator, left(frame), right(frame))
 
     def compile_and(self, node: nodes.And) -> Evaluate:
         left, right = self.compile(node.left), self.compile(node.right)
@@ -111,26 +116,27 @@ class ExpressionCompiler:
         return lambda frame: not is_truthy(value(frame))
 
     def compile_sign(self, node: nodes.Neg | nodes.Pos) -> Evaluate:
-        apply = negate if isinstance(node, nodes.Neg) else keep_sign
+        operator = OPERATORS[type(node).__name__]
         value = self.compile(node.node)
-        return lambda frame: apply(value(frame), frame)
+        return lambda frame: frame.call(operator, value(frame))
 
     def compile_concatenation(self, node: nodes.Concat) -> Evaluate:
         values = [self.compile(part) for part in node.nodes]
-        return lambda frame: concatenate([value(frame) for value in values], frame)
+        operator = OPERATORS["Concat"]
+        return lambda frame: frame.call(operator, *[value(frame) for value in values])
 
     def compile_comparison(self, node: nodes.Compare) -> Evaluate:
         first = self.compile(node.expr)
-        rest = [(COMPARISONS[operand.op], self.compile(operand.expr)) for operand in node.ops]
+        rest = [(OPERATORS[operand.op], self.compile(operand.expr)) for operand in node.ops]
         if len(rest) == 1:
             compare, second = rest[0]
-            return lambda frame: compare(first(frame), second(frame), frame)
+            return lambda frame: frame.call(compare, first(frame), second(frame))
 
         def evaluate(frame: Frame) -> object:
             left = first(frame)
             for compare, other in rest:
                 right = other(frame)
-                if not compare(left, right, frame):
+                if not frame.call(compare, left, right):
                     return False
                 left = right
             return True
@@ -140,23 +146,23 @@ class ExpressionCompiler:
     def compile_filter(self, node: nodes.Filter) -> Evaluate:
         if node.node is None:
             raise InvalidTemplate("uses a filter block, which templates of playbooks do not have")
-        apply = _find("filter", FILTERS, node.name)
-        value, arguments = self.compile(node.node), self._compile_arguments(node, f"the filter {node.name}", apply, 2)
-        return lambda frame: apply(frame, value(frame), *arguments[0](frame), **arguments[1](frame))
+        entry = _find("filter", FILTERS, node.name)
+        value, arguments = self.compile(node.node), self._compile_arguments(node, f"the filter {node.name}", entry, 2)
+        return lambda frame: frame.call(entry, value(frame), *arguments[0](frame), **arguments[1](frame))
 
     def compile_test(self, node: nodes.Test) -> Evaluate:
-        apply = _find("test", TESTS, node.name)
-        value, arguments = self.compile(node.node), self._compile_arguments(node, f"the test {node.name}", apply, 2)
-        return lambda frame: apply(frame, value(frame), *arguments[0](frame), **arguments[1](frame))
+        entry = _find("test", TESTS, node.name)
+        value, arguments = self.compile(node.node), self._compile_arguments(node, f"the test {node.name}", entry, 2)
+        return lambda frame: frame.call(entry, value(frame), *arguments[0](frame), **arguments[1](frame))
 
     def compile_call(self, node: nodes.Call) -> Evaluate:
         if isinstance(node.node, nodes.Getattr):
             return self._compile_method(node, node.node)
         if not isinstance(node.node, nodes.Name):
             raise InvalidTemplate("calls something that is neither a function nor a method")
-        function = _find("function", FUNCTIONS, node.node.name)
-        positional, named = self._compile_arguments(node, f"the function {node.node.name}", function, 1)
-        return lambda frame: function(frame, *positional(frame), **named(frame))
+        entry = _find("function", FUNCTIONS, node.node.name)
+        positional, named = self._compile_arguments(node, f"the function {node.node.name}", entry, 1)
+        return lambda frame: frame.call(entry, *positional(frame), **named(frame))
 
     def _compile_method(self, node: nodes.Call, target: nodes.Getattr) -> Evaluate:
         if (defect := describe_defect(target.attr)) is not None:
@@ -166,15 +172,15 @@ class ExpressionCompiler:
         return lambda frame: call_method(frame, value(frame), name, positional(frame), named(frame))
 
     def _compile_arguments(
-        self, node: nodes.Call | nodes.Filter | nodes.Test, what: str, function: Callable[..., object] | None, own: int
+        self, node: nodes.Call | nodes.Filter | nodes.Test, what: str, entry: Entry | None, own: int
     ) -> tuple[Callable[[Frame], list[object]], Callable[[Frame], dict[str, object]]]:
         """The arguments by position and by name; ``own``: how many the function takes beside them."""
         if node.dyn_args is not None or node.dyn_kwargs is not None:
             raise InvalidTemplate(f"gives {what} arguments by * or **, which templates of playbooks do not have")
         positional = [self.compile(argument) for argument in node.args]
         named = [(str(keyword.key), self.compile(keyword.value)) for keyword in node.kwargs]
-        if function is not None:
-            _check_arguments(what, function, own + len(positional), [name for name, _ in named])
+        if entry is not None:
+            _check_arguments(what, entry.call, own + len(positional), [name for name, _ in named])
         return (
             lambda frame: [argument(frame) for argument in positional],
             lambda frame: {name: argument(frame) for name, argument in named},
@@ -188,7 +194,7 @@ def _check_arguments(what: str, function: Callable[..., object], count: int, nam
         raise InvalidTemplate(f"calls {what} with arguments that it does not take: {error}") from error
 
 
-def _find(kind: str, known: Mapping[str, Callable[..., object]], name: str) -> Callable[..., object]:
+def _find(kind: str, known: Mapping[str, Entry], name: str) -> Entry:
     found = known.get(name)
     if found is None:
         listed = ", ".join(sorted(one for one in known if one[0].isalpha()))
@@ -214,7 +220,7 @@ def _read_text(value: str) -> str:
     return value
 
 
-_COMPILERS: Final[dict[str, Callable[..., Evaluate]]] = {
+NODES: Final[dict[str, Callable[..., Evaluate]]] = {
     "And": ExpressionCompiler.compile_and,
     "Call": ExpressionCompiler.compile_call,
     "Compare": ExpressionCompiler.compile_comparison,
@@ -235,4 +241,4 @@ _COMPILERS: Final[dict[str, Callable[..., Evaluate]]] = {
     "Tuple": ExpressionCompiler.compile_list,
     **dict.fromkeys(BINARY, ExpressionCompiler.compile_binary),
 }
-"""By the names of Jinja2's nodes; what is not here is refused."""
+"""By the names of Jinja2's nodes; what is not here is refused. Each costs a step, beside what the table says."""

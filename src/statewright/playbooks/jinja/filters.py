@@ -9,13 +9,22 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decima
 from typing import Final
 from urllib.parse import quote
 
+from statewright.evaluation.charges import charge_json, charge_strip
+from statewright.evaluation.costs import Entry, charge_nothing
 from statewright.jsonval.codec import MalformedJson, decode, encode
-from statewright.jsonval.literals import MAX_DIGITS
 from statewright.jsonval.numbers import parse_number
-from statewright.playbooks.jinja.failures import EvaluationFailed
-from statewright.playbooks.jinja.frame import Frame
+from statewright.jsonval.scanning import MAX_DIGITS
+from statewright.playbooks.jinja.charges import (
+    MAX_NUMBER_CHARS,
+    charge_digits,
+    charge_replacement,
+    charge_url,
+    charge_value,
+    replace_text,
+    write_texts,
+)
+from statewright.playbooks.jinja.frame import EvaluationFailed, Frame
 from statewright.playbooks.jinja.sequences import (
-    Filter,
     choose,
     find_extreme,
     join_items,
@@ -32,7 +41,6 @@ from statewright.playbooks.jinja.sequences import (
     take_first,
     take_last,
 )
-from statewright.playbooks.jinja.texts import replace_text
 from statewright.playbooks.jinja.values import (
     Undefined,
     check_number,
@@ -43,7 +51,6 @@ from statewright.playbooks.jinja.values import (
     to_text,
 )
 
-_MAX_NUMBER_CHARS: Final = 4_300
 _MAX_DECIMALS: Final = 100
 _WIDE: Final = Context(prec=2 * MAX_DIGITS, traps=[InvalidOperation])
 """To round in: it keeps all digits that a number can have."""
@@ -59,9 +66,8 @@ def _to_int(frame: Frame, value: object, default: object = 0, base: object = 10)
         return int(value)
     if isinstance(value, Decimal):
         return int(check_number(value.to_integral_value(rounding="ROUND_DOWN")))
-    if not isinstance(value, str) or len(value) > _MAX_NUMBER_CHARS:
+    if not isinstance(value, str) or len(value) > MAX_NUMBER_CHARS:
         return default
-    _spend_digits(frame, value)
     if isinstance(base, int) and base != 10:
         try:
             return check_number(int(value, base))
@@ -71,17 +77,11 @@ def _to_int(frame: Frame, value: object, default: object = 0, base: object = 10)
     return default if number is None else _to_int(frame, check_number(number))
 
 
-def _spend_digits(frame: Frame, text: str) -> None:
-    """Count text that is about to be read as a number: by the square of its length, as Python reads it."""
-    frame.spend(1 + len(text) ** 2 // 16_000)
-
-
 def _to_decimal(frame: Frame, value: object, default: object = 0) -> object:
     if isinstance(value, bool | int | Decimal):
         return int(value) if isinstance(value, bool) else value
-    if not isinstance(value, str) or len(value) > _MAX_NUMBER_CHARS:
+    if not isinstance(value, str) or len(value) > MAX_NUMBER_CHARS:
         return default
-    _spend_digits(frame, value)
     number = parse_number(value.strip())
     return default if number is None else check_number(number)
 
@@ -94,21 +94,21 @@ def _to_bool(frame: Frame, value: object) -> object:
     return is_true(value)
 
 
-def _transform(method: Callable[[str], str]) -> Filter:
+def _transform(method: Callable[[str], str]) -> Entry:
     def apply(frame: Frame, value: object) -> object:
-        text = to_text(value, frame)
-        frame.spend_text(len(text))
+        (text,) = write_texts(frame, charge_value, value)
+        frame.limit_text(len(text))
         result = method(text)
         frame.spend_text(len(result))
         return result
 
-    return apply
+    return Entry(apply, charge_value)
 
 
 def _trim(frame: Frame, value: object, chars: object = None) -> object:
-    text = to_text(value, frame)
-    frame.spend_text(len(text))
-    return text.strip(None if chars is None else to_text(chars, frame))
+    text, stripped = write_texts(frame, charge_strip, value, "" if chars is None else chars)
+    frame.limit_text(len(text))
+    return text.strip(None if chars is None else stripped)
 
 
 def _map(frame: Frame, value: object, *arguments: object, **named: object) -> object:
@@ -117,13 +117,14 @@ def _map(frame: Frame, value: object, *arguments: object, **named: object) -> ob
         unknown = named.keys() - {"attribute", "default"}
         if unknown:
             raise EvaluationFailed(f"gives map the unknown argument {min(unknown)}")
+        frame.spend(len(items))
         return [pick(frame, item, named["attribute"], named.get("default")) for item in items]
     name, *rest = arguments or [None]
     if not isinstance(name, str) or name not in FILTERS:
         raise EvaluationFailed("maps by something that is no filter")
     apply = FILTERS[name]
-    frame.spend(2 * len(items))
-    return [apply(frame, item, *rest, **named) for item in items]
+    frame.spend(len(items))
+    return [frame.call(apply, item, *rest, **named) for item in items]
 
 
 def _round(frame: Frame, value: object, precision: object = 0, method: object = "common") -> object:
@@ -132,7 +133,6 @@ def _round(frame: Frame, value: object, precision: object = 0, method: object = 
         raise EvaluationFailed(f"rounds {describe(value)}, or to more than {_MAX_DECIMALS} digits")
     if method not in modes:
         raise EvaluationFailed("rounds by a method that is none of common, ceil and floor")
-    frame.spend_number(value)
     try:
         rounded = Decimal(value).quantize(Decimal(1).scaleb(-precision), modes[str(method)], _WIDE)
     except InvalidOperation:  # it has more digits before its point than could be kept
@@ -147,14 +147,13 @@ def _take_absolute(frame: Frame, value: object) -> object:
 
 
 def _write_json(frame: Frame, value: object, indent: object = None) -> object:
-    text = encode(to_json(value, frame)).decode()
-    frame.spend_text(len(text))
-    return text
+    written = encode(to_json(value, frame))
+    frame.spend_text(len(written))
+    return written.decode()
 
 
 def _read_json(frame: Frame, value: object) -> object:
-    text = to_text(value, frame)
-    frame.spend(len(text) // 4)
+    (text,) = write_texts(frame, charge_json, value)
     try:
         return decode(text)
     except MalformedJson as error:
@@ -162,14 +161,14 @@ def _read_json(frame: Frame, value: object) -> object:
 
 
 def _encode_base64(frame: Frame, value: object) -> object:
-    text = to_text(value, frame)
+    (text,) = write_texts(frame, charge_value, value)
     frame.spend_text(len(text) * 4 // 3)
     return base64.b64encode(text.encode()).decode()
 
 
 def _decode_base64(frame: Frame, value: object) -> object:
-    text = to_text(value, frame)
-    frame.spend_text(len(text))
+    (text,) = write_texts(frame, charge_value, value)
+    frame.limit_text(len(text))
     try:
         decoded = base64.b64decode(text, validate=True).decode()
     except (binascii.Error, ValueError) as error:
@@ -181,60 +180,70 @@ def _decode_base64(frame: Frame, value: object) -> object:
 
 def _encode_url(frame: Frame, value: object) -> object:
     if isinstance(value, dict | list):
+        frame.spend_items(len(value))
         pairs = list_pairs(frame, value) if isinstance(value, dict) else value
         if not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
             raise EvaluationFailed("encodes a list that is none of pairs")
-        parts = [f"{_quote_url(frame, n, '')}={_quote_url(frame, v, '')}" for n, v in pairs]  # type: ignore[misc] # pairs
+        parts = [f"{_quote(frame, n, '')}={_quote(frame, v, '')}" for n, v in pairs]  # type: ignore[misc] # pairs
+        frame.spend_text(sum(map(len, parts)) + len(parts))
         return "&".join(parts)
-    return _quote_url(frame, value, "/")
+    (text,) = write_texts(frame, charge_url, value)
+    return _quote_text(frame, text, "/")
 
 
-def _quote_url(frame: Frame, value: object, safe: str) -> str:
+def _quote(frame: Frame, value: object, safe: str) -> str:
     text = to_text(value, frame)
-    frame.spend_text(3 * len(text))
-    frame.spend(len(text) // 4)
-    return quote(text, safe=safe)
+    frame.spend(charge_url(text))
+    return _quote_text(frame, text, safe)
 
 
-FILTERS: Final[dict[str, Filter]] = {
-    "abs": _take_absolute,
-    "b64decode": _decode_base64,
-    "b64encode": _encode_base64,
-    "batch": make_batches,
-    "bool": _to_bool,
+def _quote_text(frame: Frame, text: str, safe: str) -> str:
+    frame.limit_text(3 * len(text))
+    quoted = quote(text, safe=safe)
+    frame.limit_text(len(quoted))
+    return quoted
+
+
+FILTERS: Final[dict[str, Entry]] = {
+    "abs": Entry(_take_absolute, charge_value),
+    "b64decode": Entry(_decode_base64, charge_value),
+    "b64encode": Entry(_encode_base64, charge_value),
+    "batch": Entry(make_batches, charge_nothing),
+    "bool": Entry(_to_bool, charge_value),
     "capitalize": _transform(str.capitalize),
-    "count": measure,
-    "d": _apply_default,
-    "default": _apply_default,
-    "dictsort": sort_members,
-    "first": take_first,
-    "float": _to_decimal,
-    "fromjson": _read_json,
-    "int": _to_int,
-    "items": list_pairs,
-    "join": join_items,
-    "last": take_last,
-    "length": measure,
-    "list": list_values,
+    "count": Entry(measure, charge_nothing),
+    "d": Entry(_apply_default, charge_nothing),
+    "default": Entry(_apply_default, charge_nothing),
+    "dictsort": Entry(sort_members, charge_nothing),
+    "first": Entry(take_first, charge_nothing),
+    "float": Entry(_to_decimal, charge_digits),
+    "fromjson": Entry(_read_json, charge_json),
+    "int": Entry(_to_int, charge_digits),
+    "items": Entry(list_pairs, charge_nothing),
+    "join": Entry(join_items, charge_nothing),
+    "last": Entry(take_last, charge_nothing),
+    "length": Entry(measure, charge_nothing),
+    "list": Entry(list_values, charge_nothing),
     "lower": _transform(str.lower),
-    "map": _map,
-    "max": find_extreme(1),
-    "min": find_extreme(-1),
-    "reject": choose(keeps=False, by_attribute=False),
-    "rejectattr": choose(keeps=False, by_attribute=True),
-    "replace": replace_text,
-    "reverse": reverse,
-    "round": _round,
-    "select": choose(keeps=True, by_attribute=False),
-    "selectattr": choose(keeps=True, by_attribute=True),
-    "sort": sort_items,
-    "string": _to_string,
-    "sum": sum_items,
+    "map": Entry(_map, charge_nothing),
+    "max": Entry(find_extreme(1), charge_nothing),
+    "min": Entry(find_extreme(-1), charge_nothing),
+    "reject": Entry(choose(keeps=False, by_attribute=False), charge_nothing),
+    "rejectattr": Entry(choose(keeps=False, by_attribute=True), charge_nothing),
+    "replace": Entry(replace_text, charge_replacement),
+    "reverse": Entry(reverse, charge_value),
+    "round": Entry(_round, charge_digits),
+    "select": Entry(choose(keeps=True, by_attribute=False), charge_nothing),
+    "selectattr": Entry(choose(keeps=True, by_attribute=True), charge_nothing),
+    "sort": Entry(sort_items, charge_nothing),
+    "string": Entry(_to_string, charge_nothing),
+    "sum": Entry(sum_items, charge_nothing),
     "title": _transform(str.title),
-    "tojson": _write_json,
-    "trim": _trim,
-    "unique": remove_repeats,
+    "tojson": Entry(_write_json, charge_nothing),
+    "trim": Entry(_trim, charge_strip),
+    "unique": Entry(remove_repeats, charge_nothing),
     "upper": _transform(str.upper),
-    "urlencode": _encode_url,
+    "urlencode": Entry(_encode_url, charge_url),
 }
-"""By name. Each takes the frame, the value and the arguments that Jinja2 gives it."""
+"""By name. Each takes the frame, the value and the arguments that Jinja2 gives it. Those that go through
+a list count it when they begin, and what they do with each item (``charge_nothing``)."""

@@ -3,20 +3,18 @@
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import cmp_to_key
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
-from statewright.playbooks.jinja import predicates
-from statewright.playbooks.jinja.failures import EvaluationFailed
-from statewright.playbooks.jinja.frame import Frame
-from statewright.playbooks.jinja.members import follow
-from statewright.playbooks.jinja.operators import add
-from statewright.playbooks.jinja.texts import join_text
+from statewright.evaluation.charges import charge_compared
+from statewright.evaluation.costs import expand_number, key_number
+from statewright.playbooks.jinja import operators
+from statewright.playbooks.jinja.charges import join_text
+from statewright.playbooks.jinja.frame import EvaluationFailed, Frame
+from statewright.playbooks.jinja.methods import follow, read_path
+from statewright.playbooks.jinja.operators import OPERATORS
 from statewright.playbooks.jinja.values import Undefined, compare_equal, describe, is_truthy, precedes
 
 Filter: TypeAlias = Callable[..., object]
-
-
-_CHARS: Final = 64
 
 
 def measure(frame: Frame, value: object) -> object:
@@ -85,7 +83,7 @@ def _build_key(frame: Frame, case_sensitive: object, attribute: object) -> Calla
 
 
 def _compare(frame: Frame, left: object, right: object) -> int:
-    frame.spend(1 + (min(len(left), len(right)) // _CHARS if isinstance(left, str) and isinstance(right, str) else 0))
+    frame.spend(1 + charge_compared(left, right))
     if isinstance(left, list) and isinstance(right, list):
         for a, b in zip(left, right, strict=False):
             if not compare_equal(a, b, frame):
@@ -98,9 +96,10 @@ def sort_items(
     frame: Frame, value: object, reverse: object = False, case_sensitive: object = False, attribute: object = None
 ) -> object:
     """``attribute`` may name several members, with commas between them."""
-    names = attribute.split(",") if isinstance(attribute, str) else [attribute]
+    names = read_path(attribute).split(",") if isinstance(attribute, str) else [attribute]
     keys = [_build_key(frame, case_sensitive, name) for name in names]
     items = list_values(frame, value)
+    frame.spend(len(items) * len(keys))
     marks = [[key(item) for key in keys] for item in items]
 
     def compare(left: int, right: int) -> int:
@@ -138,15 +137,27 @@ def remove_repeats(frame: Frame, value: object, case_sensitive: object = False, 
     for item in list_values(frame, value):
         mark = key(item)
         if isinstance(mark, str | int | Decimal) or mark is None:
-            if mark in seen_scalars:
+            scalar = _key_scalar(frame, mark)
+            if scalar in seen_scalars:
                 continue
-            seen_scalars.add(mark)
+            seen_scalars.add(scalar)
         else:
             if any(compare_equal(mark, other, frame) for other in seen):
                 continue
             seen.append(mark)
         kept.append(item)
     return kept
+
+
+def _key_scalar(frame: Frame, value: str | int | Decimal | None) -> object:
+    """What stands for a text or number in a set."""
+    if isinstance(value, str):
+        frame.spend_text(len(value))
+        return value
+    if value is None:
+        return None
+    frame.spend(expand_number(value))
+    return key_number(value)
 
 
 def find_extreme(sign: int) -> Filter:
@@ -168,7 +179,7 @@ def sum_items(frame: Frame, value: object, attribute: object = None, start: obje
     """The sum of the items, or of a member of each."""
     total = start
     for item in list_values(frame, value):
-        total = add(total, item if attribute is None else follow(item, attribute, frame), frame)
+        total = frame.call(OPERATORS["Add"], total, item if attribute is None else follow(item, attribute, frame))
     return total
 
 
@@ -181,7 +192,7 @@ def choose(*, keeps: bool, by_attribute: bool) -> Filter:
             raise EvaluationFailed("selects by an attribute without saying which")
         attribute, *rest = arguments if by_attribute else (None, *arguments)
         test = _build_test(rest)
-        frame.spend(2 * len(items))
+        frame.spend(len(items))
         return [
             item for item in items if test(frame, follow(item, attribute, frame) if by_attribute else item) is keeps
         ]
@@ -193,16 +204,16 @@ def _build_test(arguments: list[object]) -> Callable[[Frame, object], bool]:
     if not arguments:
         return lambda frame, value: is_truthy(value)
     name, *rest = arguments
-    if not isinstance(name, str) or name not in predicates.TESTS:
+    if not isinstance(name, str) or name not in operators.TESTS:
         raise EvaluationFailed("selects by something that is no test")
-    test = predicates.TESTS[name]
-    return lambda frame, value: is_truthy(test(frame, value, *rest))
+    test = operators.TESTS[name]
+    return lambda frame, value: is_truthy(frame.call(test, value, *rest))
 
 
 def reverse(frame: Frame, value: object) -> object:
     """Text or items, the last first."""
     if isinstance(value, str):
-        frame.spend_text(len(value))
+        frame.limit_text(len(value))
         return value[::-1]
     return list_values(frame, value)[::-1]
 

@@ -6,14 +6,17 @@ from typing import Final, TypeAlias
 from jinja2 import nodes
 
 from statewright.playbooks.jinja.expressions import Evaluate, ExpressionCompiler
-from statewright.playbooks.jinja.failures import EvaluationFailed, InvalidTemplate
-from statewright.playbooks.jinja.frame import Frame
+from statewright.playbooks.jinja.frame import EvaluationFailed, Frame, InvalidTemplate
 from statewright.playbooks.jinja.sequences import list_values
 from statewright.playbooks.jinja.values import Namespace, Undefined, describe, is_truthy, to_text
 
 Write: TypeAlias = Callable[[Frame, list[str]], None]
 Bind: TypeAlias = Callable[[Frame, object], None]
 
+VARIABLES_PER_STEP: Final = 8
+"""Variables that are copied in a step, for the body of a ``for`` or ``with``."""
+_LOOP_STEPS: Final = 5
+"""Of each round of a ``for``, beside the nodes of its body."""
 _NO_BLOCKS: Final = "has a statement block ({% … %}), which only tool fields may have"
 
 
@@ -35,22 +38,16 @@ class StatementCompiler:
         return write
 
     def _compile(self, node: nodes.Node) -> Write:
-        if isinstance(node, nodes.Output):
-            return self._compile_output(node)
-        if not self._allows_blocks:
+        if not self._allows_blocks and not isinstance(node, nodes.Output):
             raise InvalidTemplate(_NO_BLOCKS)
-        if isinstance(node, nodes.If):
-            return self._compile_if(node)
-        if isinstance(node, nodes.For):
-            return self._compile_for(node)
-        if isinstance(node, nodes.Assign):
-            return self._compile_assignment(node)
-        if isinstance(node, nodes.With):
-            return self._compile_with(node)
-        name = type(node).__name__.lower()
-        raise InvalidTemplate(f"has the block {name}; templates of playbooks have if, for, set and with")
+        name = type(node).__name__
+        if (compile_node := STATEMENTS.get(name)) is not None:
+            self._expressions.cost += 1
+            return compile_node(self, node)
+        raise InvalidTemplate(f"has the block {name.lower()}; templates of playbooks have if, for, set and with")
 
-    def _compile_output(self, node: nodes.Output) -> Write:
+    def compile_output(self, node: nodes.Output) -> Write:
+        """Text and expressions."""
         parts: list[str | Evaluate] = [
             part.data if isinstance(part, nodes.TemplateData) else self._expressions.compile(part)
             for part in node.nodes
@@ -65,7 +62,8 @@ class StatementCompiler:
 
         return write
 
-    def _compile_if(self, node: nodes.If) -> Write:
+    def compile_if(self, node: nodes.If) -> Write:
+        """The body of the first branch whose test is true."""
         branches = [(self._expressions.compile(node.test), self.compile_body(node.body))]
         branches += [(self._expressions.compile(elif_.test), self.compile_body(elif_.body)) for elif_ in node.elif_]
         otherwise = self.compile_body(node.else_)
@@ -79,7 +77,8 @@ class StatementCompiler:
 
         return write
 
-    def _compile_for(self, node: nodes.For) -> Write:
+    def compile_for(self, node: nodes.For) -> Write:
+        """The body for each item."""
         if node.recursive:
             raise InvalidTemplate("has a recursive for, which templates of playbooks do not have")
         items = self._expressions.compile(node.iter)
@@ -87,7 +86,7 @@ class StatementCompiler:
         bind = _compile_target(node.target)
         test = self._expressions.compile_optional(node.test)
         body = self.compile_body(node.body)
-        cost = self._expressions.cost - before + 5
+        cost = self._expressions.cost - before + _LOOP_STEPS
         otherwise = self.compile_body(node.else_)
 
         def write(frame: Frame, pieces: list[str]) -> None:
@@ -95,7 +94,7 @@ class StatementCompiler:
             try:
                 if test is not None:
                     visited = [item for item in visited if _passes(frame, outer, bind, test, item, cost)]
-                around = len(outer) // 8
+                around = len(outer) // VARIABLES_PER_STEP
                 for index, item in enumerate(visited):
                     frame.spend(cost + around)
                     frame.variables = {**outer, "loop": _describe_loop(visited, index)}
@@ -108,11 +107,13 @@ class StatementCompiler:
 
         return write
 
-    def _compile_assignment(self, node: nodes.Assign) -> Write:
+    def compile_assignment(self, node: nodes.Assign) -> Write:
+        """``set``: a variable, or a member of a namespace."""
         bind, value = _compile_target(node.target), self._expressions.compile(node.node)
         return lambda frame, pieces: bind(frame, value(frame))
 
-    def _compile_with(self, node: nodes.With) -> Write:
+    def compile_with(self, node: nodes.With) -> Write:
+        """Variables for a body."""
         binds = [
             (_compile_target(target), self._expressions.compile(value))
             for target, value in zip(node.targets, node.values, strict=True)
@@ -121,6 +122,7 @@ class StatementCompiler:
 
         def write(frame: Frame, pieces: list[str]) -> None:
             outer = frame.variables
+            frame.spend(len(outer) // VARIABLES_PER_STEP)
             values = [value(frame) for _, value in binds]
             frame.variables = dict(outer)
             try:
@@ -133,9 +135,21 @@ class StatementCompiler:
         return write
 
 
+STATEMENTS: Final[dict[str, Callable[..., Write]]] = {
+    "Assign": StatementCompiler.compile_assignment,
+    "For": StatementCompiler.compile_for,
+    "If": StatementCompiler.compile_if,
+    "Output": StatementCompiler.compile_output,
+    "With": StatementCompiler.compile_with,
+}
+"""By the names of Jinja2's nodes; what is not here is refused. Each costs a step, and a ``for`` all of its body for
+each item.
+"""
+
+
 def _passes(frame: Frame, outer: dict[str, object], bind: Bind, test: Evaluate, item: object, cost: int) -> bool:
     """Whether the ``if`` of a ``for`` takes an item."""
-    frame.spend(cost + len(outer) // 8)
+    frame.spend(cost + len(outer) // VARIABLES_PER_STEP)
     frame.variables = dict(outer)
     bind(frame, item)
     return is_truthy(test(frame))

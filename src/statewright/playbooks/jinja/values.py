@@ -4,17 +4,20 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import Final
 
-from statewright.jsonval.literals import MAX_DIGITS, is_in_range
+from statewright.evaluation.charges import charge_compared
+from statewright.evaluation.costs import CHARS_PER_STEP, expand_number
+from statewright.evaluation.parts import compare_parts
 from statewright.jsonval.numbers import format_number
+from statewright.jsonval.scanning import MAX_DIGITS, is_in_range
 from statewright.jsonval.values import JsonValue
-from statewright.playbooks.jinja.failures import EvaluationFailed
-from statewright.playbooks.jinja.frame import Frame
+from statewright.playbooks.jinja.frame import EvaluationFailed, Frame
 
 MAX_DEPTH: Final = 100
 """Containers within each other, in a value that an expression makes or compares."""
 _LEAST_LONG: Final = 10**MAX_DIGITS
 """The smallest whole number with more digits than are allowed."""
 _FALSE_TEXTS: Final = frozenset(("", "false", "0", "no", "none", "null"))
+_MAX_FALSE_CHARS: Final = max(map(len, _FALSE_TEXTS))
 _MAX_PLAIN_EXPONENT: Final = 16
 _EVENT_ALIASES: Final[dict[str, frozenset[str]]] = {
     "step.done": frozenset(("step.done", "call.done", "step.exit")),
@@ -57,7 +60,8 @@ def name_event(name: str) -> EventName:
 def is_true(value: object) -> bool:
     """Whether a condition of this value holds. Text that says no is false, unlike in :func:`is_truthy`."""
     if isinstance(value, str):
-        return value.strip().lower() not in _FALSE_TEXTS
+        stripped = value.strip()
+        return len(stripped) > _MAX_FALSE_CHARS or stripped.lower() not in _FALSE_TEXTS
     return is_truthy(value)
 
 
@@ -80,28 +84,37 @@ def describe(value: object) -> str:
 
 def compare_equal(left: object, right: object, frame: Frame, depth: int = 0) -> bool:
     """Whether two values are equal; undefined equals undefined alone."""
+    frame.spend(1)
     if isinstance(left, Undefined) or isinstance(right, Undefined):
         return isinstance(left, Undefined) and isinstance(right, Undefined)
     if isinstance(left, str) and isinstance(right, str):
-        frame.spend(1 + min(len(left), len(right)) // 64)
+        frame.spend(charge_compared(left, right))
         return _compare_text(left, right)
     if depth > MAX_DEPTH:
         raise EvaluationFailed(f"compares values nested deeper than {MAX_DEPTH} levels")
     if isinstance(left, list) and isinstance(right, list):
-        frame.spend(1 + min(len(left), len(right)))
-        return len(left) == len(right) and all(
-            compare_equal(a, b, frame, depth + 1) for a, b in zip(left, right, strict=True)
-        )
+        return compare_parts(left, right, lambda a, b: compare_equal(a, b, frame, depth + 1))
     if isinstance(left, dict) and isinstance(right, dict):
-        frame.spend(1 + min(len(left), len(right)))
-        return left.keys() == right.keys() and all(
-            compare_equal(member, right[name], frame, depth + 1) for name, member in left.items()
+        return len(left) == len(right) and all(
+            _find_name(name, right, frame) and compare_equal(member, right[name], frame, depth + 1)
+            for name, member in left.items()
         )
     if isinstance(left, list | dict | Namespace) or isinstance(right, list | dict | Namespace):
         return left is right
-    frame.spend_number(left)
-    frame.spend_number(right)
+    _spend_comparison(left, right, frame)
     return left == right
+
+
+def _find_name(name: str, members: dict[str, object], frame: Frame) -> bool:
+    frame.spend(len(name) // CHARS_PER_STEP)
+    return name in members
+
+
+def _spend_comparison(left: object, right: object, frame: Frame) -> None:
+    """Count numbers: a whole one is compared with another exactly, whatever the exponent."""
+    for value in (left, right):
+        if isinstance(value, int | Decimal):
+            frame.spend(expand_number(value))
 
 
 def _compare_text(left: str, right: str) -> bool:
@@ -117,10 +130,10 @@ def precedes(left: object, right: object, frame: Frame) -> bool:
     if isinstance(left, Undefined) or isinstance(right, Undefined):
         return False
     if isinstance(left, str) and isinstance(right, str):
+        frame.spend(charge_compared(left, right))
         return left < right
     if isinstance(left, int | Decimal) and isinstance(right, int | Decimal):
-        frame.spend_number(left)
-        frame.spend_number(right)
+        _spend_comparison(left, right, frame)
         return left < right
     raise EvaluationFailed(f"cannot order {describe(left)} and {describe(right)}")
 
@@ -139,8 +152,10 @@ def check_number(value: int | Decimal) -> int | Decimal:
 def to_json(value: object, frame: Frame, depth: int = 0) -> JsonValue:
     """A value as JSON: undefined is null. Raises :class:`EvaluationFailed` for what has no such form."""
     if value is None or isinstance(value, bool | int | Decimal):
+        frame.spend_number(value)
         return value
     if isinstance(value, str):
+        frame.spend(len(value) // CHARS_PER_STEP)
         return value if type(value) is str else str.__str__(value)
     if isinstance(value, Undefined):
         return None
@@ -151,6 +166,7 @@ def to_json(value: object, frame: Frame, depth: int = 0) -> JsonValue:
         return [to_json(item, frame, depth + 1) for item in value]
     if isinstance(value, dict):
         frame.spend(1 + len(value))
+        frame.spend(sum(map(len, value)) // CHARS_PER_STEP)
         return {str.__str__(name): to_json(member, frame, depth + 1) for name, member in value.items()}
     raise EvaluationFailed(f"gives {describe(value)}, which is no JSON value")
 
@@ -211,6 +227,7 @@ def _quote_parts(
         if index:
             pieces.append(", ")
         if isinstance(part, tuple):  # a member
+            frame.spend_text(len(part[0]))
             pieces.append(f"{part[0]!r}: ")
             part = part[1]
         _quote(part, frame, pieces, depth + 1)

@@ -6,7 +6,7 @@ what they offer and how they read answers cannot differ. One module per subject 
 
 from statewright.sdk.operations.calls import Call, Operation, Page, Pause, Script, ask
 from statewright.sdk.operations.entities import Change, Deletion, Entity, WriteResult
-from statewright.sdk.operations.statistics import Count, Group
+from statewright.sdk.operations.search import Count, Group
 
 __all__ = [
     "Call",

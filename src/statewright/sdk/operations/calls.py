@@ -1,8 +1,12 @@
-"""Requests as values, and the few things that all operations build them from."""
+"""Requests as values, and the few things that all operations build them from.
+
+Any request, for what has no operation of its own.
+"""
 
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Any, Final, Generic, TypeAlias, TypeVar, cast
 from urllib.parse import quote
 
@@ -11,6 +15,7 @@ from msgspec import Struct
 
 from statewright.jsonval.codec import decode
 from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.sdk.outcomes import encode_json
 
 ResultT = TypeVar("ResultT")
 ItemT = TypeVar("ItemT")
@@ -160,3 +165,66 @@ def to_object(text: msgspec.Raw) -> JsonObject:
 
 MAX_PAGE_SIZE: Final = 1000
 """Items of a page when a whole list is read."""
+
+
+def request(
+    method: str,
+    path: str,
+    body: object = None,
+    *,
+    query: Mapping[str, str] | None = None,
+    headers: Mapping[str, str] | None = None,
+    at_root: bool = False,
+    only_asks: bool = False,
+) -> Operation[JsonValue]:
+    """Send any request, and read its answer as JSON. ``path`` begins below the context path, or below the host when
+    ``at_root``; ``only_asks`` says that it changes nothing, so that it may be repeated.
+    """
+    content = None if body is None else encode_json(body)
+    call = _build_call(method, path, content, query=query, headers=headers, at_root=at_root, only_asks=only_asks)
+    return Operation(call, read_value)
+
+
+def fetch(
+    method: str,
+    path: str,
+    body: bytes | None = None,
+    *,
+    query: Mapping[str, str] | None = None,
+    headers: Mapping[str, str] | None = None,
+    at_root: bool = False,
+    only_asks: bool = False,
+) -> Operation[HttpResponse]:
+    """The same with bytes: the body is sent as it is, and the answer comes back with its headers."""
+    call = _build_call(method, path, body, query=query, headers=headers, at_root=at_root, only_asks=only_asks)
+    return _Fetch(call, lambda content: HttpResponse(HTTPStatus.OK, content))
+
+
+class _Fetch(Operation[HttpResponse], frozen=True):
+    """An operation whose result is the whole answer."""
+
+    def interpret(self, response: HttpResponse) -> HttpResponse:
+        return response
+
+
+def _build_call(
+    method: str,
+    path: str,
+    body: bytes | None,
+    *,
+    query: Mapping[str, str] | None,
+    headers: Mapping[str, str] | None,
+    at_root: bool,
+    only_asks: bool,
+) -> Call:
+    return Call(
+        name="request",
+        target=(method, path),
+        method=method,
+        path=path,
+        query=tuple((query or {}).items()),
+        headers=headers or {},
+        body=body,
+        at_root=at_root,
+        only_asks=only_asks,
+    )

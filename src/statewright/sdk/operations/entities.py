@@ -243,12 +243,12 @@ def transitions(entity_id: str, *, at: Instant | None = None) -> Operation[list[
     return Operation(Call(name="transitions", target=(entity_id,), method="GET", path=path, query=query), _decode_names)
 
 
-def history(entity_id: str, *, at: Instant | None = None) -> Operation[list[Change]]:
-    """The newest thousand versions, newest first; with ``at`` those up to an instant. ``get`` with the time of a change
-    reads its version.
+def history(entity_id: str, *, at: Instant | None = None, transaction: str | None = None) -> Operation[list[Change]]:
+    """The newest thousand versions, newest first; with ``at`` those up to an instant, with ``transaction`` those of the
+    run that was answered with this id. ``get`` with the time of a change reads its version.
     """
     path = f"/entity/{quote_segment(entity_id)}/changes"
-    query = build_query(pointInTime=at)
+    query = build_query(pointInTime=at, transactionId=transaction)
     return Operation(Call(name="history", target=(entity_id,), method="GET", path=path, query=query), _decode_changes)
 
 

@@ -5,29 +5,41 @@ Workers, which do the tasks, are written with ``Node``.
 
 from collections.abc import Collection, Mapping
 from functools import partial
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
 from statewright.jsonval.codec import decode
-from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.sdk.operations.calls import (
     MAX_PAGE_SIZE,
     Call,
     Operation,
     Page,
     Pause,
-    Query,
     Script,
     ask,
     build_query,
     quote_segment,
-    read_object,
     to_object,
 )
-from statewright.sdk.operations.steps import FIRST_PAUSE_S, MAX_PAUSE_S
-from statewright.sdk.outcomes import encode_json
+from statewright.sdk.operations.processes import (
+    FIRST_PAUSE_S,
+    MAX_PAUSE_S,
+    ProcessPaths,
+    Reading,
+    build_call,
+    read_as,
+    rename_members,
+    to_record,
+    wait_for,
+)
+
+if TYPE_CHECKING:
+    from statewright.jsonval.values import JsonObject, JsonValue
+else:  # Any: msgspec, which reads records, cannot resolve an alias that contains itself
+    JsonValue = Any
+    JsonObject = dict
 
 PlaybookStatus: TypeAlias = Literal["running", "waiting", "success", "partial", "failed", "cancelled"]
 ExecutionState: TypeAlias = Literal["RUNNING", "WAITING", "COMPLETED", "FAILED", "CANCELLED"]
@@ -53,7 +65,12 @@ class PlaybookDefinition(Struct, frozen=True, kw_only=True, rename="camel"):
     warnings: tuple[PlaybookWarning, ...] = ()
 
 
-class PlaybookExecution(Struct, frozen=True, kw_only=True):
+class PlaybookExecution(
+    Struct,
+    frozen=True,
+    kw_only=True,
+    rename=rename_members(parent_id="parentExecutionId", is_abridged="abridged"),
+):
     """An execution. ``status`` is that of playbooks, ``state`` that of its entity. Tokens that are not admitted wait
     for ``pending_steps``. ``result``, of one that has ended, is that of the final step, or of the last one. Times are
     RFC 3339 texts.
@@ -64,14 +81,14 @@ class PlaybookExecution(Struct, frozen=True, kw_only=True):
 
     id: str
     path: str
-    version: int
-    status: str
     state: str
-    workload: JsonObject
-    ctx: JsonObject
-    results: JsonObject
-    result: JsonValue
-    started: str
+    version: int = 0
+    status: str = ""
+    workload: JsonObject = {}
+    ctx: JsonObject = {}
+    results: JsonObject = {}
+    result: JsonValue = None
+    started: str = ""
     completed: str = ""
     business_key: str = ""
     parent_id: str = ""
@@ -82,7 +99,7 @@ class PlaybookExecution(Struct, frozen=True, kw_only=True):
     is_abridged: bool = False
 
 
-class PlaybookRun(Struct, frozen=True, kw_only=True):
+class PlaybookRun(Struct, frozen=True, kw_only=True, rename=rename_members()):
     """One run of a step; of an element of a loop ``element`` is its place."""
 
     id: str
@@ -90,9 +107,9 @@ class PlaybookRun(Struct, frozen=True, kw_only=True):
     attempt: int
     status: str
     started: str
-    ended: str
-    input: JsonValue
-    output: JsonValue
+    ended: str = ""
+    input: JsonValue = None
+    output: JsonValue = None
     element: int | None = None
     failure_reason: str = ""
 
@@ -127,21 +144,16 @@ def check(text: str) -> Operation[list[PlaybookWarning]]:
     return Operation(call, lambda body: _decode_checked(body).warnings)
 
 
-def definition(path: str, *, version: int | None = None) -> Operation[JsonObject]:
+def definition(path: str, *, version: int | None = None) -> "Operation[JsonObject]":
     """A playbook with its text (``source``), the latest version unless one is named."""
-    place = f"/v1/playbooks/{quote_segment(path)}" + ("" if version is None else f"/versions/{version}")
-    return Operation(_get("get_playbook", place, target=(path,)), read_object)
+    return _PATHS.get_definition(path, version)
 
 
 def definitions(
     *, keyword: str | None = None, size: int = MAX_PAGE_SIZE, number: int = 0
 ) -> Script[Page[PlaybookDefinition]]:
     """All playbooks, by path, each in its latest version; ``keyword`` is a part of the name or path."""
-    query = build_query(keyword=keyword, page=number, pageSize=size)
-    found = yield from ask(Operation(_get("list_playbooks", "/v1/playbooks", query=query), _decode_definitions))
-    if (number + 1) * size >= found.total:
-        return Page(found.items)
-    return Page(found.items, partial(definitions, keyword=keyword, size=size, number=number + 1))
+    return _PATHS.list_definitions(keyword, size=size, number=number)
 
 
 def start(
@@ -157,30 +169,20 @@ def start(
 
     With a ``business_key`` only one execution of the playbook can be under way for that key (``Conflicting``).
     """
-    members: dict[str, object] = {
+    members = {
         "path": path,
         "workload": dict(workload or {}),
         "ctx": dict(ctx or {}),
         "args": dict(args or {}),
+        "version": version,
+        "businessKey": business_key,
     }
-    if version is not None:
-        members["version"] = version
-    if business_key:
-        members["businessKey"] = business_key
-    call = Call(
-        name="start_execution",
-        target=(path,),
-        method="POST",
-        path=_EXECUTIONS,
-        body=encode_json(members),
-        at_root=True,
-    )
-    return Operation(call, _read_execution)
+    return _PATHS.start(path, members)
 
 
 def execution(execution_id: str) -> Operation[PlaybookExecution]:
     """The execution as it is now."""
-    return Operation(_get("get_execution", _locate(execution_id), target=(execution_id,)), _read_execution)
+    return _PATHS.get_instance(execution_id)
 
 
 def executions(
@@ -192,35 +194,19 @@ def executions(
     number: int = 0,
 ) -> Script[Page[PlaybookExecution]]:
     """Executions, newest first."""
-    query = build_query(path=path, state=state, businessKey=business_key, page=number, pageSize=size)
-    found = yield from ask(Operation(_get("list_executions", _EXECUTIONS, query=query), _decode_executions))
-    items = [_to_execution(item) for item in found.items]
-    if (number + 1) * size >= found.total:
-        return Page(items)
-    onward = partial(executions, path=path, state=state, business_key=business_key, size=size)
-    return Page(items, partial(onward, number=number + 1))
+    return _PATHS.list_instances(size=size, number=number, path=path, state=state, businessKey=business_key)
 
 
 def wait(execution_id: str, *, until: Collection[ExecutionState] = ()) -> Script[PlaybookExecution]:
     """Wait until the execution has ended, or is in a state of ``until``, such as WAITING for a patch. There is no limit
     of time: ``asyncio.timeout`` around that of the ``AsyncClient`` sets one.
     """
-    pause = FIRST_PAUSE_S
-    while (found := (yield from ask(execution(execution_id)))).state not in RESTING and found.state not in until:
-        yield Pause(pause)
-        pause = min(2 * pause, MAX_PAUSE_S)
-    return found
+    return wait_for(execution(execution_id), lambda found: found.state in RESTING or found.state in until)
 
 
 def history(execution_id: str, *, size: int = MAX_PAGE_SIZE, number: int = 0) -> Script[Page[PlaybookRun]]:
     """Every run of a step, by start."""
-    query = build_query(page=number, pageSize=size)
-    call = _get("execution_history", f"{_locate(execution_id)}/history", target=(execution_id,), query=query)
-    found = yield from ask(Operation(call, _decode_runs))
-    items = [_to_run(item) for item in found.items]
-    if (number + 1) * size >= found.total:
-        return Page(items)
-    return Page(items, partial(history, execution_id, size=size, number=number + 1))
+    return _PATHS.list_history(execution_id, size=size, number=number)
 
 
 def events(execution_id: str, *, after: int = 0, size: int = MAX_PAGE_SIZE) -> Script[Page[PlaybookEvent]]:
@@ -231,10 +217,10 @@ def events(execution_id: str, *, after: int = 0, size: int = MAX_PAGE_SIZE) -> S
     return Page(_to_events(found), partial(events, execution_id, after=found.next, size=size))
 
 
-def get_value(execution_id: str, name: str) -> Operation[JsonValue]:
+def get_value(execution_id: str, name: str) -> "Operation[JsonValue]":
     """A large value of the event log, by its name (``PlaybookEvent.references``)."""
-    path = f"{_locate(execution_id)}/values/{quote_segment(name)}"
-    return Operation(_get("execution_value", path, target=(execution_id, name)), _read_value)
+    path = f"{_PATHS.locate(execution_id)}/values/{quote_segment(name)}"
+    return Operation(build_call("execution_value", "GET", path, target=(execution_id, name)), _read_value)
 
 
 def follow(execution_id: str, *, after: int = 0, size: int = MAX_PAGE_SIZE) -> Script[Page[PlaybookEvent]]:
@@ -250,106 +236,56 @@ def follow(execution_id: str, *, after: int = 0, size: int = MAX_PAGE_SIZE) -> S
 
 def patch(execution_id: str, ctx: Mapping[str, JsonValue], reason: str = "") -> Operation[PlaybookExecution]:
     """Change members of ``ctx``: keys, with dots for members within members; ``None`` removes one."""
-    return _change("patch", execution_id, {"ctx": dict(ctx), "reason": reason})
+    return _PATHS.change("patch", execution_id, {"ctx": dict(ctx), "reason": reason})
 
 
 def inject(execution_id: str, step: str, args: Mapping[str, JsonValue] | None = None) -> Operation[PlaybookExecution]:
     """One more token for a step."""
-    return _change("inject", execution_id, {"step": step, "args": dict(args or {})}, path="tokens")
+    return _PATHS.change("inject", execution_id, {"step": step, "args": dict(args or {})}, path="tokens")
 
 
 def evaluate(execution_id: str) -> Operation[PlaybookExecution]:
     """Ask about all denied tokens once more."""
-    return _change("evaluate", execution_id)
+    return _PATHS.change("evaluate", execution_id)
 
 
 def cancel(execution_id: str, reason: str = "") -> Operation[PlaybookExecution]:
     """Stop the execution for good; its tasks are withdrawn."""
-    return _change("cancel", execution_id, {"reason": reason})
+    return _PATHS.change("cancel", execution_id, {"reason": reason})
 
 
 def restart(execution_id: str) -> Operation[PlaybookExecution]:
     """Begin the runs of a failed execution again that failed."""
-    return _change("restart", execution_id)
-
-
-_EXECUTIONS: Final = "/v1/executions"
-
-
-def _locate(execution_id: str) -> str:
-    return f"{_EXECUTIONS}/{quote_segment(execution_id)}"
-
-
-def _get(name: str, path: str, *, target: tuple[str, ...] = (), query: Query = ()) -> Call:
-    return Call(name=name, target=target, method="GET", path=path, query=query, at_root=True)
-
-
-def _change(
-    verb: str, execution_id: str, members: "JsonObject | None" = None, *, path: str = ""
-) -> Operation[PlaybookExecution]:
-    call = Call(
-        name=f"{verb}_execution",
-        target=(execution_id,),
-        method="POST",
-        path=f"{_locate(execution_id)}/{path or verb}",
-        body=None if members is None else encode_json(members),
-        at_root=True,
-    )
-    return Operation(call, _read_execution)
+    return _PATHS.change("restart", execution_id)
 
 
 def _list_events(execution_id: str, after: int, size: int) -> "Operation[_Events]":
     query = build_query(after=after, limit=size)
-    call = _get("list_events", f"{_locate(execution_id)}/events", target=(execution_id,), query=query)
+    path = f"{_PATHS.locate(execution_id)}/events"
+    call = build_call("list_events", "GET", path, target=(execution_id,), query=query)
     return Operation(call, _decode_events)
 
 
-class _Execution(Struct, frozen=True, rename="camel"):
-    id: str
-    path: str
-    state: str
-    status: str = ""
-    version: int = 0
-    workload: msgspec.Raw = msgspec.Raw()
-    ctx: msgspec.Raw = msgspec.Raw()
-    results: msgspec.Raw = msgspec.Raw()
-    result: msgspec.Raw = msgspec.Raw()
-    started_at: str = ""
-    completed_at: str = ""
-    business_key: str = ""
-    parent_execution_id: str = ""
-    failure_reason: str = ""
-    active_steps: tuple[str, ...] = ()
-    pending_steps: tuple[str, ...] = ()
-    abridged: bool = False
+def _to_execution(value: JsonValue) -> PlaybookExecution:
+    """Members of the result of the whole are members of the record."""
+    members: JsonObject = dict(value) if isinstance(value, dict) else {}
+    concluded = members.pop("result", None)
+    if isinstance(concluded, dict):
+        failures = concluded.get("failures")
+        members["result"] = concluded.get("result")
+        members["failures"] = [one for one in failures if isinstance(one, dict)] if isinstance(failures, list) else []
+    return to_record(members, PlaybookExecution)
 
 
-class _Run(Struct, frozen=True, rename="camel"):
-    id: str
-    step: str
-    attempt: int
-    status: str
-    started_at: str
-    ended_at: str = ""
-    input: msgspec.Raw = msgspec.Raw()
-    output: msgspec.Raw = msgspec.Raw()
-    element: int | None = None
-    failure_reason: str = ""
-
-
-class _Definitions(Struct, frozen=True):
-    items: list[PlaybookDefinition]
-    total: int
-
-
-class _Executions(Struct, frozen=True):
-    items: list[_Execution]
-    total: int
-
-
-class _Runs(Struct, frozen=True):
-    items: list[_Run]
-    total: int
+_PATHS: Final = ProcessPaths(
+    definition="playbook",
+    instance="execution",
+    definitions_path="/playbooks",
+    instances_path="/executions",
+    read_definition=read_as(PlaybookDefinition),
+    read_instance=Reading(_to_execution),
+    read_line=read_as(PlaybookRun),
+)
 
 
 class _Events(Struct, frozen=True):
@@ -380,58 +316,10 @@ class _Checked(Struct, frozen=True):
 
 
 _decode_definition = msgspec.json.Decoder(PlaybookDefinition).decode
-_decode_definitions = msgspec.json.Decoder(_Definitions).decode
-_decode_execution = msgspec.json.Decoder(_Execution).decode
-_decode_executions = msgspec.json.Decoder(_Executions).decode
-_decode_runs = msgspec.json.Decoder(_Runs).decode
 _decode_events = msgspec.json.Decoder(_Events).decode
 _decode_event = msgspec.json.Decoder(_Event).decode
 _decode_value = msgspec.json.Decoder(_Value).decode
 _decode_checked = msgspec.json.Decoder(_Checked).decode
-
-
-def _read_execution(body: bytes) -> PlaybookExecution:
-    return _to_execution(_decode_execution(body))
-
-
-def _to_execution(found: _Execution) -> PlaybookExecution:
-    concluded = to_object(found.result)
-    failures = concluded.get("failures")
-    return PlaybookExecution(
-        id=found.id,
-        path=found.path,
-        version=found.version,
-        status=found.status,
-        state=found.state,
-        workload=to_object(found.workload),
-        ctx=to_object(found.ctx),
-        results=to_object(found.results),
-        result=concluded.get("result"),
-        started=found.started_at,
-        completed=found.completed_at,
-        business_key=found.business_key,
-        parent_id=found.parent_execution_id,
-        failure_reason=found.failure_reason,
-        failures=tuple(one for one in failures if isinstance(one, dict)) if isinstance(failures, list) else (),
-        active_steps=found.active_steps,
-        pending_steps=found.pending_steps,
-        is_abridged=found.abridged,
-    )
-
-
-def _to_run(found: _Run) -> PlaybookRun:
-    return PlaybookRun(
-        id=found.id,
-        step=found.step,
-        attempt=found.attempt,
-        status=found.status,
-        started=found.started_at,
-        ended=found.ended_at,
-        input=_to_value(found.input),
-        output=_to_value(found.output),
-        element=found.element,
-        failure_reason=found.failure_reason,
-    )
 
 
 def _to_events(found: _Events) -> list[PlaybookEvent]:

@@ -13,11 +13,10 @@ A function is called as a node calls it: its input and its result pass through t
 entities in memory.
 """
 
-from statewright.processes.retries import Backoff
-from statewright.sdk.testing.callouts import Place
+from statewright.processes.changes import Backoff
 from statewright.sdk.testing.engine import FakeEngine, Judged, Processed, Scheduled
 from statewright.sdk.testing.jobs import Done, JobAttempt
-from statewright.sdk.testing.playing import FunctionCall, Played, PlayedMove, Save
+from statewright.sdk.testing.playing import FunctionCall, Place, Played, PlayedMove, Save
 from statewright.sdk.testing.store import Request
 from statewright.sdk.testing.view import Lifecycle
 

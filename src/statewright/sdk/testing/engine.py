@@ -13,19 +13,27 @@ from msgspec.structs import replace
 
 from statewright.jsonval.codec import decode
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.processes.retries import Backoff
+from statewright.processes.changes import Backoff
 from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.sdk.client import Client
 from statewright.sdk.functions import WORK_KINDS, Function, Kind
+from statewright.sdk.jobs import DaemonThreadPool
 from statewright.sdk.node import Node
 from statewright.sdk.operations import Entity
 from statewright.sdk.outcomes import encode_json
-from statewright.sdk.testing.callouts import Invocation, Place, build_request, decode_response
 from statewright.sdk.testing.jobs import Done, do_job
-from statewright.sdk.testing.playing import Calls, Event, Played, play
+from statewright.sdk.testing.playing import (
+    Calls,
+    Event,
+    Invocation,
+    Place,
+    Played,
+    build_request,
+    decode_response,
+    play,
+)
 from statewright.sdk.testing.store import Request, Store
 from statewright.sdk.testing.view import Lifecycle, get_initial_state, new_entity
-from statewright.sdk.threads import DaemonThreadPool
 from statewright.sdk.wire import build_answer, read_request
 from statewright.sdk.worker import Functions, build_error_answer, run_function
 

@@ -11,11 +11,9 @@ from msgspec.structs import replace
 
 from statewright.jsonval.codec import decode
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.processes.retries import Backoff, FailureReport, JobState, Requeued, decide_retry
+from statewright.processes.changes import Backoff, FailureReport, JobState, Requeued, decide_retry
 from statewright.sdk.functions import Function
-from statewright.sdk.job import Job
-from statewright.sdk.jobs import JobFailure, describe_failure, run_handler
-from statewright.sdk.threads import DaemonThreadPool
+from statewright.sdk.jobs import DaemonThreadPool, Job, JobFailure, describe_failure, run_handler
 
 MAX_THREADS: Final = 8
 NO_JITTER: Final = 0.5

@@ -1,15 +1,19 @@
 """An entity that is played through workflows: the engine of the service runs, and asks functions of the node under
 test. It is the machinery of simulations (docs/reference/operations.md#simulating-workflows), in this process.
+
+Callouts as the server makes them, and what functions answer.
 """
 
 import asyncio
+import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypedDict
 
+import msgspec
 from msgspec import UNSET, Struct
 
 from statewright.compute.callout import Callout, CalloutResult
@@ -20,7 +24,6 @@ from statewright.engine.simulation import (
     Loopback,
     Scenario,
     SimulatedEvent,
-    SimulationFinding,
     SimulationLimits,
     SimulationResult,
     Stubs,
@@ -29,19 +32,130 @@ from statewright.engine.simulation import (
 from statewright.entity import ModelKey, Principal
 from statewright.failures import ComputeMemberDisconnected, DispatchTimeout, Failure, NoComputeMember
 from statewright.ids import TenantId, model_id
-from statewright.instants import to_rfc3339
 from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.patches import apply_merge_patch
 from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.operations.checks import SimulationFinding
+from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.schema import flatten_fields, infer, merge
-from statewright.sdk.context import Caller
-from statewright.sdk.functions import Kind, describe_error
+from statewright.sdk.functions import Caller, Kind, describe_error
 from statewright.sdk.jobs import NonRetryable
 from statewright.sdk.operations import Entity
 from statewright.sdk.outcomes import Rejected, encode_json, to_schedule
-from statewright.sdk.testing.callouts import Invocation, Place
+from statewright.sdk.testing.handlers import build_meta
+from statewright.sdk.testing.store import Request
+from statewright.sdk.wire import KINDS
 from statewright.workflow import find_violations, read_import
-from statewright.workflow.violations import refuse_first
+from statewright.workflow.structure import refuse_first
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """What a callout says besides the entity.
+
+    ``joins``: whether it carries a transaction token. Without one, as under a plain ``COMMIT_BEFORE_DISPATCH``, what
+    the function writes stays even if it fails.
+    """
+
+    workflow: str = ""
+    transition: str = ""
+    state_to: str = ""
+    parameters: str = ""
+    principal: Caller = Caller(id="tester", kind="user")
+    joins: bool = True
+    attached: bool = True
+
+
+class _Error(Struct):
+    code: str = ""
+    message: str = ""
+    retryable: bool = True
+
+
+class _Payload(Struct):
+    data: msgspec.Raw
+
+
+class CalloutAnswer(Struct, rename="camel"):
+    """The answer of a function, of whatever kind."""
+
+    success: bool
+    error: _Error = msgspec.field(default_factory=_Error)
+    warnings: tuple[str, ...] = ()
+    payload: _Payload | None = None
+    matches: bool = False
+    reason: str = ""
+    result: msgspec.Raw = msgspec.Raw()
+
+
+decode_response = msgspec.json.Decoder(CalloutAnswer).decode
+
+
+class Common(TypedDict):
+    """What the outcomes of all kinds have."""
+
+    success: bool
+    error: str
+    error_code: str
+    warnings: tuple[str, ...]
+    requests: tuple[Request, ...]
+    exception: Exception | None
+    retryable: bool
+
+
+class Invocation(Struct, frozen=True):
+    """The answer of a function, its requests, and what it raised."""
+
+    response: CalloutAnswer
+    requests: tuple[Request, ...]
+    exception: Exception | None
+
+    @property
+    def common(self) -> Common:
+        """What the outcome of every kind tells."""
+        response = self.response
+        return Common(
+            success=response.success,
+            error=response.error.message,
+            error_code=response.error.code,
+            warnings=response.warnings,
+            requests=self.requests,
+            exception=self.exception,
+            retryable=response.error.retryable,
+        )
+
+
+def build_request(kind: Kind, name: str, entity: Entity, at: Place, transaction_id: str) -> CloudEvent:
+    """The callout as the server sends it (docs/reference/grpc.md#callouts)."""
+    request_id = str(uuid.uuid1())
+    members: dict[str, object] = {
+        "id": request_id,
+        "requestId": request_id,
+        "entityId": entity.id,
+        NAME_MEMBERS[kind]: name,
+        "workflow": {"id": at.workflow, "name": at.workflow},
+        "transition": {"name": at.transition, "stateFrom": entity.state, "stateTo": at.state_to},
+        "transactionId": transaction_id if at.joins else "",
+        "parameters": at.parameters,
+    }
+    if at.attached:
+        members["payload"] = {"type": "JSON", "data": entity.data, "meta": build_meta(entity)}
+    event = CloudEvent(id=request_id, source="cyoda", spec_version="1.0", type=EVENT_TYPES[kind])
+    event.text_data = encode_json(members).decode()
+    attributes = {"authid": at.principal.id, "authtype": at.principal.kind, "authclaims": ",".join(at.principal.roles)}
+    for attribute, text in attributes.items():
+        event.attributes[attribute].ce_string = text
+    if at.joins:
+        event.attributes["cyodatxtoken"].ce_string = transaction_id
+    return event
+
+
+NAME_MEMBERS: Final[dict[Kind, str]] = {
+    "processor": "processorName",
+    "criteria": "criteriaName",
+    "function": "functionName",
+}
+EVENT_TYPES: Final = {kind: event_type for event_type, kind in KINDS.items()}
+
 
 MODEL: Final = ModelKey("entity", 1)
 TESTER: Final = Principal(id="tester", name="tester", kind="user", tenant=TenantId("tests"))
@@ -294,10 +408,10 @@ def _describe(result: SimulationResult, made: Sequence[FunctionCall]) -> Played:
         moves=tuple(
             PlayedMove(
                 event=step.event,
-                at=to_rfc3339(step.at),
-                from_state=step.source,
+                at=step.at,
+                from_state=step.from_state,
                 transition=step.transition,
-                to_state=step.target,
+                to_state=step.to_state,
                 failure=step.failure,
             )
             for step in result.path

@@ -22,14 +22,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from statewright.operations.history import EntityWait
 from statewright.sdk.client import Client
 from statewright.sdk.errors import CallFailed
 from statewright.sdk.exchange import ONCE
 from statewright.sdk.node import Node
-from statewright.sdk.operations.ops.waits import EntityWait
 
 PORTS: Final = ("HTTP", "GRPC", "ADMIN")
-OWN_PREFIXES: Final = ("STATEWRIGHT_", "CYODA_", "WE_")
+OWN_PREFIXES: Final = ("STATEWRIGHT_", "CYODA_", "WE_", "DB_MAX_CONNS", "DB_MIN_CONNS")
 STARTS: Final = 3
 """A port that was free may be taken by somebody else before the service listens there."""
 
@@ -152,7 +152,7 @@ def tell_why(client: Client, entity_id: str) -> str:
     lines += [
         f"  {each.name} -> {each.next}: {', '.join(each.blocked_by)}" for each in found.transitions if each.blocked_by
     ]
-    lines += [f"  incident {each.get('kind')}: {each.get('message')}" for each in found.incidents]
+    lines += [f"  incident {each.kind}: {each.message}" for each in found.incidents or ()]
     return "\n".join(lines)
 
 

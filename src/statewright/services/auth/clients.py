@@ -1,21 +1,136 @@
 """Use cases of machine clients (docs/reference/authentication.md#clients). Callers are administrators of a tenant, and
 see and change the clients of that tenant.
+
+What the administration of clients and keys needs of the running service.
+
+What administrators of clients, keys and providers do, for the trail of operators
+(docs/reference/operations.md#audit).
 """
 
 import asyncio
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from statewright import logs
 from statewright.auth.clients import Client, hash_secret, make_client_id, make_secret
-from statewright.failures import BadRequest, ClientNotFound
-from statewright.services.auth.acts import describe_act
-from statewright.services.auth.identity import ADMIN, Administration, Identity, require_admin, require_feature
-from statewright.services.runtime import Caller, Runtime
+from statewright.auth.keys import Audience, KeyCipher, read_audience
+from statewright.egress import Egress
+from statewright.entity import Actor, Principal
+from statewright.failures import BadRequest, ClientNotFound, FeatureDisabled, Forbidden, NotImplementedHere
+from statewright.ids import Clock, TenantId
+from statewright.operations.service import Act
+from statewright.services.auth.key_ring import LiveKeyRing
+from statewright.services.auth.live_providers import LiveProviders
+from statewright.services.core import Caller
 from statewright.settings import Secret
-from statewright.storage.auth.clients import MAX_CLIENTS
+from statewright.storage.auth.clients import MAX_CLIENTS, StoredAssertions, StoredClients, TenantAct
+from statewright.storage.auth.keys import StoredKeyPairs, StoredTrustedKeys
+from statewright.storage.auth.providers import StoredProviders
+from statewright.storage.pool import Pool
+from statewright.telemetry import logs
+
+
+def describe_act(
+    caller: Caller, action: str, target_kind: str, target_id: str, details: Mapping[str, object] | None = None
+) -> TenantAct:
+    """An act of the caller, in the trail of its tenant. ``details`` hold no secrets."""
+    principal = caller.principal
+    act = Act(action=action, target_kind=target_kind, target_id=target_id, details=details or {})
+    return TenantAct(caller.tenant, Actor(principal.id, principal.kind), act)
+
+
+ADMIN: Final = "ROLE_ADMIN"
+
+
+class TrustLimits(Struct, frozen=True, kw_only=True):
+    """How many keys of a tenant may count, 0 for any number; for how many days unless it is said; how many members a
+    JWK may have.
+    """
+
+    max_keys: int
+    days: int
+    max_jwk_members: int
+
+
+class Identity(Struct, frozen=True, kw_only=True, eq=False):
+    """The parts of a process that authenticates its callers itself. ``grants_admin``: a new client may have the role of
+    administrators. ``key_pair_days``: how long a new key pair is valid unless its issuer says otherwise.
+    ``discovery`` sends requests to identity providers.
+    """
+
+    clients: StoredClients
+    key_pairs: StoredKeyPairs
+    key_ring: LiveKeyRing
+    cipher: KeyCipher
+    grants_admin: bool
+    key_pair_days: int
+    trusted_keys: StoredTrustedKeys
+    trust_limits: TrustLimits
+    assertions: StoredAssertions
+    providers: StoredProviders
+    live_providers: LiveProviders
+    discovery: Egress
+
+
+class Administration(Struct, frozen=True, kw_only=True, eq=False):
+    """Who administers what. ``identity`` is None in mock mode, in which there are neither clients nor keys;
+    ``trusts_keys``: keys of others may be registered; ``platform_tenant`` is the one whose administrators change what
+    all tenants have in common, None for every tenant.
+    """
+
+    identity: Identity | None
+    clock: Clock
+    trusts_keys: bool = False
+    platform_tenant: TenantId | None = None
+
+    def within(self, pool: Pool) -> "Administration":
+        """The same, whose changes go over this pool."""
+        identity = self.identity
+        if identity is None:
+            return self
+        on_pool = replace(
+            identity,
+            clients=identity.clients.within(pool),
+            key_pairs=identity.key_pairs.within(pool),
+            trusted_keys=identity.trusted_keys.within(pool),
+            providers=identity.providers.within(pool),
+        )
+        return replace(self, identity=on_pool)
+
+    def require_identity(self, subject: str) -> Identity:
+        """Raises ``NotImplementedHere`` in mock mode; ``subject`` is what would be managed."""
+        if self.identity is None:
+            raise NotImplementedHere(f"{subject} management requires JWT IAM mode")
+        return self.identity
+
+    def require_platform_admin(self, principal: Principal, message: str = "forbidden") -> None:
+        """Raises ``Forbidden`` for a principal that may not change what all tenants have in common."""
+        if ADMIN not in principal.roles or self.platform_tenant not in (None, principal.tenant):
+            raise Forbidden(message)
+
+
+def require_admin(principal: Principal) -> None:
+    """Raises ``Forbidden`` for a principal that is no administrator."""
+    if ADMIN not in principal.roles:
+        raise Forbidden
+
+
+def require_audience(text: str | None) -> Audience:
+    """The audience of that name. Raises ``BadRequest``."""
+    audience = read_audience(text)
+    if audience is None:
+        raise BadRequest("invalid audience")
+    return audience
+
+
+def require_feature(*, is_enabled: bool, message: str) -> None:
+    """Raises ``FeatureDisabled`` with the message for what a setting has not switched on."""
+    if not is_enabled:
+        raise FeatureDisabled(message)
+
 
 _ROLE: Final = "ROLE_M2M"
 _ID: Final = re.compile(r"[A-Za-z0-9]{1,100}")
@@ -30,20 +145,20 @@ class IssuedSecret(Struct, frozen=True):
     secret: Secret
 
 
-async def list_clients(runtime: Runtime, caller: Caller) -> list[Client]:
+async def list_clients(administration: Administration, caller: Caller) -> list[Client]:
     """The clients of the tenant, the oldest first."""
-    identity = _open(runtime, caller)
+    identity = _open(administration, caller)
     return await identity.clients.list_for_tenant(caller.tenant)
 
 
-async def create_client(runtime: Runtime, caller: Caller, *, is_admin: bool) -> IssuedSecret:
+async def create_client(administration: Administration, caller: Caller, *, is_admin: bool) -> IssuedSecret:
     """A new client of the tenant; with ``is_admin`` it is an administrator of it. Raises ``FeatureDisabled`` where none
     may be made, ``BadRequest`` when the tenant has too many clients.
     """
-    identity = _open(runtime, caller)
+    identity = _open(administration, caller)
     if is_admin:
         require_feature(is_enabled=identity.grants_admin, message="M2M admin-role grants are disabled")
-    client_id, secret, now = make_client_id(), make_secret(), runtime.clock()
+    client_id, secret, now = make_client_id(), make_secret(), administration.clock()
     client = Client(
         id=client_id,
         tenant=caller.tenant,
@@ -60,9 +175,9 @@ async def create_client(runtime: Runtime, caller: Caller, *, is_admin: bool) -> 
     return IssuedSecret(client, secret)
 
 
-async def delete_client(runtime: Runtime, caller: Caller, client_id: str) -> None:
+async def delete_client(administration: Administration, caller: Caller, client_id: str) -> None:
     """From now on the client gets no token; those that it has live on. Raises ``ClientNotFound``."""
-    identity = _open(runtime, caller)
+    identity = _open(administration, caller)
     _check_id(client_id)
     act = describe_act(caller, "client.delete", "CLIENT", client_id)
     if not await identity.clients.delete(caller.tenant, client_id, act=act):
@@ -70,23 +185,25 @@ async def delete_client(runtime: Runtime, caller: Caller, client_id: str) -> Non
     _log("client_deleted", caller, client_id)
 
 
-async def rotate_secret(runtime: Runtime, caller: Caller, client_id: str) -> IssuedSecret:
+async def rotate_secret(administration: Administration, caller: Caller, client_id: str) -> IssuedSecret:
     """Give the client another secret; the old one is of no use from now on. Raises ``ClientNotFound``."""
-    identity = _open(runtime, caller)
+    identity = _open(administration, caller)
     _check_id(client_id)
     secret = make_secret()
     hashed = await asyncio.to_thread(hash_secret, secret.reveal())
     act = describe_act(caller, "client.rotate_secret", "CLIENT", client_id)
-    client = await identity.clients.replace_secret(caller.tenant, client_id, hashed, now=runtime.clock(), act=act)
+    client = await identity.clients.replace_secret(
+        caller.tenant, client_id, hashed, now=administration.clock(), act=act
+    )
     if client is None:
         raise ClientNotFound
     _log("client_secret_rotated", caller, client_id)
     return IssuedSecret(client, secret)
 
 
-def _open(runtime: Runtime, caller: Caller) -> Identity:
+def _open(administration: Administration, caller: Caller) -> Identity:
     require_admin(caller.principal)
-    return runtime.extensions.get(Administration).require_identity("M2M client")
+    return administration.require_identity("M2M client")
 
 
 def _check_id(client_id: str) -> None:

@@ -13,12 +13,19 @@ from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-from statewright import logs
-from statewright.auth.encryption import KeyCipher, Unreadable
-from statewright.auth.key_pairs import KeyPair
-from statewright.auth.keys import KeyRing, SigningKey, decode_private_key, decode_public_key, encode_public_key
-from statewright.background import repeat
-from statewright.storage.auth.signing_keys import StoredKeyPairs
+from statewright.auth.keys import (
+    KeyCipher,
+    KeyPair,
+    KeyRing,
+    SigningKey,
+    Unreadable,
+    decode_private_key,
+    decode_public_key,
+    encode_public_key,
+)
+from statewright.loop.background import repeat
+from statewright.storage.auth.keys import StoredKeyPairs
+from statewright.telemetry import logs
 
 LOOK_INTERVAL: Final = timedelta(seconds=0.8)
 """Between two looks; less than a second together with what a look takes."""

@@ -16,12 +16,12 @@ from typing import Final, Literal
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from msgspec import Struct
 
-from statewright import logs
 from statewright.auth.providers import Discovery, UnusableDocument, read_discovery, read_key_set
 from statewright.auth.providers.documents import MAX_DISCOVERY_BYTES, MAX_KEY_SET_BYTES
 from statewright.egress import Egress, HttpFailure, HttpRequest, HttpResponse
 from statewright.ids import Clock
-from statewright.lru import LruCache
+from statewright.loop.lru import LruCache
+from statewright.telemetry import logs
 
 KEY_LIFETIME: Final = timedelta(minutes=5)
 REFRESH_AHEAD: Final = timedelta(minutes=1)

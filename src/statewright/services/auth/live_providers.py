@@ -3,22 +3,29 @@
 Rows are read again when a change is announced, when announcements may have been missed, when a token names a key that
 is not known, and every second. So a provider that one node registers, changes or invalidates is so on all of them
 within a second, and within milliseconds as a rule. Keys are each node's own to fetch.
+
+A second look for keys that a token names and this process does not know.
+
+What other nodes have changed is announced, and read again every second; a token can be faster. So before it is refused
+the database is read again, and then the identity providers are asked that its issuer may be one of. Requests that come
+while that goes on share the next look, and only so many wait: anybody can send tokens with ids that do not exist.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
 from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-from statewright import logs
 from statewright.auth.providers import KnownProvider, Provider
-from statewright.background import repeat
 from statewright.ids import Clock
-from statewright.services.auth.key_ring import LOOK_INTERVAL
+from statewright.loop.background import log_failures, repeat
+from statewright.services.auth.key_ring import LOOK_INTERVAL, LiveKeyRing
 from statewright.services.auth.key_sources import FetchPolicy, KeySource, hash_text
 from statewright.storage.auth.providers import StoredProviders
+from statewright.telemetry import logs
 
 MAX_CANDIDATES_ASKED: Final = 20
 """Sources that are asked for the unknown key of one token."""
@@ -104,6 +111,8 @@ class LiveProviders:
         for known in self._known.values():
             if known.keys.source.needs_attempt or not self._is_fetched(known):
                 known.keys.source.refresh_soon(now)
+        for id_ in [known.provider.id for known in self._known.values() if _find_new_issuer(known) is not None]:
+            await self.record_issuer(id_)
 
     async def refresh(self) -> None:
         """Take over what is stored now."""
@@ -118,6 +127,20 @@ class LiveProviders:
         known = self._known.get(provider_id)
         if known is not None:
             await known.keys.source.refresh()
+
+    async def record_issuer(self, provider_id: str) -> bool:
+        """Have the database know which issuer the document of a provider names, if that has become another; whether
+        it is free for the provider to claim.
+        """
+        known = self._known.get(provider_id)
+        issuer = None if known is None else _find_new_issuer(known)
+        if known is None or issuer is None:
+            return True
+        is_free = await self._store.record_issuer(known.provider, issuer, now=self._clock())
+        if not is_free:
+            log.warning("oidc_provider_shadowed", provider=provider_id, tenant=known.provider.tenant)
+        await self.refresh()
+        return is_free
 
     async def learn(self, kid: str, issuer: str) -> None:
         """Ask the providers that ``issuer`` may be one of for a key that is not known; until one has it, or none."""
@@ -186,7 +209,7 @@ class LiveProviders:
 
     def _build_index(self) -> None:
         self._by_issuer, self._undiscovered, self._is_indexed = {}, [], True
-        for known in self._known.values():
+        for known in sorted(self._known.values(), key=lambda known: _find_new_issuer(known) is not None):
             provider, issuer = known.provider, known.keys.source.issuer
             if issuer is None:
                 self._undiscovered.append(known)
@@ -203,3 +226,73 @@ class LiveProviders:
         self._count_fault("issuer_pin_mismatch")
         expected = [hash_text(each) for each in provider.issuers]
         log.warning("oidc_issuer_mismatch", provider=provider.id, issuer=hash_text(issuer), expected=expected)
+
+
+def _find_new_issuer(known: _Known) -> str | None:
+    """The issuer that a provider has published, which is not on record yet: it comes after those that are."""
+    provider, issuer = known.provider, known.keys.source.issuer
+    return None if provider.issuers or issuer == provider.discovered else issuer
+
+
+MAX_WAITING: Final = 200
+LOOK_PAUSE: Final = timedelta(milliseconds=100)
+"""Between two looks at the database."""
+LOOK_TIMEOUT: Final = timedelta(seconds=2)
+LEARN_TIMEOUT: Final = timedelta(seconds=25)
+"""Longer than a provider may take for its two documents."""
+
+
+class KeyFinder:
+    """Looks for keys in the database and at identity providers."""
+
+    def __init__(self, ring: LiveKeyRing, providers: LiveProviders) -> None:
+        self._ring = ring
+        self._providers = providers
+        self._looks = SharedLooks(self._read_database, LOOK_PAUSE)
+        self._waiting = 0
+
+    def may_find(self, kid: str, issuer: str) -> bool:
+        """Whether there is room for one more who waits."""
+        del kid, issuer
+        return self._waiting < MAX_WAITING
+
+    async def look_for(self, kid: str, issuer: str) -> None:
+        """Learn what there is to be learnt of a key."""
+        self._waiting += 1
+        try:
+            with log_failures(log, "key_not_looked_for"):
+                await self._looks.wait()
+                async with asyncio.timeout(LEARN_TIMEOUT.total_seconds()):
+                    await self._providers.learn(kid, issuer)
+        finally:
+            self._waiting -= 1
+
+    async def _read_database(self) -> None:
+        async with asyncio.timeout(LOOK_TIMEOUT.total_seconds()):
+            await self._ring.refresh()
+            await self._providers.refresh()
+
+
+class SharedLooks:
+    """Looks one after the other, with a pause between them. Who waits gets one that began after it came."""
+
+    def __init__(self, look: Callable[[], Awaitable[None]], pause: timedelta) -> None:
+        self._look = look
+        self._pause_s = pause.total_seconds()
+        self._begun = 0
+        self._ended_at = float("-inf")
+        self._lock = asyncio.Lock()
+
+    async def wait(self) -> None:
+        """Returns when a look has ended. Raises what it raises."""
+        came = self._begun
+        async with self._lock:
+            if self._begun > came:
+                return
+            loop = asyncio.get_running_loop()
+            await asyncio.sleep(max(0.0, self._ended_at + self._pause_s - loop.time()))
+            self._begun += 1
+            try:
+                await self._look()
+            finally:
+                self._ended_at = loop.time()

@@ -9,7 +9,6 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from statewright import logs
 from statewright.auth.keys import DAY_US
 from statewright.auth.trusted_keys import Jwk, OtherKeyType, TrustedKey, UnusableJwk, read_jwk
 from statewright.failures import (
@@ -19,16 +18,17 @@ from statewright.failures import (
     TrustedKeyNotFound,
     UnsupportedKeyType,
 )
-from statewright.services.auth.acts import describe_act
-from statewright.services.auth.identity import (
+from statewright.services.auth.clients import (
     Administration,
     Identity,
+    describe_act,
     require_admin,
     require_audience,
     require_feature,
 )
-from statewright.services.auth.windows import Window, check_grace, require_window, resolve_window
-from statewright.services.runtime import Caller, Runtime
+from statewright.services.auth.signing_keys import Window, check_grace, require_window, resolve_window
+from statewright.services.core import Caller
+from statewright.telemetry import logs
 
 MAX_JWK_BYTES: Final = 65_536
 MAX_ISSUERS: Final = 100
@@ -52,19 +52,19 @@ class NewTrustedKey(Struct, frozen=True, kw_only=True):
     grace_s: int | None
 
 
-async def list_trusted_keys(runtime: Runtime, caller: Caller) -> list[TrustedKey]:
+async def list_trusted_keys(administration: Administration, caller: Caller) -> list[TrustedKey]:
     """The keys of the tenant, the oldest first."""
-    identity = require_access(runtime, caller)
+    identity = require_access(administration, caller)
     return await identity.trusted_keys.list_for_tenant(caller.tenant)
 
 
-async def register_trusted_key(runtime: Runtime, caller: Caller, wanted: NewTrustedKey) -> TrustedKey:
+async def register_trusted_key(administration: Administration, caller: Caller, wanted: NewTrustedKey) -> TrustedKey:
     """Trust a key, or another one under the same id. With ``ends_previous`` the others of the tenant are inactive from
     then on. Raises ``BadRequest``, ``UnsupportedKeyType``, ``KeyOwnedByDifferentTenant``, ``TrustedKeyCapReached``.
     """
-    identity = require_access(runtime, caller)
+    identity = require_access(administration, caller)
     limits = identity.trust_limits
-    now = runtime.clock()
+    now = administration.clock()
     key = _read_key(wanted, caller, max_members=limits.max_jwk_members, default_us=limits.days * DAY_US, now=now)
     grace_us = check_grace(wanted.grace_s) * _SECOND_US
     ends_at = now + grace_us if wanted.ends_previous else None
@@ -80,22 +80,24 @@ async def register_trusted_key(runtime: Runtime, caller: Caller, wanted: NewTrus
             return key
 
 
-async def invalidate_trusted_key(runtime: Runtime, caller: Caller, kid: str, grace_s: int | None) -> None:
+async def invalidate_trusted_key(administration: Administration, caller: Caller, kid: str, grace_s: int | None) -> None:
     """The key is trusted no more, whatever the grace. Raises ``BadRequest``, ``TrustedKeyNotFound``."""
-    identity = require_access(runtime, caller)
+    identity = require_access(administration, caller)
     _check_id(kid)
-    ends_at = runtime.clock() + check_grace(grace_s) * _SECOND_US
+    ends_at = administration.clock() + check_grace(grace_s) * _SECOND_US
     act = describe_act(caller, "trusted_key.invalidate", "TRUSTED_KEY", kid)
     if not await identity.trusted_keys.invalidate(caller.tenant, kid, ends_at=ends_at, act=act):
         raise TrustedKeyNotFound
     _log("trusted_key_invalidated", caller, kid)
 
 
-async def reactivate_trusted_key(runtime: Runtime, caller: Caller, kid: str, window: Window) -> TrustedKey:
+async def reactivate_trusted_key(
+    administration: Administration, caller: Caller, kid: str, window: Window
+) -> TrustedKey:
     """The key is trusted again, or as before, in this window. Raises ``BadRequest``, ``TrustedKeyNotFound``."""
-    identity = require_access(runtime, caller)
+    identity = require_access(administration, caller)
     _check_id(kid)
-    valid_from, valid_to = require_window(window, now=runtime.clock())
+    valid_from, valid_to = require_window(window, now=administration.clock())
     act = describe_act(caller, "trusted_key.reactivate", "TRUSTED_KEY", kid)
     key = await identity.trusted_keys.reactivate(caller.tenant, kid, valid_from=valid_from, valid_to=valid_to, act=act)
     if key is None:
@@ -104,9 +106,9 @@ async def reactivate_trusted_key(runtime: Runtime, caller: Caller, kid: str, win
     return key
 
 
-async def delete_trusted_key(runtime: Runtime, caller: Caller, kid: str) -> None:
+async def delete_trusted_key(administration: Administration, caller: Caller, kid: str) -> None:
     """The key is not known any more. Raises ``BadRequest``, ``TrustedKeyNotFound``."""
-    identity = require_access(runtime, caller)
+    identity = require_access(administration, caller)
     _check_id(kid)
     act = describe_act(caller, "trusted_key.delete", "TRUSTED_KEY", kid)
     if not await identity.trusted_keys.delete(caller.tenant, kid, act=act):
@@ -114,12 +116,11 @@ async def delete_trusted_key(runtime: Runtime, caller: Caller, kid: str) -> None
     _log("trusted_key_deleted", caller, kid)
 
 
-def require_access(runtime: Runtime, caller: Caller) -> Identity:
+def require_access(administration: Administration, caller: Caller) -> Identity:
     """What trusted keys are managed with. Raises ``Forbidden``, ``FeatureDisabled``, ``NotImplementedHere``: before a
     body is looked at.
     """
     require_admin(caller.principal)
-    administration = runtime.extensions.get(Administration)
     require_feature(is_enabled=administration.trusts_keys, message="trusted-key registration is disabled")
     return administration.require_identity("trusted-key")
 

@@ -12,12 +12,11 @@ from typing import TypeAlias
 from statewright.flows.definition import FlowProcess
 from statewright.flows.instance import FlowInstance
 from statewright.flows.process_language import FLOWS
-from statewright.services.processes.hosting import ProcessHost, find_host
-from statewright.services.runtime import Runtime
+from statewright.services.processes.hosting import Processes, ProcessHost, find_host
 
 FlowHost: TypeAlias = ProcessHost[FlowProcess, FlowInstance]
 
 
-def find_flows(runtime: Runtime) -> FlowHost:
+def find_flows(processes: Processes) -> FlowHost:
     """The host that runs the instances of flows."""
-    return find_host(runtime, FLOWS)
+    return find_host(processes, FLOWS)

@@ -1,6 +1,7 @@
 """Events for tasks that wait for them, and the counters of flows (docs/reference/flows.md#events)."""
 
 import asyncio
+from functools import partial
 from itertools import groupby
 from typing import Final
 
@@ -8,22 +9,20 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright.failures import ProcessBadRequest, ProcessNotFound
+from statewright.flows.advancing import Arrival, FlowEvent
 from statewright.flows.builtin_tasks import MAX_NAME_CHARS
-from statewright.flows.definition import FlowProcess
-from statewright.flows.events import FlowEvent
-from statewright.flows.instance import FlowInstance
-from statewright.flows.operations import Applied, receive_event
-from statewright.ids import EntityId
-from statewright.net import Moment, uuid_to_ulid
+from statewright.flows.operations import receive_event
+from statewright.ids import EntityId, parse_entity_id
+from statewright.loop.turns import is_large
+from statewright.net import uuid_to_ulid
+from statewright.services.core import Caller, Core
 from statewright.services.flows import FlowHost, find_flows
 from statewright.services.processes import advancing
 from statewright.services.processes.advancing import refuse_joined
 from statewright.services.processes.documents import refuse_unstorable
-from statewright.services.processes.writing import parse_entity_id
-from statewright.services.runtime import Caller, Runtime
-from statewright.storage.processes import topics
-from statewright.storage.processes.topics import Waiter
-from statewright.turns import is_large
+from statewright.services.processes.hosting import Processes
+from statewright.storage.processes import timers
+from statewright.storage.processes.timers import Waiter
 
 MAX_TASKS: Final = 1_000
 """Waiting tasks that one request looks at."""
@@ -51,7 +50,7 @@ class Delivery(Struct, frozen=True, kw_only=True):
     """Where to go on, when more tasks wait for the kind than one request looks at."""
 
 
-async def deliver(runtime: Runtime, caller: Caller, event: FlowEvent, *, after: str = "") -> Delivery:
+async def deliver(processes: Processes, caller: Caller, event: FlowEvent, *, after: str = "") -> Delivery:
     """Complete the tasks that wait for an event now, from the one ``after`` on. One that nothing waits for has no
     effect.
 
@@ -66,12 +65,12 @@ async def deliver(runtime: Runtime, caller: Caller, event: FlowEvent, *, after: 
     if not isinstance(event.output, dict | list | None):
         raise ProcessBadRequest("output must be an object or an array")
     await refuse_unstorable({"fields": event.fields, "output": event.output})
-    host = find_flows(runtime)
+    host = find_flows(processes)
     position = parse_entity_id(after)
     if after and position is None:
         raise ProcessBadRequest("after must be what an earlier answer has as next")
-    waiting = await topics.fetch_waiters(
-        runtime.pool, caller.tenant, host.language.name, event.kind, after=position, limit=MAX_TASKS
+    waiting = await timers.fetch_waiters(
+        processes.core.pool, caller.tenant, host.language.name, event.kind, after=position, limit=MAX_TASKS
     )
     limiter = asyncio.Semaphore(MAX_CONCURRENT)
     by_instance = groupby(sorted(waiting, key=lambda one: one.instance), key=lambda one: one.instance)
@@ -86,10 +85,10 @@ async def deliver(runtime: Runtime, caller: Caller, event: FlowEvent, *, after: 
     )
 
 
-async def get_counter(runtime: Runtime, caller: Caller, name: str) -> int:
+async def get_counter(core: Core, caller: Caller, name: str) -> int:
     """The value of a counter; zero for one that no flow has changed. Raises ``ProcessBadRequest``."""
     check_name("name", name)
-    return await topics.fetch_counter(runtime.pool, caller.tenant, name)
+    return await timers.fetch_counter(core.pool, caller.tenant, name)
 
 
 def check_name(member: str, name: str) -> None:
@@ -107,23 +106,18 @@ async def _deliver_to(
     limiter: asyncio.Semaphore,
 ) -> tuple[int, tuple[Receipt, ...]]:
     waits = [uuid_to_ulid(waiter.id) for waiter in waiters]
-    tasks, receipts = 0, tuple[Receipt, ...]()
-
-    def operation(process: FlowProcess, current: FlowInstance, moment: Moment) -> Applied:
-        nonlocal tasks, receipts  # it may be computed again
-        applied, arrival = receive_event(process, current, waits, event, moment)
-        tasks = arrival.tasks
-        receipts = tuple(
-            Receipt(instance_id=current.id, node=int(token.node), element=token.element) for token in arrival.receipts
-        )
-        return applied
-
+    operation = partial(receive_event, waits=waits, event=event)
     gone = ProcessNotFound("instance of a task is gone")
     async with limiter:
         try:
-            await advancing.advance(
+            advanced = await advancing.advance(
                 host, caller, instance, operation, kind="flow.event", unknown=gone, given=event.output
             )
         except ProcessNotFound:
             return 0, ()
-    return tasks, receipts
+    arrival = advanced.answer
+    assert isinstance(arrival, Arrival)  # noqa: S101 - as receive_event has it
+    id_ = advanced.instance.id
+    return arrival.tasks, tuple(
+        Receipt(instance_id=id_, node=int(token.node), element=token.element) for token in arrival.receipts
+    )

@@ -1,14 +1,16 @@
 """Jobs of flows that the service does itself: requests, resources, entities (docs/reference/flows.md#requests).
 
 Each is done at least once, as ``services.processes.service_worker`` says.
+
+Resources that are entities of the service (docs/reference/flows.md#entities-as-resources).
 """
 
 from datetime import timedelta
 from typing import Final, TypeAlias
 
-from statewright.background import run_by_size
-from statewright.egress import Egress, HttpFailure, HttpRequest
-from statewright.failures import Failure, ProcessBadRequest
+from statewright.egress import HttpFailure, HttpRequest
+from statewright.entity import Entity, ModelKey
+from statewright.failures import Conflict, EntityNotFound, Failure, ProcessBadRequest
 from statewright.flows.definition import ENTITY_TYPES, FlowProcess
 from statewright.flows.instance import FlowInstance
 from statewright.flows.requests import (
@@ -19,13 +21,82 @@ from statewright.flows.requests import (
     ServerAnswer,
     UnusableTask,
 )
-from statewright.flows.resources import plan_read, plan_write, read_content, read_reply
-from statewright.jsonval.values import JsonValue
+from statewright.flows.resources import EntityPlace, find_entity, plan_read, plan_write, read_content, read_reply
+from statewright.ids import EntityId, model_id
+from statewright.jsonval.codec import encode
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.loop.background import run_by_size
+from statewright.services import entities
+from statewright.services.core import Caller, Core
 from statewright.services.flows import find_flows
-from statewright.services.flows.entity_resources import read_entity, write_entity
+from statewright.services.processes.documents import read_object
+from statewright.services.processes.hosting import Processes
+from statewright.services.processes.job_effects import ServiceWorker
 from statewright.services.processes.jobs import ClaimedJob
-from statewright.services.processes.service_worker import ServiceWorker
-from statewright.services.runtime import Caller, Runtime
+from statewright.services.processes.writing import to_entity_id
+
+MEDIA: Final = "JSON"
+
+
+async def read_entity(core: Core, caller: Caller, payload: JsonObject) -> JsonValue:
+    """The document of an entity. Raises ``UnusableTask``, ``EntityNotFound``."""
+    place = _find_place(payload)
+    if not place.id:
+        raise UnusableTask("RESOURCE: to read, the reference must have the id of an entity")
+    entity = await _read(core, caller, place)
+    text = entity.document or ""
+    return await run_by_size(len(text), lambda: read_object(text))
+
+
+async def write_entity(core: Core, caller: Caller, payload: JsonObject, job_id: str) -> JsonValue:
+    """Make an entity, under the id that the job has, so that the job makes one whatever happens; or update one. Its id.
+
+    Raises ``UnusableTask`` and what creating and updating entities can fail with.
+    """
+    place, document = _find_place(payload), payload.get("input")
+    if not isinstance(document, dict):
+        raise UnusableTask("RESOURCE: only an object can be the document of an entity")
+    body = encode(document)
+    if place.id:
+        if place.model:
+            await _read(core, caller, place)  # another model is refused
+        parameters = payload.get("parameters")
+        transition = parameters.get("transition") if isinstance(parameters, dict) else None
+        if not isinstance(transition, str | None):
+            raise UnusableTask("PARAMETERS: transition must be a text")
+        await entities.update(core, caller, EntityId(place.id), media=MEDIA, body=body, transition=transition)
+        return {"id": place.id}
+    id_ = to_entity_id(job_id)
+    key = ModelKey(place.model, place.version)
+    try:
+        await entities.create(core, caller, key=key, media=MEDIA, body=body, entity_id=id_)
+    except Conflict:
+        if not await _exists(core, caller, id_):
+            raise
+    return {"id": id_}
+
+
+def _find_place(payload: JsonObject) -> EntityPlace:
+    place = find_entity(payload)
+    if place is None:
+        raise UnusableTask("RESOURCE: the reference names no entity")
+    return place
+
+
+async def _read(core: Core, caller: Caller, place: EntityPlace) -> Entity:
+    entity = await entities.read(core, caller, EntityId(place.id))
+    if place.model and entity.model != model_id(place.model, place.version):
+        raise EntityNotFound(f"entity {place.id} is of another model than {place.model}/{place.version}")
+    return entity
+
+
+async def _exists(core: Core, caller: Caller, id_: EntityId) -> bool:
+    try:
+        await entities.read(core, caller, id_)
+    except EntityNotFound:
+        return False
+    return True
+
 
 REQUEST_TYPES: Final = (*METHODS, "resource:read", "resource:write")
 """Jobs that workers may do, unless the service is set to send requests."""
@@ -59,12 +130,12 @@ class _Waiting:
 class ServiceTasks:
     """Does these jobs, for the flows of all tenants. A background service."""
 
-    def __init__(self, runtime: Runtime, *, sends_requests: bool) -> None:
-        self._runtime = runtime
-        self._egress = runtime.extensions.get(Egress)
+    def __init__(self, processes: Processes, *, sends_requests: bool) -> None:
+        self._processes = processes
+        self._egress = processes.egress
         types = (*ENTITY_TYPES, *(REQUEST_TYPES if sends_requests else ()))
         lease = timedelta(seconds=self._egress.policy.limits.timeout_s) + LEASE_MARGIN
-        self._worker = ServiceWorker(find_flows(runtime), types, self._do_and_report, lease=lease)
+        self._worker = ServiceWorker(find_flows(processes), types, self._do_and_report, lease=lease)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -99,9 +170,9 @@ class ServiceTasks:
         payload = job.variables
         match job.job_type:
             case "entity:read":
-                return await read_entity(self._runtime, caller, payload)
+                return await read_entity(self._processes.core, caller, payload)
             case "entity:write":
-                return await write_entity(self._runtime, caller, payload, job.id)
+                return await write_entity(self._processes.core, caller, payload, job.id)
             case "resource:read":
                 answer = await self._send(caller, plan_read(payload))
                 return await run_by_size(len(answer.body), lambda: read_content(payload, answer))

@@ -1,26 +1,39 @@
 """Carrying out a request with an idempotency key for an interface, as its recording wants it."""
 
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, Protocol, Self, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
-from statewright.idempotency import Recording, StoredAnswer
+from statewright.operations.idempotency import Recording, StoredAnswer
+from statewright.services.core import Caller, Core
 from statewright.services.idempotency.keyed import AnswerFormat
-from statewright.services.idempotency.requests import Executed, IdempotentRequests
-from statewright.services.runtime import Caller, Runtime
+from statewright.services.idempotency.requests import Executed
+from statewright.storage.pool import Pool
 
 MAX_UNSEEN_BYTES: Final = 16 * 1024
 """Of a request that is begun before its record was looked for: what a repeat of it costs is thrown away."""
 
-Work = Callable[[Runtime, Caller], Awaitable[StoredAnswer]]
+
+class PoolBound(Protocol):
+    """The parts of a service that use cases work with."""
+
+    def within(self, pool: Pool) -> Self:
+        """The same, for a use case that writes by statements of its own: all of them go over ``pool``."""
+        ...
+
+
+Parts = TypeVar("Parts", bound=PoolBound)
+
+Work: TypeAlias = Callable[[Parts, Caller], Awaitable[StoredAnswer]]
 """Carries a request out. Raises its failures."""
 
 
 async def execute_for(
-    runtime: Runtime,
+    core: Core,
+    parts: Parts,
     caller: Caller,
-    work: Work,
+    work: Work[Parts],
     *,
     key: str,
     request_hash: bytes,
@@ -29,20 +42,20 @@ async def execute_for(
     size: int,
 ) -> Executed:
     """Carry a request out, or give the answer of the first one with its key. Where it is recorded by a transaction, all
-    that the use case does on the pool of its runtime is in that one; a request that joins a unit of work is recorded
+    that the use case does on the pool of its parts is in that one; a request that joins a unit of work is recorded
     there. ``size``, of the request in bytes, tells about how long a run of it takes the processor. Raises what the work
     raises, and the failures of ``IdempotentRequests.execute``.
     """
-    requests = runtime.extensions.get(IdempotentRequests)
+    requests = core.requests
     keyed = requests.open_request(caller.principal, key, request_hash, answer_format)
 
     recorded = replace(caller, keyed=keyed)
 
     def attempt() -> Awaitable[StoredAnswer]:
-        return work(runtime, recorded)
+        return work(parts, recorded)
 
     def attempt_in_transaction() -> Awaitable[StoredAnswer]:
-        return keyed.run_in_transaction(lambda pool: work(runtime.within(pool), caller))
+        return keyed.run_in_transaction(lambda pool: work(parts.within(pool), caller))
 
     joined = None if recording == "transaction" else caller.transaction
     in_transaction = recording == "transaction" or (recording == "either" and joined is None)
@@ -53,5 +66,5 @@ async def execute_for(
         looks_first=recording != "only commit" or size > MAX_UNSEEN_BYTES,
     )
     if in_transaction and not executed.is_replay:
-        runtime.forget_definitions(caller.tenant)
+        core.forget_definitions(caller.tenant)
     return executed

@@ -21,7 +21,6 @@ from uuid import uuid4
 
 from msgspec import Struct
 
-from statewright import logs
 from statewright.failures import (
     BadRequest,
     Conflict,
@@ -31,16 +30,22 @@ from statewright.failures import (
     OutcomeUnknown,
     StorageUnavailable,
 )
-from statewright.idempotency import KeyScope, KeyStatus, StoredAnswer
+from statewright.operations.idempotency import KeyScope, KeyStatus, StoredAnswer
 from statewright.storage.columns import StagedRow
 from statewright.storage.commit.overlay import Overlay
 from statewright.storage.commit.submission import StagedPart
 from statewright.storage.commit.unit_of_work import UnitOfWork
 from statewright.storage.idempotency import records
-from statewright.storage.idempotency.parts import KEYS, NOBODY, KeyRecord, KeyRecords
-from statewright.storage.idempotency.records import KeyReader
-from statewright.storage.idempotency.transaction import open_recorded_transaction
+from statewright.storage.idempotency.records import (
+    KEYS,
+    NOBODY,
+    KeyReader,
+    KeyRecord,
+    KeyRecords,
+    open_recorded_transaction,
+)
 from statewright.storage.pool import Pool
+from statewright.telemetry import logs
 
 MAX_ANSWER_CHARS: Final = 16 * 1024 * 1024
 """Of an answer that is stored."""

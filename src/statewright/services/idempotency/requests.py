@@ -9,9 +9,12 @@ is told only when there is still no record: it may be due to what a twin has don
 The same keeps repeats from being done again, so most requests do not ask for a record before they run: nearly all are
 the first with their key. Those look first that are costly to do in vain, that do what no commit of theirs can undo, or
 whose transaction is that of another request.
+
+Removing records of requests whose retention is over (docs/reference/operations.md#idempotent-requests).
 """
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -21,7 +24,6 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright import logs
 from statewright.entity import Principal
 from statewright.failures import (
     Failure,
@@ -34,8 +36,9 @@ from statewright.failures import (
     RunCutOff,
     StorageUnavailable,
 )
-from statewright.idempotency import KeyScope, StoredAnswer
 from statewright.ids import TenantId
+from statewright.loop.background import repeat
+from statewright.operations.idempotency import KeyScope, StoredAnswer
 from statewright.services.idempotency.keyed import (
     INTERRUPTED_RETENTION,
     AnswerFormat,
@@ -47,6 +50,7 @@ from statewright.storage.commit.unit_of_work import UnitOfWork
 from statewright.storage.idempotency import records
 from statewright.storage.idempotency.records import KeyReader, StoredKey
 from statewright.storage.pool import Pool
+from statewright.telemetry import logs
 
 MIN_PAUSE_S, MAX_PAUSE_S = 0.1, 1.0
 """Between two looks at a twin on another node."""
@@ -303,3 +307,34 @@ async def _insist_on_giving_up(keyed: KeyedRequest) -> None:
             await asyncio.sleep(GIVE_UP_PAUSE_S)
         else:
             return
+
+
+MAX_TIME_SHARE: Final = 0.5
+"""Of the time, at most, in which a statement of the sweep runs."""
+
+
+class IdempotencySweeper:
+    """Removes the records of all tenants whose time is over. Every node may do so at once."""
+
+    def __init__(self, pool: Pool, *, interval: timedelta = timedelta(minutes=5)) -> None:
+        self._pool = pool
+        self._interval = interval
+        self.removed = 0
+        """Records since the start of the process."""
+        self.stored = 0
+        """About how many there were at the last look."""
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await repeat(self.run_once, self._interval, log=log, failure="idempotency_sweep_failed", waits_first=True)
+
+    async def run_once(self) -> None:
+        """Remove what is too old now, and estimate how much is left."""
+        while True:
+            began = time.monotonic()
+            removed = await records.remove_expired_records(self._pool)
+            self.removed += removed
+            if removed < records.MAX_BATCH:
+                break
+            await asyncio.sleep((time.monotonic() - began) * (1 - MAX_TIME_SHARE) / MAX_TIME_SHARE)
+        self.stored = await records.estimate_records(self._pool)

@@ -10,11 +10,11 @@ from statewright.engine.engine import list_declared_transitions
 from statewright.entity import Entity
 from statewright.failures import EntityNotFound, ProcessNotFound, VersionNotFound
 from statewright.ids import EntityId, TransactionId
+from statewright.services.core import Caller, Core
 from statewright.services.entities import get_governing_definition
-from statewright.services.ops.waiting import EntityWaits, WaitResult
-from statewright.services.processes.hosting import ProcessHosts
-from statewright.services.runtime import Caller, Runtime
-from statewright.storage.ops.waiting import Position, SeenVersion, find_instant
+from statewright.services.ops.operations import Operations
+from statewright.services.ops.waiting import WaitResult
+from statewright.storage.ops.explaining import Position, SeenVersion, find_instant
 
 InstanceTarget = Literal["FINISHED", "WAITING"]
 
@@ -23,7 +23,7 @@ IN_FLIGHT: Final = frozenset({"ACTIVE", "RUNNING", "WAITING", "TERMINATING", "SU
 
 
 async def wait_for_entity(
-    runtime: Runtime,
+    operations: Operations,
     caller: Caller,
     entity_id: EntityId,
     *,
@@ -35,22 +35,22 @@ async def wait_for_entity(
     either until no transition leads out of its state. Raises ``EntityNotFound``, ``VersionNotFound``,
     ``TooManyRequests``.
     """
-    entity = await runtime.reader.get(caller.tenant, entity_id)
+    entity = await operations.core.reader.get(caller.tenant, entity_id)
     if entity is None:
         raise EntityNotFound(f"entity id={entity_id} not found", {"entityId": entity_id})
     since = entity.updated_at - 1
     if after is not None:
-        written = await find_instant(runtime.pool, caller.tenant, entity_id, after)
+        written = await find_instant(operations.core.pool, caller.tenant, entity_id, after)
         if written is None:
             raise VersionNotFound(f"entity {entity_id} has no version of transaction {after}")
         since = written
-    is_reached = await _build_target(runtime, caller, entity, states, any_version=after is not None)
+    is_reached = await _build_target(operations.core, caller, entity, states, any_version=after is not None)
     position = Position(caller.tenant, entity_id, since)
-    return await runtime.extensions.get(EntityWaits).wait(position, is_reached, within=within)
+    return await operations.waits.wait(position, is_reached, within=within)
 
 
 async def wait_after_write(
-    runtime: Runtime,
+    operations: Operations,
     caller: Caller,
     entity_id: EntityId,
     transaction: TransactionId,
@@ -59,18 +59,18 @@ async def wait_after_write(
     within: timedelta,
 ) -> WaitResult | None:
     """The same, from the version on that a transaction wrote; None when there is no such entity any more."""
-    entity = await runtime.reader.get(caller.tenant, entity_id)
+    entity = await operations.core.reader.get(caller.tenant, entity_id)
     if entity is None:
         return None
-    written = await find_instant(runtime.pool, caller.tenant, entity_id, transaction)
+    written = await find_instant(operations.core.pool, caller.tenant, entity_id, transaction)
     since = (written if written is not None else entity.updated_at) - 1
-    is_reached = await _build_target(runtime, caller, entity, states, any_version=False)
+    is_reached = await _build_target(operations.core, caller, entity, states, any_version=False)
     position = Position(caller.tenant, entity_id, since)
-    return await runtime.extensions.get(EntityWaits).wait(position, is_reached, within=within)
+    return await operations.waits.wait(position, is_reached, within=within)
 
 
 async def wait_for_instance(
-    runtime: Runtime,
+    operations: Operations,
     caller: Caller,
     entity_id: EntityId,
     *,
@@ -81,8 +81,8 @@ async def wait_for_instance(
     """Wait until an instance of whatever language has ended, or, for ``WAITING``, waits for a person or a signal; and
     the instance as it is then. Raises ``unknown``, ``TooManyRequests``.
     """
-    models = runtime.extensions.get(ProcessHosts).instance_models
-    entity = await runtime.reader.get(caller.tenant, entity_id)
+    models = operations.processes.hosts.instance_models
+    entity = await operations.core.reader.get(caller.tenant, entity_id)
     if entity is None or entity.model not in models:
         raise unknown
 
@@ -90,17 +90,17 @@ async def wait_for_instance(
         return version.state not in IN_FLIGHT or (until == "WAITING" and version.state == "WAITING")
 
     position = Position(caller.tenant, entity_id, entity.updated_at - 1)
-    result = await runtime.extensions.get(EntityWaits).wait(position, is_reached, within=within)
-    return result, await runtime.reader.get(caller.tenant, entity_id) or entity
+    result = await operations.waits.wait(position, is_reached, within=within)
+    return result, await operations.core.reader.get(caller.tenant, entity_id) or entity
 
 
 async def _build_target(
-    runtime: Runtime, caller: Caller, entity: Entity, states: Sequence[str], *, any_version: bool
+    core: Core, caller: Caller, entity: Entity, states: Sequence[str], *, any_version: bool
 ) -> Callable[[SeenVersion], bool]:
     if states:
         wanted = frozenset(states)
         return lambda version: version.state in wanted
     if any_version:
         return lambda _version: True
-    model = (await get_governing_definition(runtime, caller, entity)).model
+    model = (await get_governing_definition(core, caller, entity)).model
     return lambda version: not list_declared_transitions(model, replace(entity, state=version.state))

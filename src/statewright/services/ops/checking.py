@@ -1,93 +1,117 @@
-"""Checking workflows before they are imported (docs/reference/operations.md#checking-workflows)."""
+"""Checking workflows before they are imported (docs/reference/operations.md#checking-workflows).
 
-from collections.abc import Sequence
+Simulating workflows (docs/reference/operations.md#simulating-workflows).
+"""
+
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.background import run_in_thread
 from statewright.conditions import KnownFields
-from statewright.entity import ModelKey
-from statewright.ids import TenantId, model_id
+from statewright.engine.models import Model
+from statewright.engine.simulation import (
+    Scenario,
+    SimulatedEvent,
+    SimulationResult,
+    Stubs,
+)
+from statewright.engine.simulation.simulator import simulate_sent
+from statewright.entity import Entity, ModelKey, Principal, ScheduledTask, TaskKey
+from statewright.failures import EntityNotFound, VersionNotFound
+from statewright.ids import EntityId, TenantId, TransactionId, model_id
 from statewright.jsonval.codec import decode
+from statewright.jsonval.values import JsonValue
+from statewright.operations.active_suspensions import ActiveSuspensions, Suspension
+from statewright.operations.checks import AffectedEntities, AffectedState, WorkflowCheck
 from statewright.schema import flatten_fields, schema_from_stored
+from statewright.services.core import Caller, Core
 from statewright.services.models import build_not_found
-from statewright.services.ops.members import ConnectedMembers
-from statewright.services.ops.metrics import OpsMetrics
-from statewright.services.runtime import Caller, Runtime
+from statewright.services.ops.operations import Operations
 from statewright.storage import models
-from statewright.storage.ops.presence import list_seen_tags
-from statewright.storage.ops.workflow_use import StateCount, count_use
-from statewright.suspensions import ActiveSuspensions
+from statewright.storage.ops import versions
+from statewright.storage.ops.listings import StateCount, count_use
+from statewright.storage.ops.nodes import list_seen_tags
 from statewright.workflow import Workflow, decode_json, find_governing, workflows_from_stored
-from statewright.workflow.checking import CheckResult, check_import
-from statewright.workflow.review import StateUse, Surroundings
+from statewright.workflow.review import CheckResult, StateUse, Surroundings, check_import
 
 
-class CheckConfig(Struct, frozen=True):
-    """How often timers are looked at."""
-
-    scan_interval: timedelta
-
-
-class AffectedState(Struct, frozen=True, kw_only=True):
-    """Entities that follow a workflow and are in a state; ``issue`` is what the import would do to them, None:
-    nothing.
-    """
-
-    workflow: str
-    state: str
-    count: int
-    issue: str | None
-
-
-class WorkflowCheck(Struct, frozen=True, kw_only=True):
-    """The result with whom it concerns; None where counting would take too long."""
-
-    result: CheckResult
-    affected: Sequence[AffectedState] | None
-    armed_timers: int | None
-
-
-async def check_workflows(runtime: Runtime, caller: Caller, key: ModelKey, body: bytes) -> WorkflowCheck:
+async def check_workflows(operations: Operations, caller: Caller, key: ModelKey, body: bytes) -> WorkflowCheck:
     """Check the document of an import against a model; nothing is saved.
 
-    Raises ``BadRequest`` for what is no JSON, ``ModelNotFound``, ``Forbidden`` for a built-in model.
+    Raises ``BadRequest`` for what is no JSON, ``ModelNotFound``, ``Forbidden`` for a built-in model,
+    ``ComputationKilled``, ``ComputationsBusy``.
     """
-    runtime.builtin.refuse_model(key)
+    operations.core.builtin.refuse_model(key)
     model = model_id(key.name, key.version)
-    found = await models.fetch_model_definitions(runtime.pool, caller.tenant, model)
+    found = await models.fetch_model_definitions(operations.core.pool, caller.tenant, model)
     if found is None:
         raise build_not_found(key)
-    use = await count_use(runtime.pool, caller.tenant, model)
-    members = runtime.extensions.get(ConnectedMembers)
-    tags = [frozenset(member.tags) for member in members.iterate(caller.tenant)]
-    seen = await list_seen_tags(runtime.pool, caller.tenant)
-    around = Surroundings(
-        has_member=lambda needed: any({tag.lower() for tag in needed} <= declared for declared in tags),
+    use = await count_use(operations.core.pool, caller.tenant, model)
+    members = operations.members
+    known = _Known(
+        tenant=caller.tenant,
+        key=key,
+        schema=found.model.schema,
+        stored=found.workflows.text if found.workflows else "[]",
+        tags_of_members=tuple(frozenset(member.tags) for member in members.iterate(caller.tenant)),
+        seen_tags=await list_seen_tags(operations.core.pool, caller.tenant),
         uses=None if use is None else _to_uses(use[0]),
         timers=None if use is None else _to_uses(use[1]),
-        scan_interval_ms=runtime.extensions.get(CheckConfig).scan_interval // timedelta(milliseconds=1),
-        suspends=partial(_is_suspended, runtime.suspensions, caller.tenant, key),
-        suspends_tags=lambda needed: runtime.suspensions.find_tags(caller.tenant, needed) is not None,
-        has_seen=lambda tag: tag.lower() in seen,
+        scan_interval_ms=operations.scan_interval // timedelta(milliseconds=1),
+        suspensions=operations.core.suspensions.list_broad(caller.tenant),
     )
-    stored_text = found.workflows.text if found.workflows else "[]"
-    result = await run_in_thread(partial(_check, body, key, found.model.schema, stored_text, around))
-    runtime.extensions.get(OpsMetrics).checks["importable" if result.is_importable else "refused"] += 1
+    result = await operations.core.computations.compute(caller.tenant, "check", _check, body, known)
+    operations.metrics.checks["importable" if result.is_importable else "refused"] += 1
+    affected = None
+    if use is not None:
+        by_state = _judge(use[0], result.merged)
+        total, armed = sum(each.count for each in by_state), sum(timer.count for timer in use[1])
+        affected = AffectedEntities(total=total, by_state=by_state, armed_timers=armed)
     return WorkflowCheck(
-        result=result,
-        affected=None if use is None else _judge(use[0], result.merged),
-        armed_timers=None if use is None else sum(timer.count for timer in use[1]),
+        importable=result.is_importable, findings=result.findings, diff=result.changes, affected=affected
     )
 
 
-def _check(body: bytes, key: ModelKey, schema: str, stored_text: str, around: Surroundings) -> CheckResult:
-    fields = KnownFields(flatten_fields(schema_from_stored(decode(schema))))
-    stored = workflows_from_stored(stored_text.encode())
-    return check_import(decode_json(body), key, stored, replace(around, fields=fields))
+class _Known(Struct, frozen=True, kw_only=True):
+    """What workflows are held against, as another process is sent it; ``schema`` and ``stored`` are JSON text."""
+
+    tenant: TenantId
+    key: ModelKey
+    schema: str
+    stored: str
+    tags_of_members: tuple[frozenset[str], ...]
+    seen_tags: frozenset[str]
+    uses: tuple[StateUse, ...] | None
+    timers: tuple[StateUse, ...] | None
+    scan_interval_ms: int
+    suspensions: tuple[Suspension, ...]
+
+    def to_surroundings(self) -> Surroundings:
+        """The same, to be asked."""
+        active = ActiveSuspensions()
+        active.replace_all(self.suspensions, 0)
+        return Surroundings(
+            fields=KnownFields(flatten_fields(schema_from_stored(decode(self.schema)))),
+            has_member=self._has_member,
+            uses=self.uses,
+            timers=self.timers,
+            scan_interval_ms=self.scan_interval_ms,
+            suspends=partial(_is_suspended, active, self.tenant, self.key),
+            suspends_tags=lambda needed: active.find_tags(self.tenant, needed) is not None,
+            has_seen=lambda tag: tag.lower() in self.seen_tags,
+        )
+
+    def _has_member(self, needed: Collection[str]) -> bool:
+        wanted = {tag.lower() for tag in needed}
+        return any(wanted <= declared for declared in self.tags_of_members)
+
+
+def _check(body: bytes, known: _Known) -> CheckResult:
+    stored = workflows_from_stored(known.stored.encode())
+    return check_import(decode_json(body), known.key, stored, known.to_surroundings())
 
 
 def _is_suspended(
@@ -114,4 +138,79 @@ def _judge(counts: Sequence[StateCount], merged: Sequence[Workflow] | None) -> t
             issue=None if merged is None or find_governing(merged, each.state, each.workflow) else "STATE_REMOVED",
         )
         for each in counts
+    )
+
+
+class SimulationRequest(Struct, frozen=True, kw_only=True):
+    """What is to be played. ``workflows``: None, those that are stored. The start is a ``document``, or an entity as it
+    is, or as a transaction left it. ``principal`` None: the caller; ``at`` in epoch microseconds, None: now.
+    """
+
+    workflows: JsonValue
+    document: JsonValue
+    entity_id: EntityId | None
+    transaction_id: TransactionId | None
+    events: Sequence[SimulatedEvent]
+    stubs: Stubs
+    principal: Principal | None
+    at: int | None
+
+
+async def simulate_workflows(
+    operations: Operations, caller: Caller, key: ModelKey, request: SimulationRequest
+) -> SimulationResult:
+    """Play a scenario.
+
+    Raises ``ModelNotFound``, ``Forbidden`` for a built-in model, ``EntityNotFound``, ``VersionNotFound``,
+    ``ValidationFailed`` for workflows that could not be imported, ``BadRequest`` for those and beyond the limits,
+    ``ComputationKilled``, ``ComputationsBusy``.
+    """
+    operations.core.builtin.refuse_model(key)
+    definition = await operations.core.definitions.find(caller.tenant, key)
+    if definition is None:
+        raise build_not_found(key)
+    model = definition.model
+    start: JsonValue | Entity = request.document
+    timers: dict[TaskKey, ScheduledTask] = {}
+    if request.entity_id is not None:
+        start = await _get_entity(operations.core, caller, model, request.entity_id, request.transaction_id)
+        if request.transaction_id is None:
+            timers = dict(await operations.core.tasks.list_for_entity(caller.tenant, request.entity_id))
+    scenario = Scenario(
+        start=start,
+        events=request.events,
+        stubs=request.stubs,
+        principal=request.principal or caller.principal,
+        at=operations.core.clock() if request.at is None else request.at,
+        timers=timers,
+    )
+    operations.metrics.simulations += 1
+    limits = operations.simulation_limits
+    return await operations.core.computations.compute(
+        caller.tenant, "simulation", simulate_sent, definition.send(), request.workflows, scenario, limits
+    )
+
+
+async def _get_entity(
+    core: Core, caller: Caller, model: Model, entity_id: EntityId, transaction: TransactionId | None
+) -> Entity:
+    entity = await core.reader.get(caller.tenant, entity_id)
+    if entity is None or entity.model != model.id:
+        raise EntityNotFound(f"entity id={entity_id} not found", {"entityId": entity_id})
+    if transaction is None or transaction == entity.transaction_id:
+        return entity
+    found = await versions.find_version(core.pool, caller.tenant, entity_id, transaction=transaction)
+    if found is None or found.document is None:
+        raise VersionNotFound(f"entity id={entity_id} has no such version, or keeps it no longer")
+    old = found.version.entity
+    return replace(
+        entity,
+        state=old.state,
+        transaction_id=old.transaction_id,
+        entry_transaction_id=old.transaction_id,
+        updated_at=old.updated_at,
+        transition=old.transition,
+        workflow=old.workflow,
+        workflow_revision=old.workflow_revision,
+        document=found.document,
     )

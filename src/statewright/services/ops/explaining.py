@@ -1,4 +1,7 @@
-"""Why an entity is where it is, and what would move it (docs/reference/operations.md#explain)."""
+"""Why an entity is where it is, and what would move it (docs/reference/operations.md#explain).
+
+What an instance of a process waits for (docs/reference/operations.md#instances).
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -7,30 +10,40 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.background import MAX_INLINE_BYTES, run_by_size
 from statewright.conditions import EvaluationError
 from statewright.engine.engine import UpdateEntity
 from statewright.engine.explanation import (
     Explanation,
     FunctionAnswer,
-    Situation,
-    explain_entity,
+    SentSituation,
+    explain_sent,
     hold_transitions,
     list_asked,
     list_needed_tags,
 )
 from statewright.entity import Entity, ModelKey, ScheduledTask
-from statewright.failures import EntityNotFound, Failure
+from statewright.failures import EntityNotFound, Failure, ProcessNotFound
 from statewright.ids import EntityId
 from statewright.jsonval.codec import decode_stored
+from statewright.loop.background import run_by_size
+from statewright.net.arrivals import OpenJoin
+from statewright.operations.active_suspensions import Suspension
+from statewright.operations.explanations import Phase, WaitsFor
+from statewright.operations.incidents import Incident
+from statewright.services.core import Caller, Core
 from statewright.services.definitions import ModelDefinition
-from statewright.services.ops.members import ConnectedMembers
-from statewright.services.ops.metrics import OpsMetrics
-from statewright.services.runtime import Caller, Runtime
+from statewright.services.ops.operations import Operations
+from statewright.services.ops.queues import get_queue
+from statewright.services.processes.hosting import Processes
 from statewright.storage import entities
-from statewright.storage.ops.explaining import observe_entity
-from statewright.storage.ops.incidents import Incident, list_open_of
-from statewright.suspensions import Suspension
+from statewright.storage.ops.explaining import (
+    ObservedExecution,
+    ObservedInstance,
+    ObservedJob,
+    observe_entity,
+    observe_instance,
+)
+from statewright.storage.ops.incidents import list_open_of
 from statewright.workflow import Transition
 
 MAX_ASKED: Final = 50
@@ -38,11 +51,6 @@ MAX_ASKED: Final = 50
 
 MAX_INCIDENTS: Final = 10
 """Of the entity that are told."""
-
-IN_A_THREAD: Final = MAX_INLINE_BYTES + 1
-"""The size of an explanation as ``run_by_size`` takes it: conditions may have hundreds of leaves, whatever the size of
-the document.
-"""
 
 
 class EntityExplanation(Struct, frozen=True, kw_only=True):
@@ -61,42 +69,47 @@ class EntityExplanation(Struct, frozen=True, kw_only=True):
 
 
 async def explain(
-    runtime: Runtime, caller: Caller, entity_id: EntityId, *, instant: int | None = None, asks_members: bool = False
+    operations: Operations,
+    caller: Caller,
+    entity_id: EntityId,
+    *,
+    instant: int | None = None,
+    asks_members: bool = False,
 ) -> EntityExplanation:
     """Explain an entity as it is now, or as it was at an instant, without members and timers then. ``asks_members``:
     they are asked for the criteria that they judge, if it is about now.
 
-    Raises ``EntityNotFound``, ``HistoryPruned``.
+    Raises ``EntityNotFound``, ``HistoryPruned``, ``ComputationKilled``, ``ComputationsBusy``.
     """
-    runtime.extensions.get(OpsMetrics).explains += 1
+    operations.metrics.explains += 1
     if instant is None:
-        observed = await observe_entity(runtime.pool, caller.tenant, entity_id)
+        observed = await observe_entity(operations.core.pool, caller.tenant, entity_id)
         if observed is None:
             raise _build_not_found(entity_id)
-        definition = await _get_definition(runtime, caller, observed.entity)
-        answers = await _ask_members(runtime, caller, definition, observed.entity) if asks_members else {}
+        definition = await _get_definition(operations.core, caller, observed.entity)
+        answers = await _ask_members(operations.core, caller, definition, observed.entity) if asks_members else {}
         explained = await _explain(
-            runtime, definition, observed.entity, since=observed.state_since, timers=observed.timers, answers=answers
+            operations, definition, observed.entity, since=observed.state_since, timers=observed.timers, answers=answers
         )
-        return await _add_obstacles(runtime, caller, explained)
-    entity = await entities.fetch_entity_at(runtime.pool, caller.tenant, entity_id, instant)
+        return await _add_obstacles(operations.core, caller, explained)
+    entity = await entities.fetch_entity_at(operations.core.pool, caller.tenant, entity_id, instant)
     if entity is None:
         raise _build_not_found(entity_id)
-    definition = await _get_definition(runtime, caller, entity)
-    return await _explain(runtime, definition, entity, instant=instant)
+    definition = await _get_definition(operations.core, caller, entity)
+    return await _explain(operations, definition, entity, instant=instant)
 
 
-async def _add_obstacles(runtime: Runtime, caller: Caller, explained: EntityExplanation) -> EntityExplanation:
+async def _add_obstacles(core: Core, caller: Caller, explained: EntityExplanation) -> EntityExplanation:
     """With what operators have suspended, and what has failed: both come before all other verdicts."""
     entity, model, found = explained.entity, explained.model, explained.explanation
-    suspensions, workflow = runtime.suspensions, found.workflow or ""
+    suspensions, workflow = core.suspensions, found.workflow or ""
     whole = suspensions.list_entity(caller.tenant, entity.id, model, workflow)
     single = {
         each.name: held
         for each in found.transitions
         if (held := suspensions.find_transition(caller.tenant, model, workflow, each.name)) is not None
     }
-    incidents = await list_open_of(runtime.pool, caller.tenant, entity.id, limit=MAX_INCIDENTS)
+    incidents = await list_open_of(core.pool, caller.tenant, entity.id, limit=MAX_INCIDENTS)
     if whole or single:
         found = hold_transitions(found, None if whole else single)
     if whole:
@@ -111,7 +124,7 @@ async def _add_obstacles(runtime: Runtime, caller: Caller, explained: EntityExpl
 
 
 async def _explain(
-    runtime: Runtime,
+    operations: Operations,
     definition: ModelDefinition,
     entity: Entity,
     *,
@@ -121,36 +134,32 @@ async def _explain(
     answers: Mapping[str, FunctionAnswer] | None = None,
 ) -> EntityExplanation:
     model = definition.model
-    members = runtime.extensions.get(ConnectedMembers)
+    members = operations.members
     needed = list_needed_tags(model, entity)
     counts = {tags: members.count(entity.tenant, tags) for tags in needed} if instant is None else None
-    now, transaction = instant or runtime.clock(), runtime.ids.new_transaction_id()
+    now, transaction = instant or operations.core.clock(), operations.core.ids.new_transaction_id()
 
-    def compute() -> Explanation:
-        situation = Situation(
-            model=model,
-            entity=entity,
-            document=decode_stored(entity.document),
-            now=now,
-            transaction=transaction,
-            timers=timers,
-            member_counts=counts,
-            answers=answers or {},
-        )
-        return explain_entity(situation)
-
+    situation = SentSituation(
+        model=definition.send(),
+        entity=entity,
+        now=now,
+        transaction=transaction,
+        timers=timers,
+        member_counts=counts,
+        answers=answers or {},
+    )
     return EntityExplanation(
         entity=entity,
         model=model.key,
         revision=model.workflows_revision,
         since=since,
         timers=timers,
-        explanation=await run_by_size(IN_A_THREAD, compute),
+        explanation=await operations.core.computations.compute(entity.tenant, "explanation", explain_sent, situation),
     )
 
 
 async def _ask_members(
-    runtime: Runtime, caller: Caller, definition: ModelDefinition, entity: Entity
+    core: Core, caller: Caller, definition: ModelDefinition, entity: Entity
 ) -> dict[str, FunctionAnswer]:
     """What members say now of the criteria that they judge, by transition; ``MAX_ASKED`` are asked, at once."""
     model = definition.model
@@ -163,8 +172,8 @@ async def _ask_members(
 
     async def ask(transition: Transition) -> FunctionAnswer:
         try:
-            async with runtime.open_unit(Caller(caller.principal)) as unit:
-                result = await runtime.engine.ask_criterion(unit, model, request, workflow, transition)
+            async with core.open_unit(Caller(caller.principal)) as unit:
+                result = await core.engine.ask_criterion(unit, model, request, workflow, transition)
         except (EvaluationError, Failure) as failure:
             return FunctionAnswer(error=failure.message if isinstance(failure, Failure) else str(failure))
         return FunctionAnswer(matches=result.matches, reason=result.reason)
@@ -174,8 +183,8 @@ async def _ask_members(
     return {transition.name: answer for transition, answer in zip(asked, answers, strict=True)}
 
 
-async def _get_definition(runtime: Runtime, caller: Caller, entity: Entity) -> ModelDefinition:
-    definition = await runtime.definitions.find_by_id(caller.tenant, entity.model)
+async def _get_definition(core: Core, caller: Caller, entity: Entity) -> ModelDefinition:
+    definition = await core.definitions.find_by_id(caller.tenant, entity.model)
     if definition is None:  # deleted between the two reads, with its entities
         raise _build_not_found(entity.id)
     return definition
@@ -183,3 +192,122 @@ async def _get_definition(runtime: Runtime, caller: Caller, entity: Entity) -> M
 
 def _build_not_found(entity_id: EntityId) -> EntityNotFound:
     return EntityNotFound(f"entity id={entity_id} not found", {"entityId": entity_id})
+
+
+ENDED: Final = frozenset({"COMPLETED", "CANCELLED", "TERMINATED"})
+
+_WAITING_TYPES: Final[dict[str, WaitsFor]] = {"WAIT": "SIGNAL", "JOIN_GATEWAY": "JOIN"}
+
+_VERDICTS: Final[tuple[tuple[WaitsFor, str, str], ...]] = (
+    ("JOB", "WAITS_FOR_JOB", "Waits for a job of {0}."),
+    ("USER_TASK", "WAITS_FOR_TASK", "Waits for a person at {0}."),
+    ("SIGNAL", "WAITS_FOR_SIGNAL", "Waits for a signal at {0}."),
+    ("JOIN", "WAITS_FOR_JOIN", "Waits for other branches at {0}."),
+)
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """Where an instance stands, and what has to happen there. ``workers`` could take the job; None without one."""
+
+    execution: ObservedExecution
+    waits_for: WaitsFor
+    phase: Phase | None = None
+    workers: int | None = None
+
+
+class InstanceExplanation(Struct, frozen=True, kw_only=True):
+    """What an instance waits for, or how it ended."""
+
+    id: EntityId
+    observed: ObservedInstance
+    verdict: str
+    summary: str
+    places: tuple[Place, ...]
+    suspensions: tuple[Suspension, ...]
+    incidents: tuple[Incident, ...]
+    joins: tuple[OpenJoin, ...]
+
+
+async def explain_instance(
+    operations: Operations, caller: Caller, instance: EntityId, unknown: ProcessNotFound
+) -> InstanceExplanation:
+    """Explain an instance of whatever process language, as it is now. Raises ``unknown``."""
+    operations.metrics.explains += 1
+    observed = await observe_instance(operations.core.pool, caller.tenant, instance)
+    if observed is None:
+        raise unknown
+    places = tuple([await _find_place(operations, caller, each) for each in observed.executions])
+    suspensions = _list_suspensions(operations.core, caller, instance, observed, places)
+    incidents = tuple(await list_open_of(operations.core.pool, caller.tenant, instance, limit=MAX_INCIDENTS))
+    verdict, summary = _decide_verdict(observed, places, suspensions)
+    return InstanceExplanation(
+        id=instance,
+        observed=observed,
+        verdict=verdict,
+        summary=summary,
+        places=places,
+        suspensions=suspensions,
+        incidents=incidents,
+        joins=await _list_joins(operations.processes, caller, instance, observed),
+    )
+
+
+async def _list_joins(
+    processes: Processes, caller: Caller, instance: EntityId, observed: ObservedInstance
+) -> tuple[OpenJoin, ...]:
+    if observed.status in ENDED:
+        return ()
+    hosted = processes.hosts.get_hosted(observed.language)
+    return await hosted.list_joins(caller.tenant, instance)
+
+
+async def _find_place(operations: Operations, caller: Caller, execution: ObservedExecution) -> Place:
+    if execution.job is not None:
+        queue = await get_queue(operations.work, caller, execution.job.type)
+        return Place(execution=execution, waits_for="JOB", phase=_find_phase(execution.job), workers=queue.workers)
+    if execution.task is not None:
+        return Place(execution=execution, waits_for="USER_TASK")
+    return Place(execution=execution, waits_for=_WAITING_TYPES.get(execution.node_type, "NOTHING"))
+
+
+def _find_phase(job: ObservedJob) -> Phase:
+    if job.kept:
+        return "REPORTED"
+    if job.held:
+        return "HELD"
+    if job.lock_expires_at is None:
+        return "QUEUED"
+    return "DELAYED" if job.locked_at is None else "LEASED"
+
+
+def _list_suspensions(
+    core: Core, caller: Caller, instance: EntityId, observed: ObservedInstance, places: tuple[Place, ...]
+) -> tuple[Suspension, ...]:
+    active, tenant = core.suspensions, caller.tenant
+    types = dict.fromkeys(place.execution.job.type for place in places if place.execution.job is not None)
+    of_types = [held for each in types if (held := active.find_job_type(tenant, each)) is not None]
+    found = (*active.list_process(tenant, instance, observed.definition_id), *of_types)
+    return tuple({each.id: each for each in found}.values())
+
+
+def _decide_verdict(
+    observed: ObservedInstance, places: tuple[Place, ...], suspensions: tuple[Suspension, ...]
+) -> tuple[str, str]:
+    """The first that holds, and one sentence."""
+    if observed.status in ENDED:
+        return observed.status, f"It is {observed.status.lower()}."
+    if suspensions:
+        return "SUSPENDED", f"Suspended: {suspensions[0].reason}"
+    if observed.status == "FAILED":
+        return "FAILED", f"Failed at {observed.failed_node or 'its start'}: {observed.failure or 'no reason is known'}"
+    alone = next((place for place in places if place.phase == "QUEUED" and not place.workers), None)
+    if alone is not None and alone.execution.job is not None:
+        return "WAITS_FOR_WORKER", f"Nobody is there for jobs of {alone.execution.job.type}."
+    for waits_for, verdict, summary in _VERDICTS:
+        place = next((each for each in places if each.waits_for == waits_for), None)
+        if place is not None:
+            named = place.execution.job.type if place.execution.job is not None else place.execution.node
+            return verdict, summary.format(named)
+    if observed.timers:
+        return "WAITS_FOR_TIMER", "Waits for a timer."
+    return "TERMINAL", "Nothing leads on from where it stands."

@@ -4,45 +4,50 @@
 
 import time
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Annotated, Final
+from typing import Annotated, Final, cast
 from uuid import UUID
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from statewright import logs
-from statewright.background import repeat
 from statewright.entity import Actor, ModelKey
 from statewright.failures import (
     BadRequest,
+    ComputationKilled,
     IncidentClosed,
     IncidentNotFound,
     IncidentNotRetryable,
     IncidentStale,
+    ProcessNotFound,
     RunCutOff,
 )
 from statewright.ids import EntityId, TenantId
+from statewright.instants import parse_instant, to_rfc3339
 from statewright.jsonval.codec import encode
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.jsonval.values import JsonObject
+from statewright.loop.background import repeat
 from statewright.net import uuid_to_ulid
-from statewright.operator_acts import Act
+from statewright.operations.incidents import Incident, IncidentEnd, IncidentGroup, Retry, RetryResult
+from statewright.operations.service import Act
+from statewright.processes.language import ProcessInstance
 from statewright.services import entities
+from statewright.services.core import Caller, Core
 from statewright.services.incident_reports import IncidentReports, read_run_payload
 from statewright.services.ops.lists import Page, PageRequest, build_page
-from statewright.services.ops.members import ConnectedMembers
 from statewright.services.processes.advancing import AdvanceResult
-from statewright.services.runtime import Caller, Runtime
-from statewright.services.steps import instances
+from statewright.services.processes.hosting import Processes
 from statewright.services.writing import Saved
-from statewright.steps import Instance
+from statewright.storage import takings
 from statewright.storage.ops import incident_retries as retries
 from statewright.storage.ops import incidents as stored
 from statewright.storage.ops.incident_retries import INCIDENT_RETRIES
-from statewright.storage.ops.incidents import Incident as Incident
 from statewright.storage.ops.incidents import IncidentFilter as IncidentFilter
-from statewright.storage.ops.incidents import IncidentGroup as IncidentGroup
+from statewright.storage.ops.incidents import StoredIncident
 from statewright.storage.pool import Pool
+from statewright.storage.work import LOSSES, REPORTED, STARTS, WORKS, AnyWork, WorkName
+from statewright.telemetry import logs
 
 RETRY_LEASE: Final = timedelta(minutes=15)
 """After so long another may retry an incident, whatever became of the retry; at once where its node is gone."""
@@ -66,57 +71,46 @@ class GroupKey(Struct, frozen=True, array_like=True):
     fingerprint: str
 
 
-class RetryRequest(Struct, frozen=True, kw_only=True):
-    """What is done otherwise than before. ``force``: also when the entity was written since."""
-
-    document: JsonValue = None
-    variables: "JsonObject | None" = None
-    force: bool = False
-
-
-class RetryResult(Struct, frozen=True, kw_only=True):
-    """The incident afterwards, and what the retry came to, in the words of clients."""
-
-    incident: Incident
-    result: dict[str, object]
-
-
 async def list_incidents(
-    runtime: Runtime, caller: Caller, wanted: IncidentFilter, page: PageRequest[IncidentKey]
+    core: Core, caller: Caller, wanted: IncidentFilter, page: PageRequest[IncidentKey]
 ) -> Page[Incident, IncidentKey]:
     """The incidents of the tenant, the one that occurred last first."""
     after = (page.after.at, str(page.after.id)) if page.after else None
-    pool, tenant = runtime.pool, caller.tenant
+    pool, tenant = core.pool, caller.tenant
     found = await stored.list_incidents(pool, tenant, wanted, limit=page.size + 1, after=after)
     total = await stored.count_incidents(pool, tenant, wanted, limit=page.count_up_to) if page.counts else None
-    return build_page(page, found, lambda each: IncidentKey(each.last_at, UUID(each.id)), total)
+    return build_page(page, found, lambda each: IncidentKey(parse_instant(each.last_at), UUID(each.id)), total)
 
 
-async def list_groups(runtime: Runtime, caller: Caller, page: PageRequest[GroupKey]) -> Page[IncidentGroup, GroupKey]:
+async def list_groups(core: Core, caller: Caller, page: PageRequest[GroupKey]) -> Page[IncidentGroup, GroupKey]:
     """Open incidents by their cause, that of most of them first."""
     after = (page.after.open, page.after.fingerprint) if page.after else None
-    found = await stored.list_groups(runtime.pool, caller.tenant, limit=page.size + 1, after=after)
+    found = await stored.list_groups(core.pool, caller.tenant, limit=page.size + 1, after=after)
     return build_page(page, found, lambda each: GroupKey(each.open, each.fingerprint))
 
 
-async def get_incident(runtime: Runtime, caller: Caller, id_: str) -> Incident:
+async def get_incident(core: Core, caller: Caller, id_: str) -> StoredIncident:
     """One, with its payload. Raises ``IncidentNotFound``."""
-    found = await stored.find_incident(runtime.pool, caller.tenant, id_)
+    found = await stored.find_incident(core.pool, caller.tenant, id_)
     if found is None:
         raise IncidentNotFound
     return found
 
 
-async def resolve(runtime: Runtime, caller: Caller, id_: str, reason: str) -> Incident:
-    """Close an incident that needs nobody any more. Raises ``IncidentNotFound``, ``IncidentClosed``."""
-    incident = await get_incident(runtime, caller, id_)
-    act, by, pool = _build_act(incident, "incident.resolve", reason), _to_actor(caller), runtime.pool
+async def resolve(processes: Processes, caller: Caller, id_: str, reason: str) -> Incident:
+    """Close an incident that needs nobody any more; work that is parked is given up with it. Raises
+    ``IncidentNotFound``, ``IncidentClosed``.
+    """
+    incident = (await get_incident(processes.core, caller, id_)).incident
+    act, by, pool = _build_act(incident, "incident.resolve", reason), _to_actor(caller), processes.core.pool
+    if incident.kind == "POISONED" and incident.status == "OPEN":
+        await _drop_parked(processes, caller, incident, reason)
     if not await stored.resolve_incident(pool, caller.tenant, id_, by, "RESOLVED", act=act, reason=reason):
         raise IncidentClosed("RESOLVED")
-    return await get_incident(runtime, caller, id_)
+    return (await get_incident(processes.core, caller, id_)).incident
 
 
-async def retry(runtime: Runtime, caller: Caller, id_: str, request: RetryRequest) -> RetryResult:
+async def retry(processes: Processes, caller: Caller, id_: str, request: Retry) -> RetryResult:
     """Do again, as the caller, what was asked for; what comes of it is told as it is. The commit of it closes the
     incident, the first one where there are several.
 
@@ -124,26 +118,30 @@ async def retry(runtime: Runtime, caller: Caller, id_: str, request: RetryReques
     """
     if caller.transaction is not None:
         raise BadRequest("incidents are not retried inside another transaction")
-    incident = await get_incident(runtime, caller, id_)
+    found = await get_incident(processes.core, caller, id_)
+    incident = found.incident
     if incident.status != "OPEN":
         raise IncidentClosed(incident.status)
-    pool, lease_us = runtime.pool, RETRY_LEASE // timedelta(microseconds=1)
-    node = runtime.extensions.get(ConnectedMembers).node
-    claim = await retries.claim_incident(pool, caller.tenant, id_, node=node, for_us=lease_us)
+    pool, lease_us = processes.core.pool, RETRY_LEASE // timedelta(microseconds=1)
+    node = processes.core.takings.node
+    claim = await retries.claim_incident(
+        pool, caller.tenant, id_, node=node, for_us=lease_us, force=request.force or incident.kind == "POISONED"
+    )
     if claim is None:
         raise IncidentClosed("RETRYING")
     try:
-        result = await _repeat(runtime, caller, incident, request, claim)
+        result = await _repeat(processes, caller, found, request, claim)
     except RunCutOff:  # it goes on, and closes the incident
         raise
-    except BaseException:
-        await runtime.run_to_completion(retries.unclaim_incident(pool, caller.tenant, id_, claim))
+    except BaseException as error:
+        counts = isinstance(error, ComputationKilled)
+        await processes.core.run_to_completion(retries.unclaim_incident(pool, caller.tenant, id_, claim, counts=counts))
         raise
-    return RetryResult(incident=await get_incident(runtime, caller, id_), result=result)
+    return RetryResult(incident=(await get_incident(processes.core, caller, id_)).incident, result=result)
 
 
 def _build_act(incident: Incident, action: str, reason: str | None = None) -> Act:
-    details = {"kind": incident.kind, "subject": incident.subject_id, "fingerprint": incident.fingerprint}
+    details = {"kind": incident.kind, "subject": incident.subject.id, "fingerprint": incident.fingerprint}
     return Act(action=action, target_kind="INCIDENT", target_id=incident.id, reason=reason, details=details)
 
 
@@ -152,11 +150,14 @@ def _to_actor(caller: Caller) -> Actor:
 
 
 async def _repeat(
-    runtime: Runtime, caller: Caller, incident: Incident, request: RetryRequest, claim: int
-) -> dict[str, object]:
+    processes: Processes, caller: Caller, found: StoredIncident, request: Retry, claim: int
+) -> JsonObject:
+    incident = found.incident
     act, by = _build_act(incident, "incident.retry"), _to_actor(caller)
     if incident.kind in ("TIMER_FAILED", "TIMER_DEAD", "TIMER_EXPIRED"):
-        return await _repeat_timer(runtime, caller, incident, by, act)
+        return await _repeat_timer(processes.core, caller, incident, by, act)
+    if incident.kind == "POISONED":
+        return await _repeat_parked(processes.core, caller, incident, by, act)
     if incident.kind == "CHAIN_FAILED":
         raise IncidentNotRetryable("start the successor by hand")
     if incident.kind == "NO_WORKER":
@@ -164,32 +165,30 @@ async def _repeat(
     staged = retries.build_staged_retry(caller.tenant, incident.id, claim, by, act)
     closing = replace(caller, parts={**caller.parts, INCIDENT_RETRIES.name: staged})
     repeat_kind = _repeat_run if incident.kind == "RUN_FAILED" else _repeat_step
-    return await repeat_kind(runtime, closing, incident, request)
+    return await repeat_kind(processes, closing, found, request)
 
 
-def _foretell(runtime: Runtime, caller: Caller, incident: Incident, result: dict[str, object]) -> RetryResult:
+def _foretell(core: Core, caller: Caller, incident: Incident, result: JsonObject) -> RetryResult:
     """The answer as it is recorded with the commit that closes the incident."""
     closed = replace(
         incident,
         status="RESOLVED",
-        resolved_at=runtime.clock(),
-        resolved_by_id=caller.principal.id,
-        resolved_by_kind=caller.principal.kind,
-        resolution="RETRIED",
+        resolution=IncidentEnd(by=_to_actor(caller), at=to_rfc3339(core.clock()), how="RETRIED", reason=None),
     )
     return RetryResult(incident=closed, result=result)
 
 
-def _describe_saved(saved: Saved) -> dict[str, object]:
+def _describe_saved(saved: Saved) -> JsonObject:
     return {"transactionId": saved.transaction_id, "entityIds": list(saved.entity_ids)}
 
 
-def _describe_instance(instance: Instance) -> dict[str, object]:
+def _describe_instance(instance: ProcessInstance) -> JsonObject:
     return {"instanceId": instance.id, "status": instance.status}
 
 
-async def _repeat_run(runtime: Runtime, caller: Caller, incident: Incident, request: RetryRequest) -> dict[str, object]:
-    document, transition = (b"", None) if incident.payload is None else read_run_payload(incident.payload)
+async def _repeat_run(processes: Processes, caller: Caller, found: StoredIncident, request: Retry) -> JsonObject:
+    incident = found.incident
+    document, transition = (b"", None) if found.payload is None else read_run_payload(found.payload)
     if request.document is not None:
         document = encode(request.document)
     elif not document:
@@ -198,33 +197,31 @@ async def _repeat_run(runtime: Runtime, caller: Caller, incident: Incident, requ
         raise IncidentNotRetryable("the run went on")
 
     def foretell(saved: Saved) -> RetryResult:
-        return _foretell(runtime, caller, incident, _describe_saved(saved))
+        return _foretell(processes.core, caller, incident, _describe_saved(saved))
 
-    if incident.subject_kind == "NEW_ENTITY":
-        name, _, version = incident.model.rpartition("/")
+    if incident.subject.kind == "NEW_ENTITY":
+        name, _, version = incident.subject.model.rpartition("/")
         key = ModelKey(name, int(version))
         caller.convert_result(foretell)
-        return _describe_saved(await entities.create(runtime, caller, key=key, media="JSON", body=document))
-    entity_id = EntityId(incident.subject_id)
-    current = await entities.read(runtime, caller, entity_id)
-    if current.transaction_id != incident.entity_transaction and not request.force:
+        return _describe_saved(await entities.create(processes.core, caller, key=key, media="JSON", body=document))
+    entity_id = EntityId(incident.subject.id)
+    current = await entities.read(processes.core, caller, entity_id)
+    if current.transaction_id != incident.subject.transaction_id and not request.force:
         raise IncidentStale(current.transaction_id)
     caller.convert_result(foretell)
     saved = await entities.update(
-        runtime,
+        processes.core,
         caller,
         entity_id,
         media="JSON",
         body=document,
         transition=transition,
-        if_match=None if request.force else incident.entity_transaction,
+        if_match=None if request.force else incident.subject.transaction_id,
     )
     return _describe_saved(saved)
 
 
-async def _repeat_timer(runtime: Runtime, caller: Caller, incident: Incident, by: Actor, act: Act) -> dict[str, object]:
-    result: dict[str, object] = {"timer": incident.transition, "due": True}
-
+async def _repeat_timer(core: Core, caller: Caller, incident: Incident, by: Actor, act: Act) -> JsonObject:
     async def make_due(pool: Pool) -> bool:
         return await retries.retry_timer(
             pool,
@@ -232,31 +229,69 @@ async def _repeat_timer(runtime: Runtime, caller: Caller, incident: Incident, by
             incident.id,
             by,
             act,
-            entity=incident.subject_id,
-            state=incident.state,
+            entity=incident.subject.id,
+            state=incident.subject.state,
             transition=incident.transition or "",
-            now_ms=runtime.clock() // 1000,
+            now_ms=core.clock() // 1000,
         )
 
+    return await _make_due(core, caller, incident, make_due, {"timer": incident.transition, "due": True})
+
+
+async def _repeat_parked(core: Core, caller: Caller, incident: Incident, by: Actor, act: Act) -> JsonObject:
+    work = _get_work(incident)
+
+    async def revive(pool: Pool) -> bool:
+        return await takings.retry_parked(pool, work, caller.tenant, incident.id, incident.subject.id, by, act)
+
+    return await _make_due(core, caller, incident, revive, {"work": work.name, "due": True})
+
+
+async def _make_due(
+    core: Core,
+    caller: Caller,
+    incident: Incident,
+    make_due: Callable[[Pool], Awaitable[bool]],
+    result: JsonObject,
+) -> JsonObject:
     keyed = caller.keyed
-    answer = _foretell(runtime, caller, incident, result)
-    if not await (make_due(runtime.pool) if keyed is None else keyed.commit_act(make_due, answer)):
-        raise IncidentNotRetryable("the timer is gone")
+    answer = _foretell(core, caller, incident, result)
+    if not await (make_due(core.pool) if keyed is None else keyed.commit_act(make_due, answer)):
+        raise IncidentNotRetryable("the timer is gone" if incident.kind != "POISONED" else "the work is gone")
     return result
 
 
-async def _repeat_step(
-    runtime: Runtime, caller: Caller, incident: Incident, request: RetryRequest
-) -> dict[str, object]:
-    if incident.language != "steps" or incident.step is None:
-        raise IncidentNotRetryable("instances of this language have no retry of a step")
-    ulid = uuid_to_ulid(incident.subject_id)
+def _get_work(incident: Incident) -> AnyWork:
+    return WORKS[cast("WorkName", incident.component)]  # as it was written
 
-    def foretell(advanced: AdvanceResult[Instance]) -> RetryResult:
-        return _foretell(runtime, caller, incident, _describe_instance(advanced.instance))
+
+async def _drop_parked(processes: Processes, caller: Caller, incident: Incident, reason: str) -> None:
+    """Give up what is parked, whichever way its owner hears of it."""
+    work, owner = _get_work(incident), EntityId(incident.subject.id)
+    hosts, pool = processes.hosts, processes.core.pool
+    if work.name == "start":
+        for child in await takings.list_parked(pool, STARTS, caller.tenant, owner):
+            await hosts.get_hosted(child.language).give_up_child(child, f"given up by an operator: {reason}")
+    elif work.name in ("loss", "report"):
+        for job in await takings.list_parked(pool, LOSSES if work.name == "loss" else REPORTED, caller.tenant, owner):
+            unknown = ProcessNotFound("the instance of a job is gone")
+            await hosts.get_hosted(job.language).fail_job(caller, owner, uuid_to_ulid(job.id), reason, unknown)
+    else:
+        await takings.drop_parked(pool, work, caller.tenant, owner)
+
+
+async def _repeat_step(processes: Processes, caller: Caller, found: StoredIncident, request: Retry) -> JsonObject:
+    incident = found.incident
+    hosted = processes.hosts.find_hosted(found.language)
+    if hosted is None or hosted.retry_node is None or incident.step is None:
+        raise IncidentNotRetryable("instances of this language have no retry of a step")
+    ulid = uuid_to_ulid(incident.subject.id)
+
+    def foretell(advanced: AdvanceResult[ProcessInstance]) -> RetryResult:
+        return _foretell(processes.core, caller, incident, _describe_instance(advanced.instance))
 
     caller.convert_result(foretell)
-    return _describe_instance(await instances.retry(runtime, caller, ulid, incident.step, request.variables))
+    return _describe_instance(await hosted.retry_node(processes, caller, ulid, incident.step, request.variables))
 
 
 class IncidentSweeper:

@@ -4,21 +4,41 @@
 Every node watches. It counts what waits now and then, more seldom the longer a count takes, and remembers since when a
 queue that is not empty has had no worker. After the time of the alert it stores an incident, unless another node has
 done so already. Whoever sees that a worker came, or that nothing waits any more, closes it.
+
+Telling the other nodes which workers poll here, and which callouts wait or are under way.
 """
 
+import asyncio
+import heapq
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import timedelta
+from itertools import islice
 from typing import Final
 
-from statewright import logs
-from statewright.background import repeat
-from statewright.ids import TenantId, make_uuid7
-from statewright.incidents import IncidentRow, build_title, compute_fingerprint
-from statewright.services.ops.queues import Queue, QueueId, QueueKind, WorkCounts, build_queues
-from statewright.services.runtime import Runtime
-from statewright.storage.ops.alerts import ClosedAlert, OpenAlert, close_alerts, list_open_alerts, raise_alert
-from statewright.storage.ops.queues import count_work
+from statewright.cluster.forwarding import ClusterDispatcher
+from statewright.compute.callout import Callout
+from statewright.compute.dispatch import MinuteCounts
+from statewright.compute.members import Members
+from statewright.ids import Clock, NodeId, TenantId, make_uuid7
+from statewright.loop.background import repeat
+from statewright.operations.incidents import IncidentRow, build_title, compute_fingerprint
+from statewright.operations.work import QueueKind
+from statewright.services.core import Core
+from statewright.services.ops.queues import Queue, QueueId, WorkCounts, build_queues
+from statewright.services.processes.wakeups import PollingWorkers
+from statewright.storage.ops import nodes
+from statewright.storage.ops.nodes import CalloutQueueRow, QueueRateRow, WorkerRow
+from statewright.storage.ops.queues import (
+    ClosedAlert,
+    OpenAlert,
+    close_alerts,
+    count_work,
+    list_open_alerts,
+    raise_alert,
+)
+from statewright.storage.pool import Pool
+from statewright.telemetry import logs
 
 INTERVAL: Final = timedelta(seconds=5)
 MIN_INTERVAL: Final = timedelta(milliseconds=200)
@@ -33,8 +53,9 @@ log = logs.logger(__name__)
 class QueueWatch:
     """The watch of one node. ``alert_after`` zero: there are no alerts."""
 
-    def __init__(self, runtime: Runtime, *, alert_after: timedelta) -> None:
-        self._runtime = runtime
+    def __init__(self, core: Core, work: WorkCounts, *, alert_after: timedelta) -> None:
+        self._core = core
+        self._work = work
         self._alert_after_us = alert_after // timedelta(microseconds=1)
         self._interval = max(MIN_INTERVAL, min(INTERVAL, alert_after / 4)) if alert_after else INTERVAL
         self._rests_until = 0.0
@@ -54,34 +75,34 @@ class QueueWatch:
 
     async def run_once(self) -> None:
         """One look. Raises ``StorageUnavailable``."""
-        runtime, counts = self._runtime, self._runtime.extensions.get(WorkCounts)
-        census = await count_work(runtime.pool)
-        self.queues = await build_queues(runtime, census)
-        now, since = runtime.clock(), counts.unserved_since
+        core, work = self._core, self._work
+        census = await count_work(core.pool)
+        self.queues = await build_queues(work, census)
+        now, since = core.clock(), work.unserved_since
         unserved = {
             QueueId(tenant, queue.kind, queue.name): queue
             for tenant, queues in self.queues.items()
             for queue in queues
             if queue.is_unserved and not queue.is_suspended
         }
-        counts.unserved_since = {queue: since.get(queue, now) for queue in unserved}
+        work.unserved_since = {queue: since.get(queue, now) for queue in unserved}
         self._alerted &= unserved.keys()
-        if not (self._alert_after_us and runtime.incidents.is_on):
+        if not (self._alert_after_us and core.incidents.is_on):
             return
-        for queue, begun in counts.unserved_since.items():
+        for queue, begun in work.unserved_since.items():
             if now - begun >= self._alert_after_us and queue not in self._alerted:
                 await self._alert(queue, now)
         await self._close_alerts(census.crowded)
 
     async def _alert(self, queue: QueueId, now: int) -> None:
         self._alerted.add(queue)
-        if await raise_alert(self._runtime.pool, _build_incident(queue, now)):
-            self._runtime.incidents.count_committed("NO_WORKER")
+        if await raise_alert(self._core.pool, _build_incident(queue, now)):
+            self._core.incidents.count_committed("NO_WORKER")
             log.warning("queue_without_worker", tenant=queue.tenant, kind=queue.kind, queue=queue.name)
 
     async def _close_alerts(self, crowded: Collection[TenantId]) -> None:
         closed: list[ClosedAlert] = []
-        for alert in await list_open_alerts(self._runtime.pool):
+        for alert in await list_open_alerts(self._core.pool):
             found = self._find(alert)
             if found is not None and (found.is_suspended or found.is_unserved):
                 continue
@@ -90,7 +111,7 @@ class QueueWatch:
             elif found is not None or alert.tenant not in crowded:
                 closed.append(ClosedAlert(tenant=alert.tenant, id=alert.id, how="GONE"))
         if closed:
-            await close_alerts(self._runtime.pool, closed)
+            await close_alerts(self._core.pool, closed)
 
     def _find(self, alert: OpenAlert) -> Queue | None:
         queues = self.queues.get(alert.tenant, [])
@@ -151,3 +172,118 @@ def _build_incident(queue: QueueId, at: int) -> IncidentRow:
         principal_id="system",
         principal_kind="system",
     )
+
+
+PRESENCE_INTERVAL: Final = timedelta(seconds=4)
+"""So that what others know is at most five seconds old."""
+
+FORGOTTEN_AFTER: Final = timedelta(minutes=5)
+
+SWEEP_INTERVAL_S: Final = 60.0
+
+MAX_RATES: Final = 1_000
+"""Queues of which a node tells how much it has handed out: those of which it was most."""
+
+MAX_CALLOUTS: Final = 100_000
+"""Of one node that are counted."""
+
+
+class WorkPresence:
+    """What this node tells. ``polling`` and ``members`` are this node's, ``dispatcher`` has what waits for a member."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        clock: Clock,
+        *,
+        node: NodeId,
+        polling: PollingWorkers,
+        jobs_handed_out: MinuteCounts[tuple[TenantId, str]],
+        members: Members,
+        dispatcher: ClusterDispatcher,
+    ) -> None:
+        self._pool = pool
+        self._clock = clock
+        self._node = node
+        self._polling = polling
+        self._jobs_handed_out = jobs_handed_out
+        self._members = members
+        self._dispatcher = dispatcher
+        self._told: list[CalloutQueueRow] = []
+        self._told_rates: list[QueueRateRow] = []
+        self._sweeps_at = 0.0
+        self.removed = 0
+        """Rows of workers since the start of the process."""
+
+    async def run(self) -> None:
+        """Tell until cancelled."""
+        await repeat(self.run_once, PRESENCE_INTERVAL, log=log, failure="work_presence_failed", waits_first=True)
+
+    async def run_once(self) -> None:
+        """Tell what has changed. Raises ``StorageUnavailable``."""
+        workers = [
+            WorkerRow(tenant=each.tenant, worker=each.worker, job_types=each.job_types, seen_at=each.seen_at)
+            for each in self._polling.take_changed()
+        ]
+        if workers:
+            await nodes.publish_workers(self._pool, self._node, workers)
+        queues = self.count_callouts()
+        if queues != self._told:
+            await nodes.publish_callouts(self._pool, self._node, queues)
+            self._told = queues
+        rates = self.list_rates()
+        if rates != self._told_rates:
+            await nodes.publish_rates(self._pool, self._node, rates)
+            self._told_rates = rates
+        if time.monotonic() >= self._sweeps_at:
+            older_than_us = FORGOTTEN_AFTER // timedelta(microseconds=1)
+            removed = await nodes.forget_workers(self._pool, older_than_us=older_than_us)
+            self.removed += removed
+            self._sweeps_at = time.monotonic() + (0 if removed == nodes.MAX_BATCH else SWEEP_INTERVAL_S)
+
+    def count_callouts(self) -> list[CalloutQueueRow]:
+        """The callouts of this node by what they need."""
+        depths: dict[tuple[TenantId, str], int] = {}
+        under_way: dict[tuple[TenantId, str], int] = {}
+        oldest: dict[tuple[TenantId, str], float] = {}
+        for callout, begun, is_waiting in islice(self._iterate(), MAX_CALLOUTS):
+            key = callout.tenant, ",".join(sorted({tag.lower() for tag in callout.tags}))
+            if is_waiting:
+                depths[key] = depths.get(key, 0) + 1
+                oldest[key] = min(oldest.get(key, begun), begun)
+            else:
+                under_way[key] = under_way.get(key, 0) + 1
+        now, clock = asyncio.get_running_loop().time(), self._clock()
+        return [
+            CalloutQueueRow(
+                tenant=tenant,
+                tags=tags,
+                depth=depths.get((tenant, tags), 0),
+                in_flight=under_way.get((tenant, tags), 0),
+                oldest_at=clock - round((now - oldest[tenant, tags]) * 1_000_000) if (tenant, tags) in oldest else None,
+            )
+            for tenant, tags in sorted(depths.keys() | under_way.keys())
+        ]
+
+    def list_rates(self) -> list[QueueRateRow]:
+        """How much this node has handed out in the last minute."""
+        sums = {(tenant, "JOB_TYPE", name): count for (tenant, name), count in self._jobs_handed_out.sum_up().items()}
+        for (tenant, tags), count in self._dispatcher.handed_out.sum_up().items():
+            key = tenant, "TAG", ",".join(sorted({tag.lower() for tag in tags}))
+            sums[key] = sums.get(key, 0) + count
+        most = heapq.nlargest(MAX_RATES, sums.items(), key=lambda each: each[1])
+        return sorted(
+            [
+                QueueRateRow(tenant=tenant, kind=kind, name=name, handed_out=count)
+                for (tenant, kind, name), count in most
+            ],
+            key=lambda row: (row.tenant, row.kind, row.name),
+        )
+
+    def _iterate(self) -> Iterator[tuple[Callout, float, bool]]:
+        """Each callout, since when, and whether it waits."""
+        for waiting in self._dispatcher.waiting.values():
+            yield waiting.callout, waiting.begun, True
+        for member in self._members.iterate_all():
+            for pending in member.pending_callouts:
+                yield pending.callout, pending.begun, not pending.is_taken

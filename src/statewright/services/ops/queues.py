@@ -1,27 +1,190 @@
-"""Who works, and what waits for whom (docs/reference/operations.md#queues)."""
+"""Who works, and what waits for whom (docs/reference/operations.md#queues).
+
+The calculation members that are connected, to this node and to the others (docs/reference/operations.md#members).
+"""
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Final, Literal, TypeAlias, TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from datetime import timedelta
+from typing import Final, TypeAlias, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from statewright.cluster.heartbeat import PeerTable
+from statewright.cluster.node import MemberDrains
+from statewright.compute.members import Member, Members
 from statewright.conditions.wire import parse_tags
+from statewright.entity import Actor
+from statewright.failures import MemberNotFound
 from statewright.ids import NodeId, TenantId
-from statewright.lru import LruCache
+from statewright.instants import to_rfc3339
+from statewright.loop.lru import LruCache
+from statewright.operations.service import Act
+from statewright.operations.work import MemberView, QueueKind, QueueView, WorkerKind
+from statewright.services.core import Caller, Core
 from statewright.services.ops.lists import Page, PageRequest, build_page
-from statewright.services.ops.members import ConnectedMembers, Worker, WorkerKind, list_streams
 from statewright.services.processes.hosting import ProcessHosts
 from statewright.services.processes.push import PUSHED_BY
-from statewright.services.runtime import Caller, Runtime
+from statewright.storage.ops.audit import record_act
+from statewright.storage.ops.nodes import ObservedMember, list_members_elsewhere
 from statewright.storage.ops.queues import CalloutQueue, JobQueue, WorkCensus, count_work
 from statewright.storage.pool import Pool
 
-Named = TypeVar("Named")
 
-QueueKind: TypeAlias = Literal["JOB_TYPE", "TAG"]
+class CallCounts(Struct, frozen=True, kw_only=True):
+    """What became of the calls to a member since it connected."""
+
+    succeeded: int
+    failed: int
+    timed_out: int
+
+
+class Worker(Struct, frozen=True, kw_only=True):
+    """Who can be given work: a member with a stream, or a worker that polls jobs. Instants in epoch microseconds."""
+
+    id: str
+    kind: WorkerKind
+    node: NodeId | None = None
+    software: str | None = None
+    tags: frozenset[str] = frozenset()
+    job_types: tuple[str, ...] = ()
+    connected_at: int | None = None
+    last_seen_at: int | None = None
+    in_flight: int | None = None
+    calls: CallCounts | None = None
+    is_draining: bool = False
+
+
+def show_worker(worker: Worker) -> MemberView:
+    """As clients are told of it."""
+    calls = worker.calls
+    return MemberView(
+        id=worker.id,
+        kind=worker.kind,
+        draining=worker.is_draining,
+        node=worker.node,
+        software=worker.software,
+        tags=tuple(sorted(worker.tags)) if worker.kind == "STREAM" else None,
+        job_types=worker.job_types if worker.kind == "POLL" else None,
+        connected_at=None if worker.connected_at is None else to_rfc3339(worker.connected_at),
+        last_seen_at=None if worker.last_seen_at is None else to_rfc3339(worker.last_seen_at),
+        in_flight=worker.in_flight,
+        succeeded=None if calls is None else calls.succeeded,
+        failed=None if calls is None else calls.failed,
+        timed_out=None if calls is None else calls.timed_out,
+    )
+
+
+class Declared(Struct, frozen=True):
+    """A member that can be asked, and its tags in lower case."""
+
+    id: str
+    tags: frozenset[str]
+
+
+class ConnectedMembers:
+    """What this node knows of members: its own at once, those of other nodes as of their last heartbeat."""
+
+    def __init__(self, node: NodeId, local: Members, peers: PeerTable) -> None:
+        self.node = node
+        self._local = local
+        self._peers = peers
+
+    def count(self, tenant: TenantId, tags: Iterable[str]) -> int:
+        """How many can be asked that declare all of the tags."""
+        wanted = frozenset(tag.lower() for tag in tags)
+        return sum(wanted <= member.tags for member in self.iterate(tenant))
+
+    def iterate(self, tenant: TenantId) -> Iterator[Declared]:
+        """The members of a tenant that can be asked, those of this node first."""
+        for member in self._local.list_members(tenant):
+            if not member.is_draining:
+                yield Declared(member.id, member.tags)
+        for remote in self._peers.list_members(tenant):
+            yield Declared(remote.id, remote.tags)
+
+    def list_here(self, tenant: TenantId) -> list[Worker]:
+        """The members of a tenant that are connected to this node, those that are being drained included."""
+        return [_to_worker(member, self.node) for member in self._local.list_members(tenant)]
+
+
+async def list_streams(core: Core, connected: ConnectedMembers, tenant: TenantId) -> list[Worker]:
+    """All members of a tenant, of all nodes; what others tell of theirs is a few seconds old."""
+    elsewhere = await list_members_elsewhere(core.pool, tenant, connected.node)
+    return [*connected.list_here(tenant), *map(_describe_elsewhere, elsewhere)]
+
+
+async def drain(
+    core: Core,
+    connected: ConnectedMembers,
+    drains: MemberDrains,
+    caller: Caller,
+    member_id: str,
+    *,
+    within: timedelta,
+) -> Worker:
+    """Send a member nothing any more, and let it go when it is idle, at the latest after ``within``; how it is now.
+
+    Raises ``MemberNotFound``, and ``ComputeMemberDisconnected`` when its node does not answer.
+    """
+    streams = await list_streams(core, connected, caller.tenant)
+    member = next((each for each in streams if each.id == member_id), None)
+    if member is None or member.node is None:
+        raise MemberNotFound
+    node = member.node
+    drained = replace(member, is_draining=True)
+    act = Act(
+        action="member.drain",
+        target_kind="MEMBER",
+        target_id=member_id,
+        details={"node": node, "tags": sorted(member.tags), "withinSeconds": round(within.total_seconds())},
+    )
+
+    async def apply(pool: Pool) -> bool:
+        async with pool.connection() as connection, connection.transaction():
+            by = Actor(caller.principal.id, caller.principal.kind)
+            await record_act(connection, caller.tenant, by, act)
+            await drains.drain(caller.tenant, node, member_id, within=within)  # what fails leaves no act behind
+        return True
+
+    keyed = caller.keyed
+    await (apply(core.pool) if keyed is None else keyed.commit_act(apply, drained))
+    return drained
+
+
+def _to_worker(member: Member, node: NodeId) -> Worker:
+    return Worker(
+        id=member.id,
+        kind="STREAM",
+        node=node,
+        software=member.software,
+        tags=member.tags,
+        connected_at=member.connected_at,
+        last_seen_at=member.last_seen_at,
+        in_flight=member.in_flight,
+        calls=CallCounts(succeeded=member.succeeded, failed=member.failed, timed_out=member.timed_out),
+        is_draining=member.is_draining,
+    )
+
+
+def _describe_elsewhere(member: ObservedMember) -> Worker:
+    return Worker(
+        id=member.id,
+        kind="STREAM",
+        node=member.node,
+        software=member.software,
+        tags=frozenset(member.tags),
+        connected_at=member.connected_at or None,
+        last_seen_at=member.last_seen_at or None,
+        in_flight=member.in_flight,
+        calls=CallCounts(succeeded=member.succeeded, failed=member.failed, timed_out=member.timed_out),
+        is_draining=member.is_draining,
+    )
+
+
+Named = TypeVar("Named")
 
 MAX_AGE_S: Final = 2.0
 """A node counts the work of a tenant at most so often."""
@@ -81,6 +244,25 @@ class Queue(Struct, frozen=True, kw_only=True):
         return self.depth > 0 and self.workers == 0
 
 
+def show_queue(queue: Queue) -> QueueView:
+    """As clients are told of it."""
+    return QueueView(
+        kind=queue.kind,
+        name=queue.name,
+        depth=queue.depth,
+        in_flight=queue.in_flight,
+        delayed=queue.delayed,
+        held=queue.held,
+        oldest_age_seconds=None if queue.oldest_age_us is None else queue.oldest_age_us // 1_000_000,
+        workers=queue.workers,
+        wanted=queue.wanted,
+        rate_per_minute=queue.handed_out,
+        suspended=queue.is_suspended,
+        since=None if queue.since is None else to_rfc3339(queue.since),
+        is_lower_bound=queue.is_lower_bound,
+    )
+
+
 class WorkerFilter(Struct, frozen=True, kw_only=True):
     """Which workers are wanted: with any of the tags, of the kinds, on the nodes. None: any."""
 
@@ -105,8 +287,10 @@ class WorkerFilter(Struct, frozen=True, kw_only=True):
 class WorkCounts:
     """The work of tenants as it was counted last, by one look at a time for each tenant."""
 
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
+    def __init__(self, core: Core, hosts: ProcessHosts, members: ConnectedMembers) -> None:
+        self.core = core
+        self.hosts = hosts
+        self.members = members
         self._counts: LruCache[TenantId, tuple[float, WorkCensus]] = LruCache(MAX_TENANTS)
         self._counting: dict[TenantId, asyncio.Task[WorkCensus]] = {}
         self.unserved_since: dict[QueueId, int] = {}
@@ -125,7 +309,7 @@ class WorkCounts:
     async def _count(self, tenant: TenantId) -> WorkCensus:
         begun = time.monotonic()
         try:
-            census = await count_work(self._pool, tenant)
+            census = await count_work(self.core.pool, tenant)
             self._counts.put(tenant, (begun, census))
             return census
         finally:
@@ -133,18 +317,18 @@ class WorkCounts:
 
 
 async def list_workers(
-    runtime: Runtime, caller: Caller, wanted: WorkerFilter, page: PageRequest[NameKey]
+    work: WorkCounts, caller: Caller, wanted: WorkerFilter, page: PageRequest[NameKey]
 ) -> Page[Worker, NameKey]:
     """The members of all nodes, and workers that have polled lately or hold jobs, by id."""
-    census = await runtime.extensions.get(WorkCounts).fetch(caller.tenant)
-    members = await list_streams(runtime, caller.tenant)
-    pollers = _list_pollers(runtime, caller.tenant, census)
+    census = await work.fetch(caller.tenant)
+    members = await list_streams(work.core, work.members, caller.tenant)
+    pollers = _list_pollers(work, caller.tenant, census)
     found = sorted((each for each in (*members, *pollers) if wanted.matches(each)), key=lambda each: each.id)
     return _cut(found, page, lambda worker: worker.id)
 
 
 async def list_queues(
-    runtime: Runtime,
+    work: WorkCounts,
     caller: Caller,
     page: PageRequest[NameKey],
     *,
@@ -152,51 +336,51 @@ async def list_queues(
     kinds: Collection[QueueKind] | None = None,
 ) -> Page[Queue, NameKey]:
     """What has unfinished jobs or callouts, by kind and name; only what nobody can take, if so wanted."""
-    census = await runtime.extensions.get(WorkCounts).fetch(caller.tenant)
+    census = await work.fetch(caller.tenant)
     found = [
         queue
-        for queue in (await build_queues(runtime, census)).get(caller.tenant, [])
+        for queue in (await build_queues(work, census)).get(caller.tenant, [])
         if not (without_worker and queue.workers) and (kinds is None or queue.kind in kinds)
     ]
     return _cut(found, page, lambda queue: f"{queue.kind}/{queue.name}")
 
 
-async def get_queue(runtime: Runtime, caller: Caller, name: str, *, kind: QueueKind = "JOB_TYPE") -> Queue:
+async def get_queue(work: WorkCounts, caller: Caller, name: str, *, kind: QueueKind = "JOB_TYPE") -> Queue:
     """The queue of a job type or of tags; an empty one where there is nothing."""
     tenant = caller.tenant
-    census = await runtime.extensions.get(WorkCounts).fetch(tenant)
+    census = await work.fetch(tenant)
     if kind == "TAG":
         name = ",".join(sorted({tag.lower() for tag in parse_tags(name)}))
         known = next((each for each in census.callouts if each.tags == name), None)
         empty = CalloutQueue(tenant=tenant, tags=name, depth=0, in_flight=0, oldest_age_us=None)
-        return _to_callout_queue(runtime, census, known or empty)
+        return _to_callout_queue(work, census, known or empty)
     jobs = next((each for each in census.jobs if each.job_type == name), None)
     none = JobQueue(
         tenant=tenant, job_type=name, depth=0, in_flight=0, delayed=0, held=0, oldest_age_us=None, routes=(None,)
     )
-    return _to_job_queue(runtime, census, _index_pollers(runtime, census), jobs or none)
+    return _to_job_queue(work, census, _index_pollers(work, census), jobs or none)
 
 
-async def build_queues(runtime: Runtime, census: WorkCensus) -> dict[TenantId, list[Queue]]:
+async def build_queues(work: WorkCounts, census: WorkCensus) -> dict[TenantId, list[Queue]]:
     """The queues of each tenant, by kind and name; lets others have their turn meanwhile."""
     found: dict[TenantId, list[Queue]] = {}
-    pollers = _index_pollers(runtime, census)
+    pollers = _index_pollers(work, census)
     queues: list[JobQueue | CalloutQueue] = [*census.jobs, *census.callouts]
     for number, each in enumerate(queues, 1):
         if isinstance(each, JobQueue):
-            queue = _to_job_queue(runtime, census, pollers, each)
+            queue = _to_job_queue(work, census, pollers, each)
         else:
-            queue = _to_callout_queue(runtime, census, each)
+            queue = _to_callout_queue(work, census, each)
         found.setdefault(each.tenant, []).append(queue)
         if number % YIELDS_AFTER == 0:
             await asyncio.sleep(0)
     return found
 
 
-def _index_pollers(runtime: Runtime, census: WorkCensus) -> Pollers:
+def _index_pollers(work: WorkCounts, census: WorkCensus) -> Pollers:
     """Who has polled lately, or has jobs, by tenant and type."""
     found: Pollers = {}
-    here = runtime.extensions.get(ProcessHosts).polling_workers.list_recent()  # others hear of them some seconds later
+    here = work.hosts.polling_workers.list_recent()  # others hear of them some seconds later
     known = [(each.tenant, each.worker, each.job_types) for each in census.pollers]
     known += [(each.tenant, each.worker, each.job_types) for each in census.holders]
     known += [(each.tenant, each.worker, each.job_types) for each in here]
@@ -207,10 +391,10 @@ def _index_pollers(runtime: Runtime, census: WorkCensus) -> Pollers:
     return found
 
 
-def _to_job_queue(runtime: Runtime, census: WorkCensus, pollers: Pollers, queue: JobQueue) -> Queue:
+def _to_job_queue(work: WorkCounts, census: WorkCensus, pollers: Pollers, queue: JobQueue) -> Queue:
     tenant, name = queue.tenant, queue.job_type
     wanted = [frozenset(parse_tags(tags) if tags else (name.lower(),)) for tags in queue.routes]
-    members = runtime.extensions.get(ConnectedMembers).iterate(tenant)
+    members = work.members.iterate(tenant)
     takers = sum(any(tags <= member.tags for tags in wanted) for member in members)
     return Queue(
         kind="JOB_TYPE",
@@ -223,12 +407,12 @@ def _to_job_queue(runtime: Runtime, census: WorkCensus, pollers: Pollers, queue:
         workers=takers + len(pollers.get((tenant, name), ())),
         handed_out=census.handed_out.get((tenant, "JOB_TYPE", name), 0),
         is_lower_bound=tenant in census.crowded,
-        is_suspended=runtime.suspensions.find_job_type(tenant, name) is not None,
-        since=_find_since(runtime, QueueId(tenant, "JOB_TYPE", name)),
+        is_suspended=work.core.suspensions.find_job_type(tenant, name) is not None,
+        since=_find_since(work, QueueId(tenant, "JOB_TYPE", name)),
     )
 
 
-def _to_callout_queue(runtime: Runtime, census: WorkCensus, queue: CalloutQueue) -> Queue:
+def _to_callout_queue(work: WorkCounts, census: WorkCensus, queue: CalloutQueue) -> Queue:
     tags = [tag for tag in queue.tags.split(",") if tag]
     return Queue(
         kind="TAG",
@@ -236,20 +420,20 @@ def _to_callout_queue(runtime: Runtime, census: WorkCensus, queue: CalloutQueue)
         depth=queue.depth,
         in_flight=queue.in_flight,
         oldest_age_us=queue.oldest_age_us,
-        workers=runtime.extensions.get(ConnectedMembers).count(queue.tenant, tags),
+        workers=work.members.count(queue.tenant, tags),
         handed_out=census.handed_out.get((queue.tenant, "TAG", queue.tags), 0),
-        is_suspended=runtime.suspensions.find_tags(queue.tenant, tags) is not None,
-        since=_find_since(runtime, QueueId(queue.tenant, "TAG", queue.tags)),
+        is_suspended=work.core.suspensions.find_tags(queue.tenant, tags) is not None,
+        since=_find_since(work, QueueId(queue.tenant, "TAG", queue.tags)),
     )
 
 
-def _find_since(runtime: Runtime, queue: QueueId) -> int | None:
-    return runtime.extensions.get(WorkCounts).unserved_since.get(queue)
+def _find_since(work: WorkCounts, queue: QueueId) -> int | None:
+    return work.unserved_since.get(queue)
 
 
-def _list_pollers(runtime: Runtime, tenant: TenantId, census: WorkCensus) -> Iterator[Worker]:
+def _list_pollers(work: WorkCounts, tenant: TenantId, census: WorkCensus) -> Iterator[Worker]:
     """Workers by name, as the one that was seen last tells."""
-    node = runtime.extensions.get(ConnectedMembers).node
+    node = work.members.node
     seen = {
         each.worker: Worker(
             id=each.worker, kind="POLL", node=NodeId(each.node), job_types=each.job_types, last_seen_at=each.seen_at
@@ -257,7 +441,7 @@ def _list_pollers(runtime: Runtime, tenant: TenantId, census: WorkCensus) -> Ite
         for each in census.pollers
         if each.tenant == tenant
     }
-    for each in runtime.extensions.get(ProcessHosts).polling_workers.list_recent(tenant):
+    for each in work.hosts.polling_workers.list_recent(tenant):
         seen[each.worker] = Worker(
             id=each.worker, kind="POLL", node=node, job_types=each.job_types, last_seen_at=each.seen_at
         )

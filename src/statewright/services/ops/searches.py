@@ -6,11 +6,11 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from statewright.entity import ModelKey
+from statewright.operations.listings import ModelEstimate
+from statewright.services.core import Caller, Core
 from statewright.services.ops.lists import Page, PageRequest, build_page
-from statewright.services.runtime import Caller, Runtime
 from statewright.services.search import Search, prepare
-from statewright.storage.search import counts, paging
-from statewright.storage.search.counts import EstimatedCount as EstimatedCount
+from statewright.storage.search import grouping, paging
 from statewright.storage.search.paging import EntityKey as EntityKey
 from statewright.storage.search.paging import EntityPage as EntityPage
 
@@ -25,25 +25,25 @@ class NameVersionKey(Struct, frozen=True, array_like=True):
     version: Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 
 
-async def search_page(runtime: Runtime, caller: Caller, wanted: Search, page: PageRequest[EntityKey]) -> EntityPage:
+async def search_page(core: Core, caller: Caller, wanted: Search, page: PageRequest[EntityKey]) -> EntityPage:
     """A page of the entities that match, in order. Raises the failures of ``prepare`` and of ``fetch_page``."""
-    query = await prepare(runtime, caller.tenant, wanted)
-    return await paging.fetch_page(runtime.search, query, size=page.size, after=page.after)
+    query = await prepare(core, caller.tenant, wanted)
+    return await paging.fetch_page(core.search, query, size=page.size, after=page.after)
 
 
-async def count_matches(runtime: Runtime, caller: Caller, wanted: Search, *, limit: int) -> int:
+async def count_matches(core: Core, caller: Caller, wanted: Search, *, limit: int) -> int:
     """How many entities match, counted up to ``limit`` and for two seconds at most.
 
     Raises the failures of ``prepare``, ``ScanBudgetExhausted``, ``SearchTimeout``, ``HistoryPruned``.
     """
-    query = await prepare(runtime, caller.tenant, replace(wanted, sort=()))
-    return await counts.count_matches(runtime.search, query, limit=limit, within_s=COUNT_WITHIN_S)
+    query = await prepare(core, caller.tenant, replace(wanted, sort=()))
+    return await grouping.count_matches(core.search, query, limit=limit, within_s=COUNT_WITHIN_S)
 
 
 async def list_models(
-    runtime: Runtime, caller: Caller, page: PageRequest[NameVersionKey]
-) -> Page[EstimatedCount, NameVersionKey]:
+    core: Core, caller: Caller, page: PageRequest[NameVersionKey]
+) -> Page[ModelEstimate, NameVersionKey]:
     """The models of the tenant, by name and version, with about how many entities each has."""
     after = ModelKey(page.after.name, page.after.version) if page.after else None
-    found = await counts.estimate_counts(runtime.search, caller.tenant, limit=page.size + 1, after=after)
-    return build_page(page, found, lambda each: NameVersionKey(each.key.name, each.key.version))
+    found = await grouping.estimate_counts(core.search, caller.tenant, limit=page.size + 1, after=after)
+    return build_page(page, found, lambda each: NameVersionKey(each.name, each.version))

@@ -17,19 +17,22 @@ from uuid import UUID
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright import logs
-from statewright.background import repeat
 from statewright.cluster.node import ClusterNode
 from statewright.entity import Actor
 from statewright.failures import SuspensionNotFound
 from statewright.ids import NodeId, TenantId, make_uuid7
+from statewright.instants import to_rfc3339
+from statewright.loop.background import repeat
+from statewright.net import uuid_to_ulid
+from statewright.operations.active_suspensions import ActiveSuspensions, Suspension, Target
+from statewright.operations.suspensions import Scope, SuspensionView, TimerPolicy
+from statewright.services.core import Caller, Core
 from statewright.services.ops.lists import Page, PageRequest, build_page
-from statewright.services.runtime import Caller, Runtime
 from statewright.storage.ops import suspensions as stored
 from statewright.storage.ops.suspensions import NewSuspension
 from statewright.storage.ops.suspensions import SuspensionFilter as SuspensionFilter
 from statewright.storage.pool import Pool
-from statewright.suspensions import ActiveSuspensions, Scope, Suspension, Target, TimerPolicy
+from statewright.telemetry import logs
 
 CONFIRM_WITHIN_S: Final = 10.0
 """How long a change waits for all nodes."""
@@ -72,25 +75,62 @@ class SuspensionState(Struct, frozen=True, kw_only=True):
         return self.is_looked_up and not self.pending_nodes
 
 
+def show_suspension(state: SuspensionState) -> SuspensionView:
+    """As clients are told of it."""
+    suspension, target = state.suspension, state.suspension.target
+    id_, scope = target.id, suspension.scope
+    return SuspensionView(
+        id=suspension.id,
+        scope=scope,
+        reason=suspension.reason,
+        since=to_rfc3339(suspension.since),
+        by=suspension.by,
+        until=None if suspension.until is None else to_rfc3339(suspension.until),
+        active=suspension.ended_at is None,
+        effective=state.is_effective,
+        pending_nodes=state.pending_nodes,
+        under_way=state.under_way,
+        effective_at=None if suspension.effective_at is None else to_rfc3339(suspension.effective_at),
+        entity_id=id_ if scope == "ENTITY" else None,
+        instance_id=uuid_to_ulid(id_) if id_ is not None and scope == "INSTANCE" else None,
+        definition_id=target.definition,
+        model=target.model,
+        workflow=target.workflow,
+        transition=target.transition,
+        name=target.name,
+        ended_at=None if suspension.ended_at is None else to_rfc3339(suspension.ended_at),
+        ended_by=suspension.ended_by,
+        end_reason=suspension.end_reason,
+        timers=suspension.timers,
+    )
+
+
 async def suspend(
-    runtime: Runtime, caller: Caller, *, scope: Scope, target: Target, reason: str, until: int | None
+    core: Core,
+    follower: "SuspensionFollower",
+    caller: Caller,
+    *,
+    scope: Scope,
+    target: Target,
+    reason: str,
+    until: int | None,
 ) -> SuspensionState:
     """Stop movement; waits until all nodes know. Raises ``EntityNotFound``, ``AlreadyExists``, ``LimitReached``."""
-    wanted = NewSuspension(id=str(make_uuid7(runtime.clock())), scope=scope, target=target, reason=reason, until=until)
+    wanted = NewSuspension(id=str(make_uuid7(core.clock())), scope=scope, target=target, reason=reason, until=until)
     by = Actor(caller.principal.id, caller.principal.kind)
 
     async def begin(pool: Pool) -> Suspension:
         return await stored.begin_suspension(pool, caller.tenant, by, wanted)
 
-    return await _change(runtime, caller, begin)
+    return await _change(core, follower, caller, begin)
 
 
 async def resume(
-    runtime: Runtime, caller: Caller, id_: str, *, timers: TimerPolicy, reason: str | None
+    core: Core, follower: "SuspensionFollower", caller: Caller, id_: str, *, timers: TimerPolicy, reason: str | None
 ) -> SuspensionState:
     """Let movement go on; waits until all nodes know. Raises ``SuspensionNotFound``."""
     by = Actor(caller.principal.id, caller.principal.kind)
-    now_ms = runtime.clock() // 1000
+    now_ms = core.clock() // 1000
 
     async def end(pool: Pool) -> Suspension:
         ended = await stored.end_suspension(pool, caller.tenant, id_, by, reason=reason, timers=timers, now_ms=now_ms)
@@ -98,93 +138,98 @@ async def resume(
             raise SuspensionNotFound("no active suspension has this id")
         return ended
 
-    return await _change(runtime, caller, end)
+    return await _change(core, follower, caller, end)
 
 
-async def _change(runtime: Runtime, caller: Caller, change: Callable[[Pool], Awaitable[Suspension]]) -> SuspensionState:
+async def _change(
+    core: Core, follower: "SuspensionFollower", caller: Caller, change: Callable[[Pool], Awaitable[Suspension]]
+) -> SuspensionState:
     """Make a change known. What is recorded of a request with an idempotency key commits with the change, when nobody
     acts by it yet, and is put right before anybody is told.
     """
     keyed = caller.keyed
     if keyed is None:
-        return await _wait_effective(runtime, await change(runtime.pool))
+        return await _wait_effective(core, follower, await change(core.pool))
     begun = await keyed.commit_change(change, lambda made: SuspensionState(suspension=made, is_looked_up=False))
-    state = await _wait_effective(runtime, begun)
+    state = await _wait_effective(core, follower, begun)
     await keyed.amend_answer(state)
     return state
 
 
 async def list_suspensions(
-    runtime: Runtime, caller: Caller, wanted: SuspensionFilter, page: PageRequest[SuspensionKey]
+    core: Core,
+    follower: "SuspensionFollower",
+    caller: Caller,
+    wanted: SuspensionFilter,
+    page: PageRequest[SuspensionKey],
 ) -> Page[SuspensionState, SuspensionKey]:
     """The suspensions of the tenant, newest first."""
     after = str(page.after.id) if page.after else None
-    found = await stored.list_suspensions(runtime.pool, caller.tenant, wanted, limit=page.size + 1, after=after)
-    states = [await _describe(runtime, each) for each in found]
+    found = await stored.list_suspensions(core.pool, caller.tenant, wanted, limit=page.size + 1, after=after)
+    states = [await _describe(core, follower, each) for each in found]
     return build_page(page, states, lambda state: SuspensionKey(UUID(state.suspension.id)))
 
 
-async def get_suspension(runtime: Runtime, caller: Caller, id_: str) -> SuspensionState:
+async def get_suspension(core: Core, follower: "SuspensionFollower", caller: Caller, id_: str) -> SuspensionState:
     """One, active or ended. Raises ``SuspensionNotFound``."""
-    found = await stored.find_suspension(runtime.pool, caller.tenant, id_)
+    found = await stored.find_suspension(core.pool, caller.tenant, id_)
     if found is None:
         raise SuspensionNotFound("no suspension has this id")
-    return await _describe(runtime, found)
+    return await _describe(core, follower, found)
 
 
 async def _end(
-    runtime: Runtime, tenant: TenantId, id_: str, by: Actor, *, timers: TimerPolicy, reason: str | None
+    core: Core, tenant: TenantId, id_: str, by: Actor, *, timers: TimerPolicy, reason: str | None
 ) -> Suspension | None:
-    now_ms = runtime.clock() // 1000
-    return await stored.end_suspension(runtime.pool, tenant, id_, by, reason=reason, timers=timers, now_ms=now_ms)
+    now_ms = core.clock() // 1000
+    return await stored.end_suspension(core.pool, tenant, id_, by, reason=reason, timers=timers, now_ms=now_ms)
 
 
-async def _describe(runtime: Runtime, suspension: Suspension) -> SuspensionState:
-    is_confirmed = suspension.revision <= runtime.extensions.get(SuspensionFollower).confirmed_by_all
-    pending = () if is_confirmed else tuple(await _list_pending(runtime, suspension))
-    under_way = await _count_under_way(runtime, suspension)
+async def _describe(core: Core, follower: "SuspensionFollower", suspension: Suspension) -> SuspensionState:
+    is_confirmed = suspension.revision <= follower.confirmed_by_all
+    pending = () if is_confirmed else tuple(await _list_pending(core, suspension))
+    under_way = await _count_under_way(core, follower, suspension)
     return SuspensionState(suspension=suspension, pending_nodes=pending, under_way=under_way)
 
 
-async def _count_under_way(runtime: Runtime, suspension: Suspension) -> int:
+async def _count_under_way(core: Core, follower: "SuspensionFollower", suspension: Suspension) -> int:
     """What began before an active suspension and comes to its end under it."""
-    scope, pool = suspension.scope, runtime.pool
+    scope, pool = suspension.scope, core.pool
     if suspension.ended_at is not None or scope in ("ENTITY", "TAG"):
         return 0
     count = 0
     if scope in ("INSTANCE", "DEFINITION", "JOB_TYPE", "TENANT"):
-        count += await stored.count_leased_jobs(pool, suspension, now_us=runtime.clock())
+        count += await stored.count_leased_jobs(pool, suspension, now_us=core.clock())
     if scope in ("MODEL", "WORKFLOW", "TRANSITION", "TENANT"):
-        count += runtime.suspensions.count_under_way().get(suspension.id, 0)
-        own = runtime.extensions.get(SuspensionFollower).node_id
+        count += core.suspensions.count_under_way().get(suspension.id, 0)
+        own = follower.node_id
         count += await stored.count_under_way(pool, suspension.id, but=own)
     return count
 
 
-async def _list_pending(runtime: Runtime, suspension: Suspension) -> list[str]:
+async def _list_pending(core: Core, suspension: Suspension) -> list[str]:
     if suspension.scope == "ENTITY" and suspension.ended_at is None:
         return []  # its flag is read by every commit
-    return await stored.list_pending_nodes(runtime.pool, suspension.revision)
+    return await stored.list_pending_nodes(core.pool, suspension.revision)
 
 
-async def _wait_effective(runtime: Runtime, suspension: Suspension) -> SuspensionState:
-    follower = runtime.extensions.get(SuspensionFollower)
+async def _wait_effective(core: Core, follower: "SuspensionFollower", suspension: Suspension) -> SuspensionState:
     await follower.refresh()
     until = time.monotonic() + CONFIRM_WITHIN_S
-    pending = await _list_pending(runtime, suspension)
+    pending = await _list_pending(core, suspension)
     pause_s = 0.01
     while pending and time.monotonic() < until:
         await asyncio.sleep(pause_s)
         pause_s = min(2 * pause_s, 0.25)
-        pending = await _list_pending(runtime, suspension)
+        pending = await _list_pending(core, suspension)
     if not pending:
         follower.confirmed_by_all = max(follower.confirmed_by_all, suspension.revision)
-        marked = await stored.mark_effective(runtime.pool)
+        marked = await stored.mark_effective(core.pool)
         if suspension.id in marked:
             suspension = replace(suspension, effective_at=marked[suspension.id])
         elif suspension.effective_at is None and suspension.ended_at is None:  # another node has just done so
-            suspension = await stored.find_suspension(runtime.pool, suspension.tenant, suspension.id) or suspension
-    under_way = await _count_under_way(runtime, suspension)
+            suspension = await stored.find_suspension(core.pool, suspension.tenant, suspension.id) or suspension
+    under_way = await _count_under_way(core, follower, suspension)
     return SuspensionState(suspension=suspension, pending_nodes=tuple(pending), under_way=under_way)
 
 
@@ -244,8 +289,8 @@ class SuspensionFollower:
 class SuspensionEnder:
     """Ends suspensions whose time is over, and removes what ended long ago; every node does so."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
+    def __init__(self, core: Core) -> None:
+        self._core = core
         self._removes_at = 0.0
         self.removed = 0
         """Rows since the start of the process."""
@@ -256,13 +301,11 @@ class SuspensionEnder:
 
     async def run_once(self) -> None:
         """End what is due now. Raises ``StorageUnavailable``."""
-        for tenant, id_ in await stored.list_due_ends(self._runtime.pool):
-            ended = await _end(self._runtime, tenant, id_, SYSTEM, timers="FIRE", reason=None)
+        for tenant, id_ in await stored.list_due_ends(self._core.pool):
+            ended = await _end(self._core, tenant, id_, SYSTEM, timers="FIRE", reason=None)
             if ended is not None:
                 log.info("suspension_ended", tenant=tenant, suspension=id_, scope=ended.scope)
         if time.monotonic() >= self._removes_at:
-            removed = await stored.remove_ended(
-                self._runtime.pool, older_than_us=RETENTION // timedelta(microseconds=1)
-            )
+            removed = await stored.remove_ended(self._core.pool, older_than_us=RETENTION // timedelta(microseconds=1))
             self.removed += removed
             self._removes_at = time.monotonic() + (0 if removed == stored.MAX_BATCH else REMOVAL_INTERVAL_S)

@@ -14,13 +14,13 @@ from typing import Final, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright import logs
-from statewright.background import wait_at_most
 from statewright.failures import StorageUnavailable, TooManyRequests
 from statewright.ids import EntityId, TenantId
+from statewright.loop.background import wait_at_most
 from statewright.storage.commit.group_commit import GroupCommit
-from statewright.storage.ops.waiting import Position, SeenVersion, fetch_since
+from statewright.storage.ops.explaining import Position, SeenVersion, fetch_since
 from statewright.storage.pool import Pool
+from statewright.telemetry import logs
 
 MAX_WAIT: Final = timedelta(seconds=50)
 """Of one request; proxies give up on silent ones after a minute."""

@@ -10,14 +10,13 @@ same execution at once, ``Conflict``.
 from typing import TypeAlias
 
 from statewright.playbooks.execution import Execution
-from statewright.playbooks.process import PlaybookProcess
 from statewright.playbooks.process_language import PLAYBOOKS
-from statewright.services.processes.hosting import ProcessHost, find_host
-from statewright.services.runtime import Runtime
+from statewright.playbooks.source import PlaybookProcess
+from statewright.services.processes.hosting import Processes, ProcessHost, find_host
 
 PlaybookHost: TypeAlias = ProcessHost[PlaybookProcess, Execution]
 
 
-def find_playbooks(runtime: Runtime) -> PlaybookHost:
+def find_playbooks(processes: Processes) -> PlaybookHost:
     """The host that runs the executions of playbooks."""
-    return find_host(runtime, PLAYBOOKS)
+    return find_host(processes, PLAYBOOKS)

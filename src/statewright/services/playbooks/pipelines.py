@@ -3,31 +3,51 @@
 
 To be called outside of every transaction, with a lease that is renewed meanwhile: a run takes as long as its requests,
 their retries and the pauses between them.
+
+Credentials of playbooks: files in a directory of the operator's choice (docs/reference/executions.md#keychain).
+
+A credential of a playbook is a file of its tenant, ``<directory>/<tenant>/<name>``, as mounted secrets are. It holds a
+JSON object, or a text. What is in it goes into rendered fields of tasks and nowhere else.
 """
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
-from typing import Final, Protocol, TypeAlias
+from functools import partial
+from pathlib import Path
+from typing import Final, Protocol, TypeAlias, TypeVar, TypeVarTuple, Unpack
 
-from statewright.background import run_by_size
+from msgspec import Struct
+from msgspec.structs import replace
+
+from statewright.computations import ComputationPool, compute_in_turn
 from statewright.egress import Egress, HttpFailure, HttpRequest
+from statewright.failures import ComputationKilled, ComputationsBusy
 from statewright.ids import TenantId
+from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.values import JsonObject
-from statewright.playbooks.dispatch import Dispatch
+from statewright.loop.background import run_by_size, run_in_thread
+from statewright.playbooks import templates
+from statewright.playbooks.definition import Credential
+from statewright.playbooks.dispatch import Dispatch, send_run
 from statewright.playbooks.http_tasks import HTTP, build_call, read_response, report_failure
-from statewright.playbooks.outcomes import Outcome, fail, succeed
-from statewright.playbooks.pipeline import PipelineEnd, PipelineState, ToolCall, Turn, begin, prepare, settle
+from statewright.playbooks.pipeline import PipelineEnd, PipelineState, ToolCall, begin, prepare, settle
+from statewright.playbooks.policies import Outcome, fail, succeed
 from statewright.playbooks.run_record import RunRecord
-from statewright.playbooks.task_kinds import SERVICE_KINDS
-from statewright.playbooks.waits import WAIT, find_due
+from statewright.playbooks.tasks import SERVICE_KINDS, WAIT, find_due
+
+Args = TypeVarTuple("Args")
+R = TypeVar("R")
 
 Report: TypeAlias = Callable[[JsonObject], Awaitable["JsonObject | None"]]
 """Awaited with a progress report; its answer is what was taken of it, None where that is not known."""
 
 MAX_WAIT_S: Final = 300
 """Of a wait among other tasks."""
+
+BUSY_PAUSE_S: Final = 1
+"""Before a run asks again for a process."""
 
 _REPEATABLE: Final = frozenset(
     {"name_unresolved", "too_many_requests", "connection_failed", "connection_lost", "timed_out", "response_malformed"}
@@ -43,45 +63,76 @@ class DoTask(Protocol):
         ...
 
 
+class PipelineComputer(Struct, frozen=True):
+    """Computes what a run decides between its calls: within a turn, or in a process that can be killed."""
+
+    pool: ComputationPool
+    tenant: TenantId
+    dispatch: Dispatch
+
+    async def compute(self, function: Callable[[Dispatch, Unpack[Args]], R], *args: *Args) -> R:
+        """What ``begin``, ``prepare`` or ``settle`` come to. While the tenant has too much to compute, the run waits.
+
+        Raises ``ComputationKilled``.
+        """
+        name = f"pipeline.{function.__name__}"
+        apply = partial(_apply, args=args, function=function)
+        sent = partial(send_run(self.dispatch).compute, apply)
+        while True:
+            brief = replace(self.dispatch, turn=templates.Turn())
+            try:
+                result, _ = await compute_in_turn(self.pool, self.tenant, name, partial(apply, brief), sent)
+            except ComputationsBusy:
+                await asyncio.sleep(BUSY_PAUSE_S)
+            else:
+                return result
+
+
 async def run_pipeline(
-    egress: "Egress | None", tenant: TenantId, dispatch: Dispatch, report: Report, *, others: "DoTask | None" = None
+    pool: ComputationPool,
+    egress: "Egress | None",
+    tenant: TenantId,
+    dispatch: Dispatch,
+    report: Report,
+    *,
+    others: "DoTask | None" = None,
 ) -> JsonObject:
     """The completion of a run, in the form that those of workers have. ``report`` is awaited with new patches;
-    what it raises ends the run. Without ``egress`` requests fail; ``others`` does the tasks of other kinds.
+    what it raises ends the run. Without ``egress`` requests fail; ``others`` does the tasks of other kinds. What is too
+    long to compute is an error of the run.
     """
-    run = _Run(dispatch)
-    state = await asyncio.to_thread(begin, dispatch)
-    while not isinstance(state, PipelineEnd):
-        begun = time.monotonic()
-        prepared = await asyncio.to_thread(run.prepare, state)
-        outcome = prepared if isinstance(prepared, Outcome) else await _call(egress, tenant, prepared, dispatch, others)
-        duration_ms = int((time.monotonic() - begun) * 1000)
-        turn, progress = await asyncio.to_thread(run.settle, state, outcome, duration_ms)
-        if progress is not None and (taken := await report(progress)) is not None:
-            run.record.acknowledge(taken)
-        if turn.end is not None:
-            return await asyncio.to_thread(run.record.complete, turn.end, turn.state.results)
-        await asyncio.sleep(turn.wait_ms / 1000)
-        state = turn.state
-    return run.record.complete(state, {})
+    computer, record = PipelineComputer(pool, tenant, dispatch), RunRecord(dispatch)
+    state = PipelineState()
+    try:
+        begun = await computer.compute(begin)
+        while not isinstance(begun, PipelineEnd):
+            state = begun
+            record.begin_attempt(state)
+            began = time.monotonic()
+            prepared = await computer.compute(prepare, state)
+            outcome = (
+                prepared if isinstance(prepared, Outcome) else await _call(egress, tenant, prepared, dispatch, others)
+            )
+            duration_ms = int((time.monotonic() - began) * 1000)
+            ts = datetime.now(UTC).isoformat()
+            # What is written down is no more than what was made and answered: its size bounds the work of a thread.
+            measured = await run_in_thread(partial(record.end_attempt, state, outcome, duration_ms=duration_ms, ts=ts))
+            turn = await computer.compute(settle, state, measured)
+            progress = await run_in_thread(partial(record.take_turn, state, measured, turn))
+            if progress is not None and (taken := await report(progress)) is not None:
+                record.acknowledge(taken)
+            state = turn.state
+            if turn.end is None:
+                await asyncio.sleep(turn.wait_ms / 1000)
+            begun = turn.end or state
+    except ComputationKilled as killed:
+        error: JsonObject = {"kind": "computation", "code": killed.code, "message": killed.message}
+        begun = PipelineEnd(error=error, result=state.previous)
+    return await run_in_thread(partial(record.complete, begun, state.results))
 
 
-class _Run:
-    """What a run computes between its calls: in threads, since a template may take 250 ms."""
-
-    def __init__(self, dispatch: Dispatch) -> None:
-        self._dispatch = dispatch
-        self.record = RunRecord(dispatch)
-
-    def prepare(self, state: PipelineState) -> ToolCall | Outcome:
-        self.record.begin_attempt(state)
-        return prepare(self._dispatch, state)
-
-    def settle(self, state: PipelineState, outcome: Outcome, duration_ms: int) -> "tuple[Turn, JsonObject | None]":
-        ts = datetime.now(UTC).isoformat()
-        measured = self.record.end_attempt(state, outcome, duration_ms=duration_ms, ts=ts)
-        turn = settle(self._dispatch, state, measured)
-        return turn, self.record.take_turn(state, measured, turn)
+def _apply(dispatch: Dispatch, *, function: Callable[..., R], args: tuple[object, ...]) -> R:
+    return function(dispatch, *args)
 
 
 async def _call(
@@ -131,3 +182,55 @@ async def send_task(egress: Egress, tenant: TenantId, fields: JsonObject, keycha
     if isinstance(answer, HttpFailure):
         return report_failure(str(answer), retryable=answer.reason in _REPEATABLE, code=answer.reason)
     return await run_by_size(len(answer.body), lambda: read_response(answer.status, answer.headers, answer.body))
+
+
+MAX_BYTES: Final = 64 * 1024
+FILE_MEMBER: Final = "secret"
+"""The member of a credential that names its file; its own name where there is none."""
+
+
+class Keychain:
+    """Reads credentials. ``directory`` is ``None`` where there are none."""
+
+    def __init__(self, directory: Path | None) -> None:
+        self._directory = directory
+
+    async def resolve(self, tenant: TenantId, credentials: Sequence[Credential]) -> "JsonObject | str":
+        """The credentials by name; a text says which one cannot be had, and nothing of any."""
+        return await asyncio.to_thread(self._resolve, tenant, credentials)
+
+    def _resolve(self, tenant: TenantId, credentials: Sequence[Credential]) -> "JsonObject | str":
+        found: JsonObject = {}
+        for credential in credentials:
+            named = credential.fields.get(FILE_MEMBER, credential.name)
+            value = self._read(tenant, named) if isinstance(named, str) else None
+            if value is None:
+                return f"the credential {credential.name} is not there"
+            found[credential.name] = value
+        return found
+
+    def _read(self, tenant: TenantId, name: str) -> "JsonObject | str | None":
+        if self._directory is None or not _is_file_name(name) or not _is_file_name(tenant):
+            return None
+        try:
+            with (self._directory / tenant / name).open("rb") as file:
+                content = file.read(MAX_BYTES + 1)
+        except OSError:
+            return None
+        if len(content) > MAX_BYTES:
+            return None
+        try:
+            value = decode(content)
+        except MalformedJson:
+            value = None
+        if isinstance(value, dict):
+            return value
+        try:
+            return content.decode().strip()
+        except UnicodeDecodeError:
+            return None
+
+
+def _is_file_name(name: str) -> bool:
+    """Whether it can be no path that leads elsewhere."""
+    return bool(name) and name not in (".", "..") and not any(sign in name for sign in "/\\\0")

@@ -1,49 +1,169 @@
 """Runs of pipelines that the service does itself (``pipelines``; docs/reference/executions.md#task-kinds).
 
 A step that is one ``wait`` task holds no worker: its job rests until the time has come.
+
+Tasks that calculation members do: each is one processor request, like those of workflows
+(docs/reference/executions.md#calculation-members).
 """
 
 import asyncio
+from collections.abc import Awaitable
 from datetime import timedelta
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
+import msgspec
 from msgspec.structs import replace
 
-from statewright import logs
-from statewright.egress import Egress
-from statewright.failures import Failure, ProcessBadRequest, ProcessConflict, ProcessNotFound
+from statewright.compute.callout import Callout, CalloutResult
+from statewright.failures import (
+    ComputationKilled,
+    ComputeMemberDisconnected,
+    DispatchTimeout,
+    Failure,
+    NoComputeMember,
+    ProcessBadRequest,
+    ProcessConflict,
+    ProcessNotFound,
+)
+from statewright.ids import TenantId
+from statewright.instants import format_instant
+from statewright.jsonval.codec import MalformedJson, decode, encode
 from statewright.jsonval.values import JsonObject
+from statewright.loop.background import run_by_size
 from statewright.playbooks.compiling import SERVICE
-from statewright.playbooks.dispatch import Dispatch, dispatch_from_document
+from statewright.playbooks.dispatch import Dispatch, Pipeline, dispatch_from_document
+from statewright.playbooks.execution import EXECUTION
+from statewright.playbooks.member_calls import MemberCall, build_member_call
 from statewright.playbooks.pipeline import PipelineEnd, ToolCall, begin, prepare
-from statewright.playbooks.waits import WAIT, find_due
+from statewright.playbooks.policies import Outcome, fail, succeed
+from statewright.playbooks.tasks import WAIT, find_due
+from statewright.services.core import Caller, Core
 from statewright.services.playbooks import definitions, find_playbooks
-from statewright.services.playbooks.member_tasks import MemberTasks
-from statewright.services.playbooks.pipelines import run_pipeline
-from statewright.services.playbooks.resources import PipelineResources
-from statewright.services.processes.job_holder import JobHolder
+from statewright.services.playbooks.pipelines import Keychain, PipelineComputer, run_pipeline
+from statewright.services.processes.hosting import Processes
+from statewright.services.processes.job_effects import JobHolder, ServiceWorker
 from statewright.services.processes.jobs import ClaimedJob
-from statewright.services.processes.service_worker import ServiceWorker
-from statewright.services.runtime import Caller, Runtime
+from statewright.services.processes.writing import to_entity_id
+from statewright.services.scheduler import system_principal
+from statewright.telemetry import logs
+from statewright.telemetry.tracing import get_trace
+
+LOOK_INTERVAL_S: Final = 0.25
+"""Between two looks for a member that is not there yet."""
+
+
+class Callouts(Protocol):
+    """Sends callouts to the members of all nodes."""
+
+    def dispatch(self, callout: Callout) -> Awaitable[CalloutResult]:
+        """The reply. Raises ``NoComputeMember``, ``DispatchTimeout``, ``ComputeMemberDisconnected``."""
+        ...
+
+
+class MemberTasks:
+    """Has members do tasks. ``wait``: how long a task waits for a member that offers its tags."""
+
+    def __init__(self, core: Core, callouts: Callouts, *, wait: timedelta) -> None:
+        self._core = core
+        self._callouts = callouts
+        self._wait_s = wait.total_seconds()
+
+    async def do(self, tenant: TenantId, call: ToolCall, dispatch: Dispatch) -> Outcome:
+        """The outcome of a task, whatever becomes of the member."""
+        asked = build_member_call(call, dispatch)
+        if isinstance(asked, Outcome):
+            return asked
+        if await self._is_suspended(tenant, asked.tags):
+            return fail("suspended", f"dispatch to {','.join(asked.tags)} is suspended", retryable=True)
+        try:
+            reply = await self._send(tenant, asked, dispatch)
+        except NoComputeMember as error:
+            return fail("no_compute_member", error.message, code=error.code, retryable=True)
+        except DispatchTimeout as error:
+            return fail("timeout", error.message, code=error.code, retryable=True)
+        except ComputeMemberDisconnected as error:
+            return fail("member_lost", error.message, code=error.code, retryable=True)
+        except Failure as error:
+            return fail("member", error.message, code=error.code, retryable=error.retryable)
+        if not reply.success:
+            return fail("tool", reply.error or "the member gave no reason", retryable=reply.retryable)
+        if reply.data is msgspec.UNSET:
+            return succeed(None)
+        data = reply.data
+        try:
+            return succeed(await run_by_size(len(data), lambda: decode(data)))
+        except MalformedJson as malformed:
+            return fail("tool", f"the answer of the member is no JSON: {malformed}", retryable=False)
+
+    async def _is_suspended(self, tenant: TenantId, tags: tuple[str, ...]) -> bool:
+        suspensions = self._core.suspensions
+        if not suspensions.is_current():
+            await suspensions.ensure_current()
+        return suspensions.find_tags(tenant, tags) is not None
+
+    async def _send(self, tenant: TenantId, asked: MemberCall, dispatch: Dispatch) -> CalloutResult:
+        """The reply of a member, once there is one."""
+        clock = asyncio.get_running_loop().time
+        until = clock() + self._wait_s
+        while True:
+            try:
+                return await self._callouts.dispatch(self._build_callout(tenant, asked, dispatch))
+            except NoComputeMember:
+                if clock() + LOOK_INTERVAL_S > until:
+                    raise
+            await asyncio.sleep(LOOK_INTERVAL_S)
+
+    def _build_callout(self, tenant: TenantId, asked: MemberCall, dispatch: Dispatch) -> Callout:
+        instance, now = to_entity_id(dispatch.execution_id), format_instant(self._core.clock())
+        meta: JsonObject = {
+            "id": instance,
+            "modelKey": {"name": EXECUTION.key.name, "version": EXECUTION.key.version},
+            "state": "RUNNING",
+            "creationDate": now,
+            "lastUpdateTime": now,
+            "transactionId": "",
+            "run": asked.run,
+        }
+        return Callout(
+            kind="processor",
+            request_id=self._core.ids(),
+            tenant=tenant,
+            name=asked.name,
+            tags=tuple(tag.lower() for tag in asked.tags),
+            tags_text=",".join(asked.tags),
+            timeout_ms=asked.timeout_ms,
+            entity_id=instance,
+            workflow=dispatch.execution_id,
+            transition=dispatch.step,
+            state_from="",
+            state_to="",
+            target="",
+            transaction_id="",
+            parameters=asked.context,
+            payload=encode({"type": "JSON", "data": asked.data, "meta": meta}),
+            principal=system_principal(tenant),
+            tx_token=None,
+            trace=get_trace(),
+        )
+
 
 LEASE: Final = timedelta(seconds=60)
 """Renewed while a run goes on."""
 RENEW_INTERVAL_S: Final = 20.0
 
-log = logs.logger("processes")
+log = logs.logger(__name__)
 
 
 class ServiceRuns:
     """Does these runs, for the playbooks of all tenants. A background service."""
 
-    def __init__(self, runtime: Runtime, members: MemberTasks) -> None:
-        resources = runtime.extensions.get(PipelineResources)
-        self._runtime = runtime
-        self._keychain = resources.keychain
+    def __init__(self, processes: Processes, members: MemberTasks) -> None:
+        self._processes = processes
+        self._keychain = Keychain(processes.credentials)
         self._members = members
-        self._egress = runtime.extensions.get(Egress) if resources.sends_requests else None
-        self._worker = ServiceWorker(find_playbooks(runtime), (SERVICE,), self.do, lease=LEASE)
+        self._egress = processes.egress if processes.sends_requests else None
+        self._worker = ServiceWorker(find_playbooks(processes), (SERVICE,), self.do, lease=LEASE)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -72,33 +192,44 @@ class ServiceRuns:
         if isinstance(dispatch, str):
             error: JsonObject = {"kind": "keychain", "message": dispatch}
             await _report(worker, caller, job, {"status": "error", "error": error})
-        elif (until := await asyncio.to_thread(self._find_rest, dispatch, job)) is not None:
+        elif (until := await self._find_rest(caller, dispatch, job)) is not None:
             await worker.rest(caller, job, until)
         else:
             report = partial(_report_progress, worker, caller, job)
-            completion = await run_pipeline(self._egress, caller.tenant, dispatch, report, others=self._members.do)
+            completion = await run_pipeline(
+                self._processes.core.computations,
+                self._egress,
+                caller.tenant,
+                dispatch,
+                report,
+                others=self._members.do,
+            )
             await _report(worker, caller, job, completion)
 
     async def _read_dispatch(self, caller: Caller, job: ClaimedJob) -> Dispatch | str:
         """The run with its credentials; a text says which of them cannot be had."""
-        dispatch = await asyncio.to_thread(dispatch_from_document, job.variables)  # it compiles templates
-        published = await definitions.get_version(self._runtime, caller, job.definition_id, job.definition_version)
-        credentials = published.process.playbook.keychain
+        published = await definitions.get_version(self._processes, caller, job.definition_id, job.definition_version)
+        playbook = published.process.playbook
+        step = playbook.by_name[str(job.variables["step"])]
+        dispatch = dispatch_from_document(job.variables, Pipeline(step.tasks, step.input))
+        credentials = playbook.keychain
         if not credentials:
             return dispatch
         found = await self._keychain.resolve(caller.tenant, credentials)
         return found if isinstance(found, str) else replace(dispatch, keychain=found)
 
-    def _find_rest(self, dispatch: Dispatch, job: ClaimedJob) -> int | None:
-        """Until when a step that is one wait rests; ``None``: it is over, or is none. For a thread: its template may
-        take a while.
-        """
+    async def _find_rest(self, caller: Caller, dispatch: Dispatch, job: ClaimedJob) -> int | None:
+        """Until when a step that is one wait rests; ``None``: it is over, or is none."""
         if len(dispatch.tasks) != 1 or dispatch.tasks[0].kind != WAIT:
             return None
-        state = begin(dispatch)
-        prepared = None if isinstance(state, PipelineEnd) else prepare(dispatch, state)
+        computer = PipelineComputer(self._processes.core.computations, caller.tenant, dispatch)
+        try:
+            state = await computer.compute(begin)
+            prepared = None if isinstance(state, PipelineEnd) else await computer.compute(prepare, state)
+        except ComputationKilled:  # the run ends with it
+            return None
         due = find_due(prepared.fields, job.created_at) if isinstance(prepared, ToolCall) else None
-        return due if isinstance(due, int) and due > self._runtime.clock() else None
+        return due if isinstance(due, int) and due > self._processes.core.clock() else None
 
 
 async def _report_progress(

@@ -11,12 +11,13 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from random import Random
-from typing import Final, Generic, TypeAlias
+from typing import Final, Generic
 
 from msgspec import Struct
 
-from statewright.background import MAX_INLINE_BYTES, free_in_parts, run_by_size, run_within_turn
+from statewright.computations import compute_in_turn
 from statewright.engine.run import check_if_match
 from statewright.entity import Actor
 from statewright.failures import (
@@ -29,36 +30,31 @@ from statewright.failures import (
     Suspended,
     UniqueViolation,
 )
-from statewright.ids import EntityId, TenantId, model_id
+from statewright.ids import EntityId, TenantId, model_id, number_to_entity_id, parse_entity_id
 from statewright.jsonval.values import JsonValue
+from statewright.loop.background import MAX_INLINE_BYTES, free_in_parts, run_by_size
+from statewright.loop.turns import is_large
 from statewright.net import IDS_PER_MOMENT, Marking, Moment
+from statewright.operations.active_suspensions import Suspension
 from statewright.processes.changes import RowChanges, list_children
-from statewright.processes.language import Applied, I, NewInstance, P, Rejection
+from statewright.processes.language import Applied, I, InstanceOperation, NewInstance, P, Rejection
 from statewright.services.builtin import BuiltinChange, create_missing_models
-from statewright.services.processes.documents import read_object
+from statewright.services.core import Caller
+from statewright.services.processes.documents import read_object, restore_parts
 from statewright.services.processes.hosting import MAX_DOCUMENT_CHARS, LoadedInstance, ProcessHost, PublishedDefinition
-from statewright.services.processes.idle_topics import ANY_TYPE
 from statewright.services.processes.incident_rows import find_incident_kind
-from statewright.services.processes.instance_parts import restore_parts
+from statewright.services.processes.wakeups import ANY_TYPE
 from statewright.services.processes.writing import (
     Advance,
     has_just_ended,
     list_entered_types,
     list_job_types,
-    number_to_entity_id,
-    parse_entity_id,
     stage,
     to_entity_id,
 )
-from statewright.services.runtime import Caller
 from statewright.storage.commit.statement import PASSES, Pass
 from statewright.storage.commit.unit_of_work import UnitOfWork
-from statewright.suspensions import Suspension
-from statewright.tracing import NO_SPAN, Span
-from statewright.turns import is_large
-
-InstanceOperation: TypeAlias = Callable[[P, I, Moment], Applied[I] | Rejection]
-"""What is to be done to an instance: an operation of its language, the rest of its arguments filled in."""
+from statewright.telemetry.tracing import NO_SPAN, Span
 
 MAX_ATTEMPTS: Final = 50
 """Attempts at an advance before its caller is told of the conflict; so many do not fail by chance."""
@@ -80,6 +76,8 @@ class InstanceChange(Struct, Generic[P, I], frozen=True):
     given: JsonValue
     told_ends: tuple[EntityId, ...] = ()
     """Children whose end this is about."""
+    ends: bool = False
+    """Whether it is there to end the instance, which a suspension does not prevent."""
 
 
 class AdvanceResult(BuiltinChange, Generic[I], frozen=True, kw_only=True):
@@ -87,6 +85,8 @@ class AdvanceResult(BuiltinChange, Generic[I], frozen=True, kw_only=True):
 
     instance: I
     changed: RowChanges | None
+    answer: object = None
+    """What the operation told beside it."""
 
 
 class InstanceSuspended(ProcessConflict):
@@ -112,16 +112,17 @@ async def advance(
     given: JsonValue = None,
     origin: Actor | None = None,
     if_match: str | None = None,
+    ends: bool = False,
 ) -> AdvanceResult[I]:
     """Do something to an instance; ``kind`` names the transaction in the metrics, ``given`` is what came from outside:
-    an operation on much of it is left to a thread.
+    an operation on much of it is left to another process. ``ends`` as in ``InstanceChange``.
 
     ``if_match`` is the version that the client demands; another one raises ``EntityModified``.
 
     Raises ``unknown`` when there is no such instance, the failure of a refusal, ``InstanceSuspended``,
-    ``BusinessKeyInUse``, ``StorageUnavailable``, ``Conflict``.
+    ``BusinessKeyInUse``, ``StorageUnavailable``, ``Conflict``, ``ComputationKilled``, ``ComputationsBusy``.
     """
-    change = InstanceChange(operation, given)
+    change = InstanceChange(operation, given, ends=ends)
     return await advance_in_turn(
         host, caller, instance_id, lambda: change, kind=kind, unknown=unknown, origin=origin, if_match=if_match
     )
@@ -154,7 +155,7 @@ async def advance_in_turn(
                     raise unknown
                 if if_match is not None:
                     check_if_match(loaded.entity, if_match)
-                passes = await _pass_suspension(host, tenant, loaded, kind) or passes
+                passes = await _pass_suspension(host, tenant, loaded, kind, change) or passes
                 try:
                     return await _attempt(
                         host,
@@ -167,10 +168,10 @@ async def advance_in_turn(
                         passes=passes,
                     )
                 except Suspended:  # since a moment ago: this node does not know yet
-                    if kind in ENDING_KINDS:
+                    if change.ends:
                         passes = True
                     else:
-                        await host.runtime.suspensions.load_anew()
+                        await host.core.suspensions.load_anew()
                 except _Stale:
                     cached = None
                 except Conflict:
@@ -205,9 +206,12 @@ async def create(
     await ensure_models(host, caller.tenant)
     with _begin_span(host, caller, "instance.start"):
         language = host.language
-        applied, is_long = await run_within_turn(
+        applied, is_long = await compute_in_turn(
+            host.core.computations,
+            caller.tenant,
+            "instance.start",
             lambda: language.start_instance(published.brief_process, new, inner),
-            lambda: language.start_instance(published.process, new, inner),
+            partial(host.define(published).start, new, inner),
             is_large=is_large(new.variables),
         )
         step = Advance(
@@ -219,7 +223,7 @@ async def create(
             base=None,
             child_ids=_allocate_child_ids(applied, moment),
         )
-        async with host.runtime.open_unit(caller, origin=origin) as unit:
+        async with host.core.open_unit(caller, origin=origin) as unit:
             if also_stage is not None:
                 also_stage(unit)
             await _commit(host, caller, unit, step, kind="instance.start", is_long=is_long)
@@ -229,7 +233,7 @@ async def create(
 def _begin_span(
     host: ProcessHost[P, I], caller: Caller, kind: str, instance_id: EntityId | None = None
 ) -> "Span | AbstractContextManager[None]":
-    tracer = host.runtime.tracer
+    tracer = host.core.tracer
     if tracer is None:
         return NO_SPAN
     attributes = {"tenant": caller.tenant, "step.operation": kind, "process.language": host.language.name}
@@ -240,41 +244,40 @@ def _begin_span(
 
 TIMER_KIND: Final = "instance.dispatch_boundary"
 
-ENDING_KINDS: Final = frozenset(
-    {"instance.cancel", "instance.cancel_child", "flow.cancel", "flow.terminate", "playbook.cancel"}
-)
-"""What ends instances, also those that are suspended. All else waits for the end of the suspension, or is refused."""
-
 WAITING_KINDS: Final = frozenset(
     {"instance.complete_job", "instance.fail_job", "instance.report_progress", "instance.end_child", TIMER_KIND}
 )
-"""What no client asks for: it waits, and is no refusal."""
+"""What no client asks for: it waits for the end of a suspension, and is no refusal. All else is refused, unless it ends
+the instance.
+"""
 
 
 async def refuse_suspended(host: ProcessHost[P, I], caller: Caller, definition: str) -> None:
     """Raises ``InstanceSuspended`` while instances of a definition must not be started."""
     found = await find_definition_suspension(host, caller.tenant, definition)
     if found is not None:
-        raise InstanceSuspended(found, host.runtime.suspensions.refuse(found).message)
+        raise InstanceSuspended(found, host.core.suspensions.refuse(found).message)
 
 
 async def find_definition_suspension(host: ProcessHost[P, I], tenant: TenantId, definition: str) -> Suspension | None:
     """The one that keeps instances of a definition from being started."""
-    suspensions = host.runtime.suspensions
+    suspensions = host.core.suspensions
     if not suspensions.is_current():
         await suspensions.ensure_current()
     return suspensions.find_definition(tenant, definition)
 
 
-async def _pass_suspension(host: ProcessHost[P, I], tenant: TenantId, loaded: LoadedInstance[I], kind: str) -> bool:
+async def _pass_suspension(
+    host: ProcessHost[P, I], tenant: TenantId, loaded: LoadedInstance[I], kind: str, change: InstanceChange[P, I]
+) -> bool:
     """Whether an instance is suspended, which does not keep it from being ended. Raises ``InstanceSuspended``."""
-    suspensions = host.runtime.suspensions
+    suspensions = host.core.suspensions
     if not suspensions.is_current():
         await suspensions.ensure_current()
     found = suspensions.find_process(tenant, loaded.entity.id, loaded.instance.definition_id)
     if found is not None and kind in WAITING_KINDS:
         raise InstanceSuspended(found, found.reason)
-    if found is not None and kind not in ENDING_KINDS:
+    if found is not None and not change.ends:
         raise InstanceSuspended(found, suspensions.refuse(found).message)
     return found is not None
 
@@ -289,12 +292,12 @@ async def ensure_models(host: ProcessHost[P, I], tenant: TenantId) -> None:
     """Make sure that the tenant has the built-in models."""
     if tenant in host.tenants_with_models:
         return
-    runtime, models = host.runtime, host.language.models.all
+    core, models = host.core, host.language.models.all
     for model in models:
-        if await runtime.definitions.find(tenant, model.key) is None:
-            await create_missing_models(runtime.pool, tenant, models)
+        if await core.definitions.find(tenant, model.key) is None:
+            await create_missing_models(core.pool, tenant, models)
             for made in models:
-                runtime.definitions.forget(tenant, model_id(made.key.name, made.key.version))
+                core.definitions.forget(tenant, model_id(made.key.name, made.key.version))
             break
     host.tenants_with_models.add(tenant)
 
@@ -319,7 +322,8 @@ async def judge(
     if loaded is None:
         return None
     published = await _find_published(host, tenant, loaded.instance)
-    outcome, _ = await _compute(loaded, InstanceChange(operation, given), published, host.shared.next_moment())
+    moment = host.shared.next_moment()
+    outcome, _ = await _compute(host, loaded, InstanceChange(operation, given), published, moment, "instance.judge")
     if isinstance(outcome, Rejection):
         raise to_failure(outcome)
     return loaded.instance
@@ -345,12 +349,12 @@ def to_failure(refusal: Rejection) -> ProcessBadRequest | ProcessNotFound | Proc
 
 
 async def _load_instance(host: ProcessHost[P, I], tenant: TenantId, instance_id: EntityId) -> LoadedInstance[I] | None:
-    entity = await host.runtime.reader.get(tenant, instance_id)
+    entity = await host.core.reader.get(tenant, instance_id)
     if entity is None or entity.model != host.instance_model:
         return None
     text = entity.document or ""
     document = await run_by_size(len(text), lambda: read_object(text))
-    document = await restore_parts(host.runtime.pool, tenant, instance_id, document)
+    document = await restore_parts(host.core.pool, tenant, instance_id, document)
     instance = await run_by_size(len(text), lambda: host.language.instance_from_document(document))
     return LoadedInstance(entity, instance)
 
@@ -362,13 +366,21 @@ async def _find_published(host: ProcessHost[P, I], tenant: TenantId, instance: I
 
 
 async def _compute(
-    loaded: LoadedInstance[I], change: InstanceChange[P, I], published: PublishedDefinition[P], moment: Moment
+    host: ProcessHost[P, I],
+    loaded: LoadedInstance[I],
+    change: InstanceChange[P, I],
+    published: PublishedDefinition[P],
+    moment: Moment,
+    kind: str,
 ) -> tuple[Applied[I] | Rejection, bool]:
-    """What a change comes to, and whether that took a thread."""
+    """What a change comes to, and whether that took another process."""
     before, operation = loaded.instance, change.operation
-    return await run_within_turn(
-        lambda: operation(published.brief_process, before, moment),
-        lambda: operation(published.process, before, moment),
+    return await compute_in_turn(
+        host.core.computations,
+        loaded.entity.tenant,
+        kind,
+        lambda: operation(published.brief_process, before, moment=moment),
+        partial(host.define(published).apply, operation, before, moment),
         is_large=is_large(change.given) or len(loaded.entity.document or "") > MAX_INLINE_BYTES,
     )
 
@@ -390,13 +402,14 @@ async def _attempt(
     before = loaded.instance
     published = await _find_published(host, caller.tenant, before)
     moment = host.shared.next_moment()
-    outcome, is_long = await _compute(loaded, change, published, moment)
+    outcome, is_long = await _compute(host, loaded, change, published, moment, kind)
     if not is_current and (isinstance(outcome, Rejection) or not outcome.effects):
         raise _Stale
     if isinstance(outcome, Rejection):
         raise to_failure(outcome)
     if not outcome.effects:
-        return AdvanceResult(instance=before, changed=None, transaction_id=loaded.entity.transaction_id)
+        unchanged = loaded.entity.transaction_id
+        return AdvanceResult(instance=before, changed=None, transaction_id=unchanged, answer=outcome.answer)
     step = Advance(
         language=host.language,
         process=published.process,
@@ -407,7 +420,7 @@ async def _attempt(
         child_ids=_allocate_child_ids(outcome, moment),
         told_ends=change.told_ends,
     )
-    async with host.runtime.open_unit(caller, origin=origin) as unit:
+    async with host.core.open_unit(caller, origin=origin) as unit:
         if passes:
             unit.parts[PASSES.name] = Pass()
         return await _commit(host, caller, unit, step, kind=kind, is_long=is_long)
@@ -422,8 +435,8 @@ async def _commit(
     instance = step.applied.instance
     version = next(write.entity for id_, write in unit.staged.items() if id_ == to_entity_id(instance.id))
     tenant = unit.tenant
-    result = AdvanceResult(instance=instance, changed=changed, transaction_id=unit.label)
-    withheld = host.runtime.incidents.withhold(unit.parts)
+    result = AdvanceResult(instance=instance, changed=changed, transaction_id=unit.label, answer=step.applied.answer)
+    withheld = host.core.incidents.withhold(unit.parts)
     try:
         at = await caller.commit(unit, result)
     except UniqueViolation:
@@ -434,7 +447,7 @@ async def _commit(
         host.instances.put((tenant, version.id), LoadedInstance(version, instance))
     else:
         host.instances.discard((tenant, version.id))
-    host.runtime.incidents.write_behind(withheld)
+    host.core.incidents.write_behind(withheld)
     if is_long:
         for marking in (instance.marking, *([] if step.before is None else [step.before.marking])):
             free_in_parts(marking.data, len(version.document or ""))
@@ -474,7 +487,7 @@ def _count(host: ProcessHost[P, I], step: Advance[P, I]) -> None:
         metrics.instances_ended[instance.status.lower()] += 1
     kind = find_incident_kind(step.applied)
     if kind is not None:
-        host.runtime.incidents.count_committed(kind)
+        host.core.incidents.count_committed(kind)
 
 
 def _observe_pending(host: ProcessHost[P, I], step: Advance[P, I]) -> None:

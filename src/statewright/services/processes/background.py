@@ -12,28 +12,29 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright import logs
-from statewright.background import repeat, run_in_background
-from statewright.failures import Failure, ProcessBadRequest
+from statewright.failures import ProcessBadRequest
 from statewright.ids import EntityId
+from statewright.loop.background import log_failures, repeat, run_in_background
 from statewright.processes.language import I, P
+from statewright.services.core import Caller, Core
 from statewright.services.processes import audit
-from statewright.services.processes.child_ends import build_end_teller
-from statewright.services.processes.hosting import HostedLanguage, ProcessHost, ProcessHosts
+from statewright.services.processes.hosting import HostedLanguage, Processes, ProcessHost
 from statewright.services.processes.installing import BackgroundService
 from statewright.services.processes.jobs import build_audit_line
 from statewright.services.processes.kept_reports import JobReport, ReportKeeper, apply_or_keep
-from statewright.services.processes.successors import build_successor_starter
+from statewright.services.processes.successors import build_end_teller, build_successor_starter
 from statewright.services.processes.timers import TimerScanner
-from statewright.services.runtime import Caller, Runtime
 from statewright.services.scheduler import system_principal
 from statewright.storage.processes import instances, jobs, leases
 from statewright.storage.processes.jobs import WorkOwner
+from statewright.storage.processes.leases import LostJob
+from statewright.storage.work import LOSSES
+from statewright.telemetry import logs
 
 MAX_SWEEP_BATCH: Final = 1_000
 PURGE_INTERVAL: Final = timedelta(minutes=1)
 
-log = logs.logger("steps")
+log = logs.logger(__name__)
 
 
 class LeaseSweeper:
@@ -41,9 +42,9 @@ class LeaseSweeper:
     Those of a language that limits this fail after so many times.
     """
 
-    def __init__(self, runtime: Runtime, *, interval: timedelta) -> None:
-        self._runtime = runtime
-        self._hosts = runtime.extensions.get(ProcessHosts)
+    def __init__(self, processes: Processes, *, interval: timedelta) -> None:
+        self._processes = processes
+        self._hosts = processes.hosts
         self._interval = interval
 
     async def run(self) -> None:
@@ -52,29 +53,30 @@ class LeaseSweeper:
 
     async def run_once(self) -> int:
         """Take back what has expired; how many jobs. Raises ``StorageUnavailable``."""
-        runtime = self._runtime
-        line = build_audit_line(runtime, audit.build_entry_event("lease-expired", {}), runtime.clock())
+        processes = self._processes
+        line = build_audit_line(processes.core, audit.build_entry_event("lease-expired", {}), processes.core.clock())
         limits = {hosted.name: hosted.lost_jobs.limit for hosted in self._hosts.hosted if hosted.lost_jobs is not None}
-        free = await leases.sweep_expired(runtime.pool, limit=MAX_SWEEP_BATCH, line=line, loss_limits=limits)
+        free = await leases.sweep_expired(processes.core.pool, limit=MAX_SWEEP_BATCH, line=line, loss_limits=limits)
         if free:
             for _, language, _ in free:
                 self._hosts.count_expired_lease(language)
             self._hosts.wakeups.announce(set(free))
             log.info("leases_expired", count=len(free))
-        await self._fail_lost(limits, line.at)
+        names, most = list(limits), list(limits.values())
+        await processes.core.takings.run_round(
+            LOSSES, processes.core.clock, self._fail_lost, list(self._hosts.names), names, most, limit=MAX_SWEEP_BATCH
+        )
         return len(free)
 
-    async def _fail_lost(self, limits: Mapping[str, int], now: int) -> None:
+    async def _fail_lost(self, lost_jobs: Sequence[LostJob], taker: str) -> None:
         """Fail the jobs that were lost too often. Until that is done they stay with the worker they were lost by."""
-        for lost in await leases.fetch_lost_jobs(
-            self._runtime.pool, now=now, limit=MAX_SWEEP_BATCH, loss_limits=limits
-        ):
+        takings, clock = self._processes.core.takings, self._processes.core.clock
+        for lost in lost_jobs:
             self._hosts.count_expired_lease(lost.language)
             caller, owner = Caller(system_principal(lost.tenant)), WorkOwner(lost.language, lost.instance)
-            try:
-                await apply_or_keep(self._runtime, caller, EntityId(lost.id), owner, JobReport(outcome="LOST"))
-            except Failure as failure:  # the next round finds it again
-                log.warning("lost_job_not_failed", job=lost.id, error=failure.detail)
+            with log_failures(log, "lost_job_not_failed", job=lost.id):  # a later round finds it again
+                async with takings.attempt(LOSSES, lost.tenant, (lost.id,), taker, clock=clock):
+                    await apply_or_keep(self._processes, caller, EntityId(lost.id), owner, JobReport(outcome="LOST"))
 
     async def _run_round(self) -> bool:
         return await self.run_once() == MAX_SWEEP_BATCH
@@ -86,9 +88,9 @@ REST_INTERVAL: Final = timedelta(milliseconds=500)
 class RestingJobs:
     """Lets jobs be claimed again that have rested after a failure (docs/reference/steps.md#backoff)."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-        self._wakeups = runtime.extensions.get(ProcessHosts).wakeups
+    def __init__(self, processes: Processes) -> None:
+        self._processes = processes
+        self._wakeups = processes.hosts.wakeups
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -96,7 +98,9 @@ class RestingJobs:
 
     async def run_once(self) -> int:
         """End the rests that are over; how many. Raises ``StorageUnavailable``."""
-        free = await leases.end_rests(self._runtime.pool, now=self._runtime.clock(), limit=MAX_SWEEP_BATCH)
+        free = await leases.end_rests(
+            self._processes.core.pool, now=self._processes.core.clock(), limit=MAX_SWEEP_BATCH
+        )
         if free:
             self._wakeups.announce(set(free))
         return len(free)
@@ -108,8 +112,8 @@ class RestingJobs:
 class InstancePurger:
     """Removes instances of a language, of all tenants, that finished longer ago than ``retention``."""
 
-    def __init__(self, runtime: Runtime, language: HostedLanguage, *, retention: timedelta) -> None:
-        self._runtime = runtime
+    def __init__(self, core: Core, language: HostedLanguage, *, retention: timedelta) -> None:
+        self._core = core
         self._language = language
         self._retention_us = retention // timedelta(microseconds=1)
 
@@ -119,9 +123,9 @@ class InstancePurger:
 
     async def run_once(self) -> int:
         """Remove one batch; how many instances. Raises ``StorageUnavailable``."""
-        before = self._runtime.clock() - self._retention_us
+        before = self._core.clock() - self._retention_us
         count = await instances.delete_finished_instances(
-            self._runtime.pool,
+            self._core.pool,
             self._language.name,
             finished_before=before,
             tenant=None,
@@ -162,13 +166,13 @@ async def purge(
     """
     if older_than < timedelta(0):
         raise ProcessBadRequest("olderThan must not be negative")
-    runtime = host.runtime
-    before = runtime.clock() - older_than // timedelta(microseconds=1)
+    core = host.core
+    before = core.clock() - older_than // timedelta(microseconds=1)
     ends = time.monotonic() + within.total_seconds()
     removed, count = 0, MAX_PURGE_BATCH
     while count == MAX_PURGE_BATCH and (not removed or time.monotonic() < ends):
         count = await instances.delete_finished_instances(
-            runtime.pool,
+            core.pool,
             host.language.name,
             finished_before=before,
             tenant=caller.tenant,
@@ -195,35 +199,35 @@ class ProcessHostConfig(Struct, frozen=True, kw_only=True):
 
 @asynccontextmanager
 async def run_process_services(
-    runtime: Runtime, config: ProcessHostConfig, pushers: Sequence[BackgroundService] = ()
+    processes: Processes, config: ProcessHostConfig, pushers: Sequence[BackgroundService] = ()
 ) -> AsyncIterator[None]:
     """The background services run inside the block; jobs are pushed where there are ``pushers``."""
-    hosts = runtime.extensions.get(ProcessHosts)
+    hosts = processes.hosts
     work = {
-        "process-successors": build_successor_starter(runtime, scan_interval=config.scan_interval).run(),
-        "process-ends": build_end_teller(runtime, scan_interval=config.scan_interval).run(),
-        "process-leases": LeaseSweeper(runtime, interval=config.sweep_interval).run(),
-        "process-resting-jobs": RestingJobs(runtime).run(),
-        "process-kept-reports": ReportKeeper(runtime).run(),
-        "process-announcements": announce_jobs(runtime),
+        "process-successors": build_successor_starter(processes, scan_interval=config.scan_interval).run(),
+        "process-ends": build_end_teller(processes, scan_interval=config.scan_interval).run(),
+        "process-leases": LeaseSweeper(processes, interval=config.sweep_interval).run(),
+        "process-resting-jobs": RestingJobs(processes).run(),
+        "process-kept-reports": ReportKeeper(processes).run(),
+        "process-announcements": announce_jobs(processes),
     }
     work |= {f"process-push-{number}": pusher.run() for number, pusher in enumerate(pushers)}
     if config.fires_timers:
-        work["process-timers"] = TimerScanner(runtime, scan_interval=config.scan_interval).run()
+        work["process-timers"] = TimerScanner(processes, scan_interval=config.scan_interval).run()
     for hosted in hosts.hosted:
         if retention := config.retentions.get(hosted.name):
-            work[f"process-purge-{hosted.name}"] = InstancePurger(runtime, hosted, retention=retention).run()
+            work[f"process-purge-{hosted.name}"] = InstancePurger(processes.core, hosted, retention=retention).run()
     async with run_in_background(work):
         yield
 
 
-async def announce_jobs(runtime: Runtime) -> None:
+async def announce_jobs(processes: Processes) -> None:
     """Tell other processes of new jobs, all of a moment at once, until cancelled."""
-    wakeups = runtime.extensions.get(ProcessHosts).wakeups
+    wakeups = processes.hosts.wakeups
     while True:
         topics = await wakeups.take_announcements()
         try:
-            await jobs.notify(runtime.pool, topics)
+            await jobs.notify(processes.core.pool, topics)
         except Exception as error:  # a background loop must outlive it; who waits looks by himself now and then
             log.warning("jobs_not_announced", error=repr(error))
         await asyncio.sleep(NOTIFY_INTERVAL_S)

@@ -2,23 +2,22 @@
 
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Final, Generic
+from typing import Final, TypeVar
 
 from msgspec import Struct
 
-from statewright.background import run_by_size
 from statewright.engine.run import record
 from statewright.failures import Conflict, ProcessNotFound
 from statewright.ids import EntityId, TenantId
 from statewright.jsonval.values import JsonObject
+from statewright.loop.background import MAX_INLINE_BYTES, run_by_size
 from statewright.processes.language import I, P
+from statewright.services.core import Caller, Core
 from statewright.services.processes import audit
 from statewright.services.processes.advancing import ensure_models, refuse_joined
-from statewright.services.processes.documents import encode_text
+from statewright.services.processes.documents import encode_text, normalize_page
 from statewright.services.processes.hosting import ProcessHost, PublishedDefinition
-from statewright.services.processes.paging import normalize_page
 from statewright.services.processes.writing import build_entity
-from statewright.services.runtime import Caller
 from statewright.storage.processes import definitions as stored
 from statewright.storage.processes.parts import WAITS, DefinitionRow, Waits
 
@@ -26,6 +25,10 @@ MAX_ATTEMPTS: Final = 20
 """Attempts to store a definition while others store one of the same id."""
 
 NOT_FOUND: Final = "definition not found"
+_DRAWING_WEIGHT: Final = 8
+"""Bytes of other input that a character of a definition is as much work as, when it is drawn."""
+
+T = TypeVar("T")
 
 
 class NewDefinition(Struct, frozen=True, kw_only=True):
@@ -51,10 +54,12 @@ class StoredVersion(Struct, frozen=True, kw_only=True):
     is_new: bool
 
 
-class UploadedDefinition(Struct, Generic[P], frozen=True, kw_only=True):
+class UploadedDefinition(Struct, frozen=True, kw_only=True):
     """What an upload came to. ``is_new`` is False when a stored version has the same content; it is named then."""
 
-    process: P
+    document: JsonObject
+    """The record clients read."""
+    version: int
     uploaded_at: int
     """Epoch microseconds, of the version that is named."""
     is_new: bool
@@ -96,6 +101,15 @@ def assign_version(content: str, stored: Mapping[int, str]) -> AssignedVersion:
     return AssignedVersion(max(stored, default=0) + 1, is_new=True)
 
 
+async def check_by_size(core: Core, caller: Caller, size: int, check: Callable[[], T]) -> T:
+    """What the check of a definition comes to that is as much work as ``size`` bytes of other input: found at once, or
+    by another process. Raises what ``check`` raises, ``ComputationKilled``, ``ComputationsBusy``.
+    """
+    if size <= MAX_INLINE_BYTES:
+        return check()
+    return await core.computations.compute(caller.tenant, "definition", check)
+
+
 async def store(host: ProcessHost[P, I], caller: Caller, definition: NewDefinition) -> StoredVersion:
     """Store a definition as its next version, unless a stored one has the same content.
 
@@ -111,14 +125,13 @@ async def store(host: ProcessHost[P, I], caller: Caller, definition: NewDefiniti
     raise Conflict
 
 
-async def store_process(
-    host: ProcessHost[P, I], caller: Caller, definition: NewDefinition, number: Callable[[int], P]
-) -> UploadedDefinition[P]:
-    """The same; ``number`` gives the compiled process the version that it got."""
+async def store_process(host: ProcessHost[P, I], caller: Caller, definition: NewDefinition) -> UploadedDefinition:
+    """The same, with the record that clients read."""
 
-    def conclude(stored_version: StoredVersion) -> UploadedDefinition[P]:
+    def conclude(stored_version: StoredVersion) -> UploadedDefinition:
         return UploadedDefinition(
-            process=number(stored_version.version),
+            document=definition.build_document(stored_version.version, stored_version.uploaded_at),
+            version=stored_version.version,
             uploaded_at=stored_version.uploaded_at,
             is_new=stored_version.is_new,
         )
@@ -146,13 +159,25 @@ async def find_version(
     return None if version >= 2**31 else await host.processes.find(tenant, definition_id, version)
 
 
+async def draw_by_size(
+    host: ProcessHost[P, I], caller: Caller, published: PublishedDefinition[P], draw: Callable[[P], T]
+) -> T:
+    """What ``draw`` makes of a definition: at once, or of a long one by another process. Raises ``ComputationKilled``,
+    ``ComputationsBusy``.
+    """
+    if len(published.source) * _DRAWING_WEIGHT <= MAX_INLINE_BYTES:
+        return draw(published.process)
+    definition = host.define(published)
+    return await host.core.computations.compute(caller.tenant, "diagram", definition.use, draw)
+
+
 async def list_versions(
     host: ProcessHost[P, I], tenant: TenantId, definition_id: str, *, unknown: str = NOT_FOUND
 ) -> list[tuple[int, int]]:
     """All versions of a definition, ascending, each with the instant of its upload. Raises ``ProcessNotFound``, which
     says ``unknown``.
     """
-    known = await stored.fetch_versions(host.runtime.pool, tenant, host.language.name, definition_id)
+    known = await stored.fetch_versions(host.core.pool, tenant, host.language.name, definition_id)
     if not known:
         raise ProcessNotFound(unknown)
     return sorted((one.version, one.uploaded_at) for one in known)
@@ -168,7 +193,7 @@ async def list_definitions(
     """
     wanted = normalize_page(page, page_size)
     found, total = await stored.fetch_latest_definitions(
-        host.runtime.pool, caller.tenant, host.language.name, keyword, offset=wanted.offset, limit=wanted.size
+        host.core.pool, caller.tenant, host.language.name, keyword, offset=wanted.offset, limit=wanted.size
     )
     items = tuple(
         Summary(
@@ -186,11 +211,11 @@ async def list_definitions(
 
 async def _store_version(host: ProcessHost[P, I], caller: Caller, definition: NewDefinition) -> StoredVersion:
     """Raises ``Conflict`` when the version was taken meanwhile."""
-    runtime = host.runtime
-    known = await stored.fetch_versions(runtime.pool, caller.tenant, host.language.name, definition.id)
+    core = host.core
+    known = await stored.fetch_versions(core.pool, caller.tenant, host.language.name, definition.id)
     assigned = assign_version(definition.content, {one.version: one.content for one in known})
     if assigned.is_new:
-        at = runtime.clock()
+        at = core.clock()
         await _publish(host, caller, definition, version=assigned.version, at=at)
         host.metrics.definitions_uploaded += 1
     else:
@@ -214,7 +239,7 @@ async def _publish(
     model = language.models.definition
     state = next(iter(model.states))
     document = await run_by_size(len(definition.source), lambda: encode_text(definition.build_document(version, at)))
-    async with host.runtime.open_unit(caller) as unit:
+    async with host.core.open_unit(caller) as unit:
         id_ = _derive_entity_id(caller.tenant, language.models.namespace, definition.id, version)
         entity = build_entity(unit, model, id_, state, document)
         unit.create(entity)

@@ -1,15 +1,35 @@
-"""Values as the JSON texts that tables and entities hold."""
+"""Values as the JSON texts that tables and entities hold.
+
+Documents of instances that leave parts out: putting these back in (docs/process-languages.md).
+
+Large values of events, which are stored beside the log of their instance and named in it
+(docs/reference/executions.md#event-log).
+
+A value is a part of the instance, named after its digest: the same value in many events is stored once, and is gone
+with the instance. The event has null in its place, and ``references`` beside the payload say which members are
+elsewhere.
+
+Pages as lists of processes count them (docs/reference/steps.md#rest).
+"""
 
 import re
+from collections.abc import Mapping
+from hashlib import blake2b
 from typing import Final
 
-from statewright.background import run_in_thread
+from msgspec import Raw, Struct
+
 from statewright.failures import ProcessBadRequest
+from statewright.ids import EntityId, TenantId
 from statewright.jsonval.codec import decode_stored, encode, encode_large, is_nested_too_deep
-from statewright.jsonval.merging import tidy_stored
 from statewright.jsonval.pieces import encode_pieces
-from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.turns import is_large
+from statewright.jsonval.values import JsonObject, JsonValue, tidy_stored
+from statewright.loop.background import run_by_size, run_in_thread
+from statewright.loop.turns import is_large
+from statewright.storage.pool import Pool
+from statewright.storage.processes import instances as stored
+from statewright.storage.processes.instances import fetch_parts
+from statewright.storage.processes.parts import LogValue
 
 _NUL: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 
@@ -70,3 +90,132 @@ def check_reason(reason: str) -> None:
     """Raises ``ProcessBadRequest`` for one that is too long."""
     if len(reason) > MAX_REASON_CHARS:
         raise ProcessBadRequest(f"reason must be ≤ {MAX_REASON_CHARS} characters, got {len(reason)}")
+
+
+PARTS: Final = "parts"
+"""The member of a document that says what it leaves out: an array of ``{"at": path, "names": [...]}``. Before the array
+at the path come those that the names are of.
+"""
+
+
+async def restore_parts(pool: Pool, tenant: TenantId, instance: EntityId, document: JsonObject) -> JsonObject:
+    """The document with all its parts; one without any as it is. Raises ``StorageUnavailable``."""
+    listed = document.get(PARTS)
+    names = [name for part in _read_parts(listed) for name in part[1]]
+    if not names:
+        return document
+    texts = await stored.fetch_parts(pool, tenant, instance, names)
+    size = sum(map(len, texts.values()))
+    return await run_by_size(size, lambda: _join(document, {name: decode_text(text) for name, text in texts.items()}))
+
+
+def _join(document: JsonObject, values: Mapping[str, JsonValue]) -> JsonObject:
+    for path, names in _read_parts(document.get(PARTS)):
+        whole: list[JsonValue] = []
+        for name in names:
+            value = values.get(name)
+            if not isinstance(value, list):
+                raise ValueError(f"stored instance is damaged: it lacks its part {name}")  # noqa: TRY004 - no slip of types
+            whole += value
+        _prepend(document, path, whole)
+    return document
+
+
+def _prepend(document: JsonValue, path: list[JsonValue], values: list[JsonValue]) -> None:
+    *parents, last = path
+    place = document
+    for key in parents:
+        if isinstance(place, dict) and isinstance(key, str):
+            place = place.get(key)
+        elif isinstance(place, list) and isinstance(key, int) and key < len(place):
+            place = place[key]
+        else:
+            place = None
+    if not isinstance(place, dict) or not isinstance(last, str):
+        raise ValueError("stored instance is damaged: a part belongs nowhere")  # noqa: TRY004 - as above
+    rest = place.get(last)
+    place[last] = [*values, *(rest if isinstance(rest, list) else [])]
+
+
+def _read_parts(listed: JsonValue) -> list[tuple[list[JsonValue], list[str]]]:
+    found: list[tuple[list[JsonValue], list[str]]] = []
+    for part in listed if isinstance(listed, list) else []:
+        if isinstance(part, dict) and isinstance(part.get("at"), list) and isinstance(part.get("names"), list):
+            at, names = part["at"], part["names"]
+            assert isinstance(at, list) and isinstance(names, list)  # noqa: S101, PT018 - as just seen
+            found.append((at, [str(name) for name in names]))
+    return found
+
+
+MAX_LOGGED_BYTES: Final = 64 * 1024
+"""Of a member of a payload that is stored within its event, as JSON."""
+REFERENCES: Final = "references"
+"""The member of an event that says by name which members of its payload are stored elsewhere."""
+
+_PAYLOAD: Final = "payload"
+_PART_PREFIX: Final = "log/"
+_DIGEST: Final = re.compile(r"[0-9a-f]{32}")
+
+
+class EncodedEvent(Struct, frozen=True):
+    """An event as it is stored, and the values that it names."""
+
+    event: Raw
+    values: tuple[LogValue, ...] = ()
+
+
+def encode_event(event: JsonObject) -> EncodedEvent:
+    """The event with its large values apart."""
+    encoded = encode_text(event).encode()
+    payload = event.get(_PAYLOAD)
+    if len(encoded) <= MAX_LOGGED_BYTES or not isinstance(payload, dict):
+        return EncodedEvent(Raw(encoded))
+    values: list[LogValue] = []
+    references: JsonObject = {}
+    for name, value in payload.items():
+        text = encode_text(value).encode()
+        if len(text) > MAX_LOGGED_BYTES:
+            digest = blake2b(text, digest_size=16).hexdigest()
+            values.append(LogValue(name=f"{_PART_PREFIX}{digest}", value=Raw(text)))
+            references[name] = {"value": digest, "bytes": len(text)}
+    if not values:
+        return EncodedEvent(Raw(encoded))
+    kept: JsonObject = {name: None if name in references else value for name, value in payload.items()}
+    return EncodedEvent(Raw(encode_text({**event, _PAYLOAD: kept, REFERENCES: references}).encode()), tuple(values))
+
+
+class FoundValue(Struct, frozen=True):
+    """A value that an event names."""
+
+    value: JsonValue
+
+
+async def fetch_value(pool: Pool, tenant: TenantId, instance: EntityId, digest: str) -> FoundValue | None:
+    """The value of a reference in the log of an instance; None: there is none."""
+    if _DIGEST.fullmatch(digest) is None:
+        return None
+    name = f"{_PART_PREFIX}{digest}"
+    text = (await fetch_parts(pool, tenant, instance, [name])).get(name)
+    return None if text is None else FoundValue(await run_by_size(len(text), lambda: decode_text(text)))
+
+
+DEFAULT_PAGE_SIZE: Final = 20
+MAX_PAGE_SIZE: Final = 1_000
+_MAX_OFFSET: Final = 2**31
+
+
+class PageRequest(Struct, frozen=True):
+    """A page by its number, from zero, and its size."""
+
+    number: int
+    size: int
+
+    @property
+    def offset(self) -> int:
+        """How many items come before it; an absurd number is as good as any beyond the end."""
+        return min(self.number * self.size, _MAX_OFFSET)
+
+
+def normalize_page(number: int, size: int) -> PageRequest:
+    """A negative number is 0; a size of 0 or less is 20, and none is above 1,000."""
+    return PageRequest(max(number, 0), DEFAULT_PAGE_SIZE if size <= 0 else min(size, MAX_PAGE_SIZE))

@@ -9,19 +9,17 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.background import run_by_size, wait_at_most
 from statewright.failures import ProcessNotFound
 from statewright.ids import EntityId
-from statewright.jsonval.quoting import quote
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.jsonval.values import JsonObject, JsonValue, quote
+from statewright.loop.background import run_by_size, wait_at_most
 from statewright.processes.language import I, P
+from statewright.services.core import Caller
 from statewright.services.processes.advancing import parse_instance_id
-from statewright.services.processes.documents import read_object
+from statewright.services.processes.documents import fetch_value, read_object
 from statewright.services.processes.hosting import ProcessHost
 from statewright.services.processes.instances import build_not_found
-from statewright.services.processes.log_values import fetch_value
-from statewright.services.runtime import Caller
-from statewright.storage.processes import log
+from statewright.storage.processes import instances
 
 MAX_PAGE: Final = 1_000
 POLL_INTERVAL_S: Final = 1.0
@@ -60,7 +58,7 @@ async def read_value(host: ProcessHost[P, I], caller: Caller, instance_id: str, 
     """A value that an event names rather than has (``log_values``). Raises ``ProcessNotFound``."""
     entity = parse_instance_id(instance_id, build_not_found(instance_id))
     await _look(host, caller, entity, instance_id)
-    found = await fetch_value(host.runtime.pool, caller.tenant, entity, digest)
+    found = await fetch_value(host.core.pool, caller.tenant, entity, digest)
     if found is None:
         raise ProcessNotFound(f"value {quote(digest)} not found")
     return found.value
@@ -94,7 +92,7 @@ async def follow_events(
 
 async def _look(host: ProcessHost[P, I], caller: Caller, entity: EntityId, name: str) -> bool:
     """Whether the instance has ended. Raises ``ProcessNotFound``."""
-    has_ended = await log.has_ended(host.runtime.pool, caller.tenant, host.language.name, entity)
+    has_ended = await instances.has_ended(host.core.pool, caller.tenant, host.language.name, entity)
     if has_ended is None:
         raise build_not_found(name)
     return has_ended
@@ -103,7 +101,7 @@ async def _look(host: ProcessHost[P, I], caller: Caller, entity: EntityId, name:
 async def _fetch(
     host: ProcessHost[P, I], caller: Caller, entity: EntityId, *, after: int, limit: int
 ) -> Sequence[LoggedEvent]:
-    found = await log.fetch_events(host.runtime.pool, caller.tenant, entity, after=after, limit=limit)
+    found = await instances.fetch_events(host.core.pool, caller.tenant, entity, after=after, limit=limit)
 
     def read() -> list[LoggedEvent]:
         return [LoggedEvent(one.number, one.at, read_object(one.event)) for one in found]

@@ -1,12 +1,17 @@
 """The hosts of the process languages of one service, and what they keep in this process.
 
 A host is made for a language where the service is put together. Entity services know nothing of it; it stands on them
-as any use case does. Those who have a ``Runtime`` find the host of a language by ``find_host``.
+as any use case does. The host of a language is found by ``find_host``.
 
 A host counts what it does, in plain numbers, and remembers compiled definitions, which never change, and the instances
 that this process wrote last. A remembered instance may be old, since other processes write instances, too. An advance
 that uses one therefore commits against its version, and believes nothing else of it: neither that a job is unknown, nor
 that a node is not parked.
+
+Queues: the jobs that the same workers take.
+
+The workers of the public protocols know types of jobs, not languages. So the jobs of all languages that share them are
+one queue. Each language also has its own, from which its jobs are pushed to calculation members.
 """
 
 import asyncio
@@ -16,30 +21,34 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Final, Generic, Protocol, cast, runtime_checkable
+from pathlib import Path
+from typing import Final, Generic, Protocol, TypeAlias, cast, runtime_checkable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from statewright.background import run_by_size
-from statewright.compute.rates import MinuteCounts
+from statewright.compute.dispatch import MinuteCounts
+from statewright.egress import Egress
 from statewright.entity import Entity
 from statewright.failures import ProcessNotFound
-from statewright.histogram import Histogram
-from statewright.ids import Clock, EntityId, ModelId, TenantId, model_id
+from statewright.ids import Clock, EntityId, ModelId, TenantId, TransactionId, model_id
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.lru import LruCache
+from statewright.loop.background import run_by_size
+from statewright.loop.lru import LruCache
 from statewright.net import Moment
-from statewright.net.open_joins import OpenJoin
-from statewright.processes.language import DefinitionCompiler, I, P, ProcessLanguage
-from statewright.processes.retries import Backoff
-from statewright.services.processes.polling import PollingWorkers
-from statewright.services.processes.wakeups import DueRows, LogFollowers, Wakeups
-from statewright.services.runtime import Caller, Runtime
+from statewright.net.arrivals import OpenJoin
+from statewright.processes.changes import Backoff
+from statewright.processes.computing import StoredDefinition
+from statewright.processes.language import DefinitionCompiler, I, P, ProcessInstance, ProcessLanguage
+from statewright.services.builtin import FireRequest
+from statewright.services.core import Caller, Core
+from statewright.services.processes.wakeups import DueRows, LogFollowers, PollingWorkers, Wakeups
 from statewright.storage.pool import Pool
 from statewright.storage.processes import definitions
 from statewright.storage.processes.children import DueChild, DueEnd
 from statewright.storage.processes.jobs import LockedJob, QueuedJob, WorkOwner
 from statewright.storage.processes.timers import DueTimer
+from statewright.telemetry.histogram import Histogram
 
 LATENCY_BOUNDS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -83,6 +92,7 @@ MAX_DOCUMENT_CHARS: Final = 1024 * 1024
 MIN_INSTANCE_CHARS: Final = 16 * 1024
 """What a small instance counts as: there are no more than so many of them."""
 MAX_JOBS: Final = 50_000
+"""Jobs in the hands of workers whose owners are remembered."""
 
 
 class LoadedInstance(Struct, Generic[I], frozen=True, eq=False):
@@ -116,6 +126,8 @@ class PublishedDefinition(Struct, Generic[P], frozen=True, kw_only=True, eq=Fals
     """The same, for operations within a turn of the event loop."""
     version: int
     uploaded_at: int
+    source: str
+    """As it is stored."""
 
 
 class ProcessCache(Generic[P]):
@@ -159,6 +171,7 @@ class ProcessCache(Generic[P]):
             brief_process=self._compiler.limit_to_turn(process),
             version=version,
             uploaded_at=stored.uploaded_at,
+            source=source,
         )
         self._entries.put((tenant, definition_id, version), published)
         return published
@@ -172,18 +185,27 @@ class ProcessCache(Generic[P]):
 class ProcessHost(Generic[P, I]):
     """Runs the instances of one language in one service; nothing that it keeps outlives the process, or has to."""
 
-    def __init__(self, runtime: Runtime, shared: "ProcessHosts", language: ProcessLanguage[P, I]) -> None:
-        self.runtime = runtime
-        self.shared = shared
+    def __init__(self, parts: "Processes", language: ProcessLanguage[P, I]) -> None:
+        self.parts = parts
+        self.core = core = parts.core
+        self.shared = parts.hosts
         self.language = language
         self.instance_model = model_id(language.models.instance.key.name, language.models.instance.key.version)
         self.metrics = ProcessMetrics()
-        self.processes: ProcessCache[P] = ProcessCache(runtime.pool, language.name, language)
+        self.processes: ProcessCache[P] = ProcessCache(core.pool, language.name, language)
         self.instances: LruCache[tuple[TenantId, EntityId], LoadedInstance[I]] = LruCache(
             MAX_CACHED_CHARS, _weigh_instance
         )
         self.tenants_with_models: set[TenantId] = set()
         """Tenants whose built-in models are known to be there."""
+
+    def define(self, published: PublishedDefinition[P]) -> StoredDefinition[P, I]:
+        """A definition as computing processes come by it."""
+        return StoredDefinition(self.language, published.source, published.version)
+
+
+NodeRetry: TypeAlias = "Callable[[Processes, Caller, str, str, JsonObject | None], Awaitable[ProcessInstance]]"
+"""Has a failed node of an instance run again, with changes to the variables; the instance afterwards."""
 
 
 class LostJobs(Struct, frozen=True):
@@ -220,11 +242,15 @@ class HostedLanguage(Struct, frozen=True, kw_only=True):
     fire_timer: Callable[[DueTimer], Awaitable[bool]]
     """Whether it fired."""
     start_child: Callable[[DueChild], Awaitable[None]]
+    give_up_child: Callable[[DueChild, str], Awaitable[None]]
+    """With the reason."""
     tell_end: Callable[[DueEnd], Awaitable[None]]
     """Let the parent hear of the end of an instance."""
     list_joins: Callable[[TenantId, EntityId], Awaitable[tuple[OpenJoin, ...]]]
     """The joins of an instance that wait for branches; none when there is no such instance."""
     task_types: tuple[str, ...]
+    retry_node: "NodeRetry | None"
+    """``None``: nodes are not retried one by one."""
 
 
 class ProcessHosts:
@@ -273,6 +299,10 @@ class ProcessHosts:
         """A language by its name."""
         return self._hosted[name]
 
+    def find_hosted(self, name: str | None) -> HostedLanguage | None:
+        """The same; ``None`` for one that this node does not know."""
+        return None if name is None else self._hosted.get(name)
+
     @property
     def shared_names(self) -> tuple[str, ...]:
         """The languages whose jobs the workers of the public protocols take."""
@@ -285,9 +315,30 @@ class ProcessHosts:
             hosted.metrics.leases_expired += 1
 
 
-def find_host(runtime: Runtime, language: ProcessLanguage[P, I]) -> ProcessHost[P, I]:
+class Processes(Struct, frozen=True, kw_only=True, eq=False):
+    """What a service has to run processes with, beside what it stands on."""
+
+    core: Core
+    hosts: ProcessHosts
+    egress: Egress
+    """Sends the requests of process languages."""
+    credentials: Path | None
+    """Where the files of credentials are (docs/reference/executions.md#keychain); None where there are none."""
+    sends_requests: bool
+    """Whether the service does ``http`` tasks of pipelines (docs/reference/executions.md#task-kinds)."""
+
+    def within(self, pool: Pool) -> "Processes":
+        """The same for a use case that writes by statements of its own: all of them go over ``pool``."""
+        return replace(self, core=self.core.within(pool))
+
+
+HostedTransition: TypeAlias = Callable[[Processes, Caller, FireRequest], Awaitable[TransactionId]]
+"""What a transition of a model does that clients may fire; the transaction that wrote the entity."""
+
+
+def find_host(processes: Processes, language: ProcessLanguage[P, I]) -> ProcessHost[P, I]:
     """The host of a language in a service that has it."""
-    return runtime.extensions.get(ProcessHosts).get(language)
+    return processes.hosts.get(language)
 
 
 # Taking turns at an instance within this process.
@@ -320,7 +371,7 @@ class InstanceLocks:
                 self._locks[key] = (lock, users - 1)
 
 
-# When things happen to instances, and the ids they may use (``statewright.net.identifiers``).
+# When things happen to instances, and the ids they may use (``statewright.net.marking``).
 
 _MILLISECOND_SHIFT: Final = 80
 _SEQUENCE_SHIFT: Final = 64
@@ -347,3 +398,30 @@ class IdClock:
         milliseconds, sequence = divmod(self._last, _SEQUENCES)
         first = milliseconds << _MILLISECOND_SHIFT | sequence << _SEQUENCE_SHIFT | self._node << _NODE_SHIFT
         return Moment(at=at, first_id=first)
+
+
+class JobQueue(Struct, frozen=True, eq=False):
+    """The jobs of some languages in one service."""
+
+    parts: Processes
+    languages: tuple[str, ...]
+    """At least one."""
+
+    @property
+    def metrics(self) -> ProcessMetrics:
+        """Where claims are counted, which may find jobs of any of the languages: with the first one."""
+        return self.parts.hosts.get_hosted(self.languages[0]).metrics
+
+    def get_language(self, name: str) -> HostedLanguage:
+        """One of the languages."""
+        return self.parts.hosts.get_hosted(name)
+
+
+def find_shared_queue(processes: Processes) -> JobQueue:
+    """The queue of the public protocols."""
+    return JobQueue(processes, processes.hosts.shared_names)
+
+
+def get_own_queue(host: ProcessHost[P, I]) -> JobQueue:
+    """The queue of one language."""
+    return JobQueue(host.parts, (host.language.name,))

@@ -3,12 +3,12 @@
 """
 
 from statewright.ids import EntityId, make_uuid7
-from statewright.incidents import IncidentKind, IncidentRow, build_title, compute_fingerprint, trim_message
 from statewright.net.effects import ChangePhase, CloseTask, RecordExit
+from statewright.operations.incidents import IncidentKind, IncidentRow, build_title, compute_fingerprint, trim_message
 from statewright.processes.language import Applied, I, P, ProcessLanguage
 from statewright.storage.commit.unit_of_work import UnitOfWork
 from statewright.storage.processes.children import DueChild
-from statewright.tracing import get_trace_id
+from statewright.telemetry.tracing import get_trace_id
 
 
 def build_incidents(

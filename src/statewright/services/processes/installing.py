@@ -6,16 +6,22 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from statewright.builtin_models import BuiltinModel
 from statewright.compute.members import Members
 from statewright.ids import EntityId, ModelId, TenantId
 from statewright.jsonval.values import JsonObject
 from statewright.net import uuid_to_ulid
-from statewright.net.open_joins import OpenJoin, list_open_joins
-from statewright.processes.language import I, P, ProcessLanguage
+from statewright.net.arrivals import OpenJoin, list_open_joins
+from statewright.processes.language import BuiltinModel, I, P, ProcessLanguage
 from statewright.services.processes.advancing import find_instance
-from statewright.services.processes.child_ends import tell_parent
-from statewright.services.processes.hosting import HostedLanguage, LostJobs, ProcessHost, ProcessHosts, find_host
+from statewright.services.processes.hosting import (
+    HostedLanguage,
+    HostedTransition,
+    LostJobs,
+    NodeRetry,
+    Processes,
+    ProcessHost,
+    find_host,
+)
 from statewright.services.processes.job_effects import (
     build_payload,
     check_result,
@@ -28,9 +34,8 @@ from statewright.services.processes.job_effects import (
 from statewright.services.processes.jobs import ClaimedJob, render_job
 from statewright.services.processes.push import DoJob, LocalCallouts, Pusher
 from statewright.services.processes.result_batches import ResultBatches
-from statewright.services.processes.successors import start_successor
+from statewright.services.processes.successors import give_up, start_successor, tell_parent
 from statewright.services.processes.timers import fire_due
-from statewright.services.runtime import BuiltinTransition, Runtime
 from statewright.storage.processes.children import DueChild, DueEnd
 from statewright.storage.processes.timers import DueTimer
 
@@ -48,31 +53,33 @@ class InstalledLanguage(Struct, frozen=True, kw_only=True):
 
     name: str
     models: tuple[BuiltinModel, ...]
-    transitions: Mapping[ModelId, BuiltinTransition]
-    host: Callable[[Runtime], None]
+    transitions: Mapping[ModelId, HostedTransition]
+    host: Callable[[Processes], None]
     """Have a service run its instances from now on."""
-    build_pusher: Callable[[Runtime, Members, LocalCallouts, "DoJob | None"], BackgroundService]
+    build_pusher: Callable[[Processes, Members, LocalCallouts, "DoJob | None"], BackgroundService]
     """With what does its jobs that are no single request; ``None``: each is one."""
 
 
 def install_language(
     language: ProcessLanguage[P, I],
     *,
-    transitions: Mapping[ModelId, BuiltinTransition] | None = None,
+    transitions: Mapping[ModelId, HostedTransition] | None = None,
     render_job: Callable[[ClaimedJob], JsonObject] = render_job,
     shares_jobs: bool = False,
+    retry_node: "NodeRetry | None" = None,
 ) -> InstalledLanguage:
     """A language, the transitions of its models that clients may fire, and the form of its jobs. ``shares_jobs``: the
-    workers of the public protocols take them, beside those of other languages.
+    workers of the public protocols take them, beside those of other languages. ``retry_node``: how an incident at a
+    node is retried.
     """
 
-    def host(runtime: Runtime) -> None:
-        host_language(runtime, language, shares_jobs=shares_jobs)
+    def host(processes: Processes) -> None:
+        host_language(processes, language, shares_jobs=shares_jobs, retry_node=retry_node)
 
     def build_pusher(
-        runtime: Runtime, members: Members, callouts: LocalCallouts, do_job: "DoJob | None"
+        processes: Processes, members: Members, callouts: LocalCallouts, do_job: "DoJob | None"
     ) -> BackgroundService:
-        return Pusher(find_host(runtime, language), members, callouts, render_job, do_job)
+        return Pusher(find_host(processes, language), members, callouts, render_job, do_job)
 
     return InstalledLanguage(
         name=language.name,
@@ -83,10 +90,16 @@ def install_language(
     )
 
 
-def host_language(runtime: Runtime, language: ProcessLanguage[P, I], *, shares_jobs: bool = False) -> ProcessHost[P, I]:
+def host_language(
+    processes: Processes,
+    language: ProcessLanguage[P, I],
+    *,
+    shares_jobs: bool = False,
+    retry_node: "NodeRetry | None" = None,
+) -> ProcessHost[P, I]:
     """Run the instances of a language in a service from now on."""
-    hosts = runtime.extensions.get(ProcessHosts)
-    host = ProcessHost(runtime, hosts, language)
+    hosts = processes.hosts
+    host = ProcessHost(processes, language)
 
     async def fire_timer(due: DueTimer) -> bool:
         return await fire_due(host, due) == "fired"
@@ -116,8 +129,10 @@ def host_language(runtime: Runtime, language: ProcessLanguage[P, I], *, shares_j
         fire_timer=fire_timer,
         list_joins=list_joins,
         start_child=start_child,
+        give_up_child=partial(give_up, host),
         tell_end=tell_end,
         task_types=language.models.task_types,
+        retry_node=retry_node,
     )
     hosts.add(host, hosted)
     return host

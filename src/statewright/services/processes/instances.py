@@ -7,20 +7,18 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from statewright.background import run_by_size
 from statewright.failures import ProcessBadRequest, ProcessNotFound
 from statewright.ids import EntityId
-from statewright.jsonval.quoting import quote
-from statewright.jsonval.values import JsonObject
+from statewright.jsonval.values import JsonObject, quote
+from statewright.loop.background import run_by_size
 from statewright.net import Moment, format_ulid, uuid_to_ulid
 from statewright.processes.changes import Execution, ExecutionStatus
 from statewright.processes.language import I, NewInstance, P
+from statewright.services.core import Caller
 from statewright.services.processes import advancing, definitions
 from statewright.services.processes.advancing import parse_instance_id
-from statewright.services.processes.documents import decode_text, read_object, refuse_unstorable
+from statewright.services.processes.documents import decode_text, normalize_page, read_object, refuse_unstorable
 from statewright.services.processes.hosting import ProcessHost
-from statewright.services.processes.paging import normalize_page
-from statewright.services.runtime import Caller
 from statewright.storage.processes import instances as stored
 from statewright.storage.processes.instances import InstanceFilter, ListedInstance, StoredExecution
 
@@ -104,7 +102,7 @@ async def stream_instances(
     """
     asked = normalize_page(page, page_size)
     listed, total = await stored.fetch_abridged_instances(
-        host.runtime.pool, caller.tenant, host.language.name, matching, offset=asked.offset, limit=asked.size
+        host.core.pool, caller.tenant, host.language.name, matching, offset=asked.offset, limit=asked.size
     )
     return StreamedPage(
         portions=_iterate_portions(host, caller, listed),
@@ -123,7 +121,7 @@ async def _iterate_portions(
     del listed
     while documents:
         yield await _read_instances(host, documents)
-        documents, count = await stored.fetch_documents(host.runtime.pool, caller.tenant, later) if later else ([], 0)
+        documents, count = await stored.fetch_documents(host.core.pool, caller.tenant, later) if later else ([], 0)
         later = later[count:]
 
 
@@ -163,7 +161,7 @@ async def list_abridged_instances(
     """
     asked = normalize_page(page, page_size)
     found, total = await stored.fetch_abridged_instances(
-        host.runtime.pool, caller.tenant, host.language.name, matching, offset=asked.offset, limit=asked.size
+        host.core.pool, caller.tenant, host.language.name, matching, offset=asked.offset, limit=asked.size
     )
 
     def read() -> tuple["I | AbridgedInstance", ...]:
@@ -197,7 +195,7 @@ async def stream_history(
     id_, offset, total = parse_instance_id(instance_id, build_not_found(instance_id)), 0, 1
     while offset < total:
         lines, total = await stored.fetch_execution_page(
-            host.runtime.pool, caller.tenant, host.language.name, id_, offset=offset, limit=HISTORY_PORTION
+            host.core.pool, caller.tenant, host.language.name, id_, offset=offset, limit=HISTORY_PORTION
         )
         whole = list(takewhile(lambda line: not line.are_values_omitted, lines))
         del lines
@@ -227,7 +225,7 @@ async def list_history_page(
     asked = normalize_page(page, page_size)
     id_ = parse_instance_id(instance_id, build_not_found(instance_id))
     lines, total = await stored.fetch_execution_page(
-        host.runtime.pool, caller.tenant, host.language.name, id_, offset=asked.offset, limit=asked.size
+        host.core.pool, caller.tenant, host.language.name, id_, offset=asked.offset, limit=asked.size
     )
     if not total:
         raise build_not_found(instance_id)
@@ -240,7 +238,7 @@ async def fetch_last_statuses(
 ) -> Mapping[str, ExecutionStatus]:
     """What became of the last execution of each node that was ever entered. Raises ``ProcessNotFound``."""
     id_ = parse_instance_id(instance_id, build_not_found(instance_id))
-    found = await stored.fetch_last_statuses(host.runtime.pool, caller.tenant, host.language.name, id_)
+    found = await stored.fetch_last_statuses(host.core.pool, caller.tenant, host.language.name, id_)
     return {node: cast("ExecutionStatus", status) for node, status in found}  # as it was written
 
 

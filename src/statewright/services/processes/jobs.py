@@ -4,22 +4,23 @@ docs/reference/steps.md#when-a-job-fails).
 
 import asyncio
 import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Final, assert_never
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.background import wait_at_most
 from statewright.conditions.wire import parse_tags
 from statewright.engine.events import Event
-from statewright.failures import Conflict, ProcessBadRequest, ProcessConflict, ProcessNotFound
-from statewright.ids import EntityId, TenantId
+from statewright.failures import ComputationKilled, Conflict, ProcessBadRequest, ProcessConflict, ProcessNotFound
+from statewright.ids import EntityId, TenantId, parse_entity_id
 from statewright.instants import format_instant
-from statewright.jsonval.quoting import quote
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.jsonval.values import JsonObject, JsonValue, quote
+from statewright.loop.background import log_failures, wait_at_most
 from statewright.net import uuid_to_ulid
-from statewright.processes.retries import (
+from statewright.processes.changes import (
     MAX_RETRY_AFTER_S,
     FailureReport,
     GivenUp,
@@ -28,14 +29,14 @@ from statewright.processes.retries import (
     Requeued,
     decide_retry,
 )
+from statewright.services.core import Caller, Core
 from statewright.services.processes import audit
 from statewright.services.processes.advancing import MAX_ATTEMPTS, refuse_joined
 from statewright.services.processes.documents import cut_reason, refuse_unstorable
-from statewright.services.processes.idle_topics import Topic
+from statewright.services.processes.hosting import JobQueue
 from statewright.services.processes.kept_reports import JobReport, apply_or_keep
-from statewright.services.processes.queues import JobQueue
-from statewright.services.processes.writing import parse_entity_id, to_entity_id
-from statewright.services.runtime import Caller, Runtime
+from statewright.services.processes.wakeups import Topic
+from statewright.services.processes.writing import to_entity_id
 from statewright.storage.pool import Pool
 from statewright.storage.processes import jobs as stored
 from statewright.storage.processes import leases
@@ -48,6 +49,9 @@ from statewright.storage.processes.jobs import (
     WorkOwner,
 )
 from statewright.storage.processes.leases import AuditLine
+from statewright.telemetry import logs
+
+log = logs.logger(__name__)
 
 MAX_WAIT: Final = timedelta(seconds=60)
 """Most that a claim waits for a job."""
@@ -117,11 +121,11 @@ async def claim(queue: JobQueue, caller: Caller, request: JobClaim) -> tuple[Cla
         return ()
     request = replace(request, job_types=types)
     if request.route is None:
-        queue.hosts.polling_workers.note(caller.tenant, request.worker_id, types)
+        queue.parts.hosts.polling_workers.note(caller.tenant, request.worker_id, types)
     wait = min(request.wait, MAX_WAIT)
     if wait <= timedelta(0):
         topics = _list_topics(queue, caller.tenant, request)
-        if request.route is None and queue.hosts.wakeups.idle.are_idle(topics):
+        if request.route is None and queue.parts.hosts.wakeups.idle.are_idle(topics):
             queue.metrics.polls.observe(0)
             return ()
         return await _claim_once(queue, caller.tenant, request)
@@ -139,7 +143,9 @@ async def complete(
     refuse_joined(caller)
     await refuse_unstorable(result)
     job, owner = await _find_job(queue, caller.tenant, job_id)
-    await apply_or_keep(queue.runtime, caller, job, owner, JobReport(outcome="COMPLETED", result=result))
+    async with _count_kills(queue, caller.tenant, job):
+        await apply_or_keep(queue.parts, caller, job, owner, JobReport(outcome="COMPLETED", result=result))
+    queue.parts.hosts.owners_of_jobs.discard((caller.tenant, job))
 
 
 async def fail(queue: JobQueue, caller: Caller, job_id: str, report: FailureReport) -> None:
@@ -153,7 +159,7 @@ async def fail(queue: JobQueue, caller: Caller, job_id: str, report: FailureRepo
     await refuse_unstorable({"errorMessage": report.message})
     job, owner = await _find_job(queue, caller.tenant, job_id)
     for _ in range(MAX_ATTEMPTS):
-        queued = await stored.fetch_queued_job(queue.runtime.pool, caller.tenant, owner.language, job)
+        queued = await stored.fetch_queued_job(queue.parts.core.pool, caller.tenant, owner.language, job)
         if queued is None or queued.kept:  # finished, or reported on
             return
         match decide_retry(_to_job_state(queued), report):
@@ -163,7 +169,9 @@ async def fail(queue: JobQueue, caller: Caller, job_id: str, report: FailureRepo
                 if await _requeue(queue, caller, job, owner.language, queued, report):
                     return
             case GivenUp(reason):
-                await apply_or_keep(queue.runtime, caller, job, owner, JobReport(outcome="FAILED", reason=reason))
+                async with _count_kills(queue, caller.tenant, job):
+                    await apply_or_keep(queue.parts, caller, job, owner, JobReport(outcome="FAILED", reason=reason))
+                queue.parts.hosts.owners_of_jobs.discard((caller.tenant, job))
                 return
             case _ as never:
                 assert_never(never)
@@ -188,11 +196,24 @@ async def report_progress(
     take_report = queue.get_language(owner.language).take_report
     if take_report is None:
         raise ProcessBadRequest(f"job {quote(job_id)} reports its result only")
-    queued = await stored.fetch_queued_job(queue.runtime.pool, caller.tenant, owner.language, job)
+    queued = await stored.fetch_queued_job(queue.parts.core.pool, caller.tenant, owner.language, job)
     if queued is None or queued.worker != worker_id or queued.locked_at is None:
         raise lost
-    waits = queue.runtime.suspensions.find_job_type(caller.tenant, queued.job_type) is not None
-    return await take_report(caller, owner.instance, uuid_to_ulid(job), report, queued.locked_at, waits)
+    waits = queue.parts.core.suspensions.find_job_type(caller.tenant, queued.job_type) is not None
+    async with _count_kills(queue, caller.tenant, job):
+        return await take_report(caller, owner.instance, uuid_to_ulid(job), report, queued.locked_at, waits)
+
+
+@asynccontextmanager
+async def _count_kills(queue: JobQueue, tenant: TenantId, job: EntityId) -> AsyncIterator[None]:
+    """A report of which the effect is killed while it is computed fails, and counts: so many park the job."""
+    try:
+        yield
+    except ComputationKilled:
+        core = queue.parts.core
+        with log_failures(log, "killed_report_not_counted", job=job):
+            await leases.count_kill(core.pool, tenant, job, core.takings.sign(core.clock()))
+        raise
 
 
 async def renew(queue: JobQueue, caller: Caller, job_id: str, *, worker_id: str, lease: timedelta) -> int:
@@ -201,8 +222,8 @@ async def renew(queue: JobQueue, caller: Caller, job_id: str, *, worker_id: str,
     Raises ``ProcessNotFound``, and ``ProcessConflict`` when the worker does not hold the job (any more).
     """
     job, _ = await _find_job(queue, caller.tenant, job_id)
-    until = queue.runtime.clock() + lease // timedelta(microseconds=1)
-    if not await leases.renew_lease(queue.runtime.pool, caller.tenant, job, worker=worker_id, until=until):
+    until = queue.parts.core.clock() + lease // timedelta(microseconds=1)
+    if not await leases.renew_lease(queue.parts.core.pool, caller.tenant, job, worker=worker_id, until=until):
         raise ProcessConflict(f"job {quote(job_id)} is not locked by worker {quote(worker_id)}")
     return until
 
@@ -221,7 +242,7 @@ async def rest(queue: JobQueue, caller: Caller, job_id: str, *, worker_id: str, 
     job = parse_entity_id(job_id)
     if job is not None:
         await leases.release_jobs(
-            queue.runtime.pool, caller.tenant, queue.languages, [job], worker=worker_id, rests_until=until
+            queue.parts.core.pool, caller.tenant, queue.languages, [job], worker=worker_id, rests_until=until
         )
 
 
@@ -240,12 +261,12 @@ async def _claim_with_wait(
     loop = asyncio.get_running_loop()
     deadline = loop.time() + wait.total_seconds()
     topics = _list_topics(queue, tenant, request)
-    with queue.hosts.wakeups.listen(topics) as woken:
+    with queue.parts.hosts.wakeups.listen(topics) as woken:
         while True:
             woken.clear()
             found = await _claim_once(queue, tenant, request)
             if len(found) == request.max_jobs:
-                queue.hosts.wakeups.wake(topics)
+                queue.parts.hosts.wakeups.wake(topics)
             left = deadline - loop.time()
             if found or left <= 0:
                 return found
@@ -258,7 +279,7 @@ async def _claim_once(queue: JobQueue, tenant: TenantId, request: JobClaim) -> t
     try:
         return await asyncio.shield(claiming)
     except asyncio.CancelledError:
-        queue.runtime.start_detached(_undo_claim(queue, tenant, claiming, request.worker_id))
+        queue.parts.core.start_detached(_undo_claim(queue, tenant, claiming, request.worker_id))
         raise
 
 
@@ -271,13 +292,13 @@ async def _undo_claim(
 
 
 async def _release_jobs(queue: JobQueue, tenant: TenantId, jobs: list[EntityId], worker_id: str) -> None:
-    free = await leases.release_jobs(queue.runtime.pool, tenant, queue.languages, jobs, worker=worker_id)
+    free = await leases.release_jobs(queue.parts.core.pool, tenant, queue.languages, jobs, worker=worker_id)
     if free:
-        queue.hosts.wakeups.announce(free)
+        queue.parts.hosts.wakeups.announce(free)
 
 
 async def _claim_now(queue: JobQueue, tenant: TenantId, request: JobClaim) -> tuple[ClaimedJob, ...]:
-    suspensions = queue.runtime.suspensions
+    suspensions = queue.parts.core.suspensions
     if not suspensions.is_current():
         await suspensions.ensure_current()
     if not suspensions.is_idle(tenant):
@@ -286,7 +307,7 @@ async def _claim_now(queue: JobQueue, tenant: TenantId, request: JobClaim) -> tu
             return ()
         request = replace(request, job_types=types)
     began = asyncio.get_running_loop().time()
-    now = queue.runtime.clock()
+    now = queue.parts.core.clock()
     lease = JobLease(worker=request.worker_id, now=now, until=now + request.lease // timedelta(microseconds=1))
     if request.route is None:
         found = await _lock_jobs(queue, tenant, request, lease)
@@ -294,7 +315,7 @@ async def _claim_now(queue: JobQueue, tenant: TenantId, request: JobClaim) -> tu
         [language] = queue.languages
         held = suspensions.get_held_processes(tenant)
         found = await stored.claim_route(
-            queue.runtime.pool, tenant, language, request.route, request.max_jobs, lease, held
+            queue.parts.core.pool, tenant, language, request.route, request.max_jobs, lease, held
         )
     took = asyncio.get_running_loop().time() - began
     queue.metrics.polls.observe(took)
@@ -304,13 +325,13 @@ async def _claim_now(queue: JobQueue, tenant: TenantId, request: JobClaim) -> tu
 
 async def _lock_jobs(queue: JobQueue, tenant: TenantId, request: JobClaim, lease: JobLease) -> list[LockedJob]:
     """Lock jobs of the types that are not known to be idle; of all when they are."""
-    idle = queue.hosts.wakeups.idle
+    idle = queue.parts.hosts.wakeups.idle
     topics = _list_topics(queue, tenant, request)
     topics = [topic for topic in topics if not idle.are_idle([topic])] or topics
     with idle.look(topics) as look:
         wanted = [JobKind(job_type, language) for _, language, job_type in topics]
-        held = queue.runtime.suspensions.get_held_processes(tenant)
-        found = await stored.claim_jobs(queue.runtime.pool, tenant, wanted, request.max_jobs, lease, held)
+        held = queue.parts.core.suspensions.get_held_processes(tenant)
+        found = await stored.claim_jobs(queue.parts.core.pool, tenant, wanted, request.max_jobs, lease, held)
         if len(found) < request.max_jobs and not stored.is_cut_short(found):
             idle.prove(look)
     return found
@@ -325,12 +346,12 @@ async def _hand_out(
         for job in found:
             language = queue.get_language(job.language)
             handed_out.append(_to_claimed_job(job, lease, await language.build_payload(tenant, job)))
-            queue.hosts.handed_out.count((tenant, job.job_type))
-            queue.hosts.owners_of_jobs.put((tenant, job.id), WorkOwner(job.language, job.instance))
+            queue.parts.hosts.handed_out.count((tenant, job.job_type))
+            queue.parts.hosts.owners_of_jobs.put((tenant, job.id), WorkOwner(job.language, job.instance))
             language.metrics.pickup.observe(max(lease.now - job.created_at, 0) / 1_000_000)
     except BaseException:
         jobs = [EntityId(job.id) for job in found]
-        queue.runtime.start_detached(_release_jobs(queue, tenant, jobs, lease.worker))
+        queue.parts.core.start_detached(_release_jobs(queue, tenant, jobs, lease.worker))
         raise
     return tuple(handed_out)
 
@@ -344,9 +365,9 @@ async def _find_job(queue: JobQueue, tenant: TenantId, job_id: str) -> tuple[Ent
     job = parse_entity_id(job_id)
     if job is None:
         raise build_not_found(job_id)
-    owner = queue.hosts.owners_of_jobs.get((tenant, job))
+    owner = queue.parts.hosts.owners_of_jobs.get((tenant, job))
     if owner is None or owner.language not in queue.languages:
-        owner = await stored.fetch_owner_of_work(queue.runtime.pool, tenant, queue.languages, job)
+        owner = await stored.fetch_owner_of_work(queue.parts.core.pool, tenant, queue.languages, job)
     if owner is None:
         raise build_not_found(job_id)
     return job, owner
@@ -356,24 +377,24 @@ async def _requeue(
     queue: JobQueue, caller: Caller, job: EntityId, language: str, judged: QueuedJob, report: FailureReport
 ) -> bool:
     pause_us = await _compute_pause_us(queue, caller.tenant, language, judged, report)
-    at = queue.runtime.clock()
+    at = queue.parts.core.clock()
     detail: JsonObject = {"jobId": uuid_to_ulid(job), "retriesRemaining": judged.retries - 1, "error": report.message}
     if pause_us:
         detail["delayMs"] = pause_us // 1000
-    line = build_audit_line(queue.runtime, audit.build_entry_event("job-retried", detail), at)
+    line = build_audit_line(queue.parts.core, audit.build_entry_event("job-retried", detail), at)
     rests_until = at + pause_us if pause_us else None
 
     async def requeue(pool: Pool) -> bool:
         return await leases.requeue_job(pool, caller.tenant, job, judged, line, rests_until=rests_until)
 
     keyed = caller.keyed
-    done = await (requeue(queue.runtime.pool) if keyed is None else keyed.commit_act(requeue, None))
+    done = await (requeue(queue.parts.core.pool) if keyed is None else keyed.commit_act(requeue, None))
     if done:
         metrics = queue.get_language(language).metrics
         metrics.job_retries += 1
         metrics.delayed_retries += bool(pause_us)
     if done and not pause_us:
-        queue.hosts.wakeups.announce([(caller.tenant, language, judged.job_type)])
+        queue.parts.hosts.wakeups.announce([(caller.tenant, language, judged.job_type)])
     return done
 
 
@@ -387,9 +408,9 @@ async def _compute_pause_us(
     return 0 if backoff is None else backoff.compute_pause_us(judged.retries, random.random())  # noqa: S311 - spreads load
 
 
-def build_audit_line(runtime: Runtime, event: Event, at: int) -> AuditLine:
+def build_audit_line(core: Core, event: Event, at: int) -> AuditLine:
     """An event for statements that change jobs only."""
-    return AuditLine(at=at, transaction=runtime.ids.new_transaction_id(), events=audit.encode_events([event], at))
+    return AuditLine(at=at, transaction=core.ids.new_transaction_id(), events=audit.encode_events([event], at))
 
 
 def _to_job_state(job: QueuedJob) -> JobState:

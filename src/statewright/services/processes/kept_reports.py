@@ -7,6 +7,7 @@ instance any more; and at least once, since only the commit that applies it remo
 """
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 from itertools import groupby
@@ -14,27 +15,30 @@ from typing import Final, Literal, cast, get_args
 
 from msgspec import Struct
 
-from statewright import logs
-from statewright.background import repeat, run_by_size, run_in_thread
 from statewright.entity import Principal, PrincipalKind
-from statewright.failures import Conflict, Failure, ProcessBadRequest, ProcessNotFound
+from statewright.failures import Conflict, ProcessBadRequest, ProcessNotFound
 from statewright.ids import EntityId, TenantId
 from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.loop.background import log_failures, repeat, run_by_size, run_in_thread
+from statewright.loop.turns import is_large
 from statewright.net import uuid_to_ulid
+from statewright.operations.active_suspensions import Suspension
+from statewright.services.core import Caller, Core
 from statewright.services.processes.advancing import MAX_ATTEMPTS, InstanceSuspended
 from statewright.services.processes.documents import encode_text, read_object
-from statewright.services.processes.hosting import HostedLanguage, ProcessHosts
-from statewright.services.runtime import Caller, Runtime
+from statewright.services.processes.hosting import HostedLanguage, Processes
+from statewright.services.takings import Round
 from statewright.storage.pool import Pool
-from statewright.storage.processes import jobs, kept_reports
+from statewright.storage.processes import jobs, leases
 from statewright.storage.processes.jobs import WorkOwner
-from statewright.storage.processes.kept_reports import KeptReport
-from statewright.suspensions import Suspension
-from statewright.turns import is_large
+from statewright.storage.processes.leases import KeptReport
+from statewright.storage.takings import Look
+from statewright.storage.work import REPORTS
+from statewright.telemetry import logs
 
 Outcome = Literal["COMPLETED", "FAILED", "LOST"]
 
-log = logs.logger("steps")
+log = logs.logger(__name__)
 
 
 class JobReport(Struct, frozen=True, kw_only=True):
@@ -45,31 +49,33 @@ class JobReport(Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
-async def apply_or_keep(runtime: Runtime, caller: Caller, job: EntityId, owner: WorkOwner, report: JobReport) -> None:
+async def apply_or_keep(
+    processes: Processes, caller: Caller, job: EntityId, owner: WorkOwner, report: JobReport
+) -> None:
     """Let a report take its effect, or keep it where the job is suspended. Raises ``ProcessNotFound`` when there is no
     such instance, ``ProcessBadRequest`` for a result that the language does not take.
     """
-    await _apply_or_keep(runtime, caller, job, owner, report, instead_of=None)
+    await _apply_or_keep(processes, caller, job, owner, report, instead_of=None)
 
 
-async def find_type_suspension(runtime: Runtime, tenant: TenantId, language: str, job: EntityId) -> Suspension | None:
+async def find_type_suspension(core: Core, tenant: TenantId, language: str, job: EntityId) -> Suspension | None:
     """The one of the type of a job. Reads the job only where a type is suspended."""
-    suspensions = runtime.suspensions
+    suspensions = core.suspensions
     if not suspensions.is_current():
         await suspensions.ensure_current()
     if not suspensions.has_job_types(tenant):
         return None
-    queued = await jobs.fetch_queued_job(runtime.pool, tenant, language, job)
+    queued = await jobs.fetch_queued_job(core.pool, tenant, language, job)
     return None if queued is None else suspensions.find_job_type(tenant, queued.job_type)
 
 
 async def _apply_or_keep(
-    runtime: Runtime, caller: Caller, job: EntityId, owner: WorkOwner, report: JobReport, *, instead_of: str | None
+    processes: Processes, caller: Caller, job: EntityId, owner: WorkOwner, report: JobReport, *, instead_of: str | None
 ) -> None:
-    language = runtime.extensions.get(ProcessHosts).get_hosted(owner.language)
+    language = processes.hosts.get_hosted(owner.language)
     unknown = ProcessNotFound(f'job "{uuid_to_ulid(job)}" not found')
     for _ in range(MAX_ATTEMPTS):
-        suspension = await find_type_suspension(runtime, caller.tenant, owner.language, job)
+        suspension = await find_type_suspension(processes.core, caller.tenant, owner.language, job)
         if suspension is None:
             try:
                 await _apply(language, caller, job, owner, report, unknown)
@@ -79,9 +85,9 @@ async def _apply_or_keep(
                 return
         if report.outcome == "COMPLETED" and instead_of is None:
             await language.check_result(caller.tenant, owner.instance, uuid_to_ulid(job), report.result, unknown)
-        if await _keep(runtime, caller, job, report, suspension, instead_of=instead_of):
+        if await _keep(processes.core, caller, job, report, suspension, instead_of=instead_of):
             return
-        await runtime.suspensions.load_anew()  # it has ended meanwhile
+        await processes.core.suspensions.load_anew()  # it has ended meanwhile
     raise Conflict("what the job belongs to is suspended and resumed all the time")
 
 
@@ -103,7 +109,7 @@ async def _apply(
 
 
 async def _keep(
-    runtime: Runtime,
+    core: Core,
     caller: Caller,
     job: EntityId,
     report: JobReport,
@@ -114,10 +120,10 @@ async def _keep(
     text = await _encode_report(caller.principal, report)
 
     async def keep(pool: Pool) -> bool:
-        return await kept_reports.keep_report(pool, caller.tenant, job, suspension.id, text, instead_of=instead_of)
+        return await leases.keep_report(pool, caller.tenant, job, suspension.id, text, instead_of=instead_of)
 
     keyed = caller.keyed
-    is_kept = await (keep(runtime.pool) if keyed is None else keyed.commit_act(keep, None))
+    is_kept = await (keep(core.pool) if keyed is None else keyed.commit_act(keep, None))
     if is_kept:
         log.info("job_report_kept", job=job, suspension=suspension.id, scope=suspension.scope)
     return is_kept
@@ -156,9 +162,6 @@ async def _decode_report(tenant: TenantId, text: str) -> tuple[Principal, JobRep
 LOOK_INTERVAL: Final = timedelta(seconds=5)
 """Between looks for reports whose suspension another node has ended."""
 
-TAKE_FOR: Final = timedelta(seconds=15)
-"""After so long another node takes a report that was not applied."""
-
 MAX_BATCH: Final = 200
 
 MAX_CONCURRENT: Final = 8
@@ -168,11 +171,11 @@ MAX_CONCURRENT: Final = 8
 class ReportKeeper:
     """Applies reports whose suspension has ended, in one process. A background service."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-        self._hosts = runtime.extensions.get(ProcessHosts)
+    def __init__(self, processes: Processes) -> None:
+        self._processes = processes
+        self._hosts = processes.hosts
         self._changed = asyncio.Event()
-        runtime.suspensions.on_change.append(self._changed.set)
+        processes.core.suspensions.on_change.append(self._changed.set)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -182,39 +185,51 @@ class ReportKeeper:
 
     async def run_once(self) -> int:
         """Apply what can be; how much was taken. Raises ``StorageUnavailable``."""
-        now = self._runtime.clock()
-        until = now + TAKE_FOR // timedelta(microseconds=1)
-        taken = await kept_reports.take_reports(
-            self._runtime.pool, self._hosts.names, now=now, until=until, limit=MAX_BATCH
+        return (await self._take_and_apply()).taken
+
+    async def _take_and_apply(self) -> Round:
+        processes, languages = self._processes, list(self._hosts.names)
+
+        async def take(look: Look) -> tuple[Sequence[KeptReport], bool]:
+            taken = await leases.take_reports(
+                processes.core.pool, languages, now=look.now, until=look.until, limit=MAX_BATCH, taker=look.taker
+            )
+            return taken, False
+
+        return await processes.core.takings.run_round(
+            REPORTS, processes.core.clock, self._apply_taken, languages, limit=MAX_BATCH, take=take
         )
-        limiter = asyncio.Semaphore(MAX_CONCURRENT)
-        by_instance = groupby(sorted(taken, key=_get_place), key=_get_place)  # of one, in the order of its reports
-        await asyncio.gather(*(self._apply_all(list(reports), limiter) for _, reports in by_instance))
-        return len(taken)
 
     async def _run_round(self) -> bool:
         self._changed.clear()
-        return await self.run_once() == MAX_BATCH
+        return (await self._take_and_apply()).more
 
-    async def _apply_all(self, reports: list[KeptReport], limiter: asyncio.Semaphore) -> None:
+    async def _apply_taken(self, taken: Sequence[KeptReport], taker: str) -> None:
+        limiter = asyncio.Semaphore(MAX_CONCURRENT)
+        by_instance = groupby(sorted(taken, key=_get_place), key=_get_place)  # of one, in the order of its reports
+        await asyncio.gather(*(self._apply_all(list(reports), taker, limiter) for _, reports in by_instance))
+
+    async def _apply_all(self, reports: list[KeptReport], taker: str, limiter: asyncio.Semaphore) -> None:
+        takings, clock = self._processes.core.takings, self._processes.core.clock
         async with limiter:
             for kept in reports:
-                try:
-                    await self._apply(kept)
-                except Failure as failure:  # it is still there, and taken again
-                    log.warning("kept_job_report_not_applied", job=kept.job, error=failure.detail)
+                with log_failures(
+                    log, "kept_job_report_not_applied", job=kept.job
+                ):  # it is still there, and taken again
+                    async with takings.attempt(REPORTS, kept.tenant, (kept.job,), taker, clock=clock):
+                        await self._apply(kept)
 
     async def _apply(self, kept: KeptReport) -> None:
         principal, report = await _decode_report(kept.tenant, kept.report)
-        caller, runtime = Caller(principal), self._runtime
+        caller, processes = Caller(principal), self._processes
         try:
-            await _apply_or_keep(runtime, caller, kept.job, kept.owner, report, instead_of=kept.kept_under)
+            await _apply_or_keep(processes, caller, kept.job, kept.owner, report, instead_of=kept.kept_under)
         except ProcessBadRequest as unusable:  # since the instance stands elsewhere now
             failed = JobReport(outcome="FAILED", reason=unusable.message)
-            await _apply_or_keep(runtime, caller, kept.job, kept.owner, failed, instead_of=kept.kept_under)
+            await _apply_or_keep(processes, caller, kept.job, kept.owner, failed, instead_of=kept.kept_under)
         except ProcessNotFound:
             pass  # the instance is gone, and nothing waits for the report any more
-        free = await kept_reports.discard_report(runtime.pool, kept)
+        free = await leases.discard_report(processes.core.pool, kept)
         if free:
             self._hosts.wakeups.announce(free)
 

@@ -21,8 +21,6 @@ from uuid import uuid4
 
 import msgspec
 
-from statewright import logs
-from statewright.background import repeat
 from statewright.compute.callout import Callout, CalloutResult
 from statewright.compute.members import Members
 from statewright.conditions.wire import parse_tags
@@ -31,18 +29,19 @@ from statewright.ids import TenantId
 from statewright.instants import format_instant
 from statewright.jsonval.codec import MalformedJson, decode, encode
 from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.loop.background import repeat
+from statewright.processes.changes import FailureReport
 from statewright.processes.language import I, P
-from statewright.processes.retries import FailureReport
+from statewright.services.core import Caller
 from statewright.services.processes import jobs
-from statewright.services.processes.hosting import ProcessHost
-from statewright.services.processes.job_holder import JobHolder
+from statewright.services.processes.hosting import ProcessHost, get_own_queue
+from statewright.services.processes.job_effects import JobHolder
 from statewright.services.processes.jobs import ClaimedJob, JobClaim, render_job
-from statewright.services.processes.queues import get_own_queue
 from statewright.services.processes.writing import to_entity_id
-from statewright.services.runtime import Caller
 from statewright.services.scheduler import system_principal
 from statewright.storage.processes import jobs as queue
 from statewright.storage.processes.jobs import PushRoute
+from statewright.telemetry import logs
 
 ANSWER_TIMEOUT: Final = timedelta(seconds=30)
 LEASE_TIMEOUT: Final = ANSWER_TIMEOUT + timedelta(seconds=10)
@@ -56,7 +55,7 @@ POLL_INTERVAL: Final = timedelta(seconds=1)
 BATCH_INTERVAL_S: Final = 0.005
 """Between two looks: new jobs of a moment are claimed together."""
 
-log = logs.logger("steps")
+log = logs.logger(__name__)
 
 
 DoJob: TypeAlias = Callable[[JobHolder, Caller, ClaimedJob], Awaitable[None]]
@@ -117,7 +116,7 @@ class Pusher(Generic[P, I]):
         """Claim what members of this node can take, and send it; how many jobs. Raises ``StorageUnavailable``."""
         taken = 0
         for tenant in {member.tenant for member in self._members.iterate_all()}:
-            for route in await queue.fetch_routes(self._host.runtime.pool, tenant, self._host.language.name):
+            for route in await queue.fetch_routes(self._host.core.pool, tenant, self._host.language.name):
                 free = self._count_free(tenant, route)
                 if free > 0:
                     taken += await self._push(tenant, route, free)
@@ -156,7 +155,7 @@ class Pusher(Generic[P, I]):
             log.info("pushed_job_returns", job=job.id, type=job.job_type, reason=error.code)
             await self._give_back(caller, job)
         except asyncio.CancelledError:
-            self._host.runtime.start_detached(self._give_back(caller, job))
+            self._host.core.start_detached(self._give_back(caller, job))
             raise
         except Failure as failure:  # its lease ends, and another worker does it again
             log.warning("pushed_job_not_reported", job=job.id, error=failure.detail)

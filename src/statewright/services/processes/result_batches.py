@@ -10,24 +10,19 @@ A batch is carried out by a task of its own, since the client whose result began
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Final, Generic, TypeAlias
+from functools import partial
+from typing import Generic, TypeAlias, cast
 
 from statewright.failures import InstanceTooLarge, ProcessBadRequest, ProcessConflict, ProcessNotFound
 from statewright.ids import EntityId, TenantId
 from statewright.jsonval.values import JsonValue
-from statewright.net import IDS_PER_MOMENT, Moment
-from statewright.net.effects import Effect
-from statewright.processes.language import Applied, I, P, Rejection
+from statewright.processes.computing import MAX_RESULTS, apply_results
+from statewright.processes.language import I, P, Rejection
+from statewright.services.core import Caller
 from statewright.services.processes import advancing
 from statewright.services.processes.advancing import InstanceChange, to_failure
 from statewright.services.processes.hosting import ProcessHost
 from statewright.services.processes.job_effects import complete_job, fail_job
-from statewright.services.runtime import Caller
-
-MAX_RESULTS: Final = 200
-"""Of one batch."""
-_IDS_PER_RESULT: Final = IDS_PER_MOMENT >> 8
-"""Each uses a part of the range of the moment, of which there are more than results."""
 
 Refusals: TypeAlias = Mapping[str, ProcessBadRequest | ProcessNotFound | ProcessConflict]
 """Why results are not taken, by job."""
@@ -61,7 +56,7 @@ class ResultBatches(Generic[P, I]):
         batch = self._open.get(key)
         if batch is None or len(batch.results) == MAX_RESULTS:
             batch = self._open[key] = _Batch()
-            batch.task = self._host.runtime.start_detached(self._carry_out(key, batch, caller))
+            batch.task = self._host.core.start_detached(self._carry_out(key, batch, caller))
         batch.results.setdefault(job, result)
         assert batch.task is not None  # noqa: S101 - a batch is open once it has one
         try:
@@ -96,41 +91,16 @@ class ResultBatches(Generic[P, I]):
             return {}
 
     async def _apply(self, caller: Caller, instance: EntityId, close: Callable[[], dict[str, JsonValue]]) -> Refusals:
-        refusals: dict[str, ProcessBadRequest | ProcessNotFound | ProcessConflict] = {}
-
         def begin() -> InstanceChange[P, I]:
             results = close()
-
-            def operation(process: P, current: I, moment: Moment) -> Applied[I]:
-                refusals.clear()  # it may be computed again
-                applied, rejections = self._apply_all(process, current, results, moment)
-                refusals.update({job: to_failure(rejection) for job, rejection in rejections.items()})
-                return applied
-
+            operation = partial(apply_results, language=self._host.language, results=results)
             return InstanceChange(operation, list(results.values()))
 
-        await advancing.advance_in_turn(
+        advanced = await advancing.advance_in_turn(
             self._host, caller, instance, begin, kind="instance.complete_job", unknown=_build_gone()
         )
-        return refusals
-
-    def _apply_all(
-        self, process: P, current: I, results: Mapping[str, JsonValue], moment: Moment
-    ) -> tuple[Applied[I], dict[str, Rejection]]:
-        """The instance after all results, each computed from what the one before it left."""
-        effects: list[Effect] = []
-        transitions: list[str] = []
-        rejections: dict[str, Rejection] = {}
-        for number, (job, result) in enumerate(results.items()):
-            part = Moment(at=moment.at, first_id=moment.first_id + number * _IDS_PER_RESULT)
-            outcome = self._host.language.complete_job(process, current, job, result, part)
-            if isinstance(outcome, Rejection):
-                rejections[job] = outcome
-                continue
-            current = outcome.instance
-            effects += outcome.effects
-            transitions += outcome.transitions
-        return Applied(instance=current, effects=tuple(effects), transitions=tuple(transitions)), rejections
+        rejections = cast("dict[str, Rejection]", advanced.answer)  # as apply_results has it
+        return {job: to_failure(rejection) for job, rejection in rejections.items()}
 
 
 def _build_gone() -> ProcessNotFound:

@@ -8,12 +8,11 @@ from statewright.ids import EntityId
 from statewright.jsonval.values import JsonObject
 from statewright.net import uuid_to_ulid
 from statewright.processes.language import I, P
-from statewright.services.processes.documents import read_object
+from statewright.services.core import Caller
+from statewright.services.processes.documents import normalize_page, read_object
 from statewright.services.processes.hosting import ProcessHost
-from statewright.services.processes.paging import normalize_page
-from statewright.services.runtime import Caller
-from statewright.storage.processes import jobs, tasks
-from statewright.storage.processes.tasks import OpenTask, TaskFilter
+from statewright.storage.processes import instances, jobs
+from statewright.storage.processes.instances import OpenTask, TaskFilter
 
 
 class UserTask(Struct, frozen=True, kw_only=True):
@@ -58,17 +57,17 @@ async def list_open_tasks(
     matching = TaskFilter(
         job_type=job_type,
         definition_id=definition_id,
-        opened_before=max(host.runtime.clock() - age, 0) if age > 0 else None,
+        opened_before=max(host.core.clock() - age, 0) if age > 0 else None,
     )
-    found, total = await tasks.fetch_open_tasks(
-        host.runtime.pool, caller.tenant, host.language.name, matching, offset=asked.offset, limit=asked.size
+    found, total = await instances.fetch_open_tasks(
+        host.core.pool, caller.tenant, host.language.name, matching, offset=asked.offset, limit=asked.size
     )
     return Inbox(items=tuple(map(_to_user_task, found)), page=asked.number, page_size=asked.size, total=total)
 
 
 async def find_instance_of_task(host: ProcessHost[P, I], caller: Caller, task: EntityId) -> EntityId | None:
     """The instance that a user task is or was of; None when there never was one of this id."""
-    owner = await jobs.fetch_owner_of_work(host.runtime.pool, caller.tenant, [host.language.name], task)
+    owner = await jobs.fetch_owner_of_work(host.core.pool, caller.tenant, [host.language.name], task)
     return None if owner is None else owner.instance
 
 

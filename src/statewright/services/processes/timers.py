@@ -7,24 +7,26 @@ A timer that could not be fired is taken again after a back-off, by any process 
 """
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from statewright import logs
-from statewright.background import repeat
-from statewright.failures import Failure, ProcessConflict, ProcessNotFound
+from statewright.failures import ProcessConflict, ProcessNotFound
+from statewright.loop.background import log_failures, repeat
 from statewright.net import uuid_to_ulid
 from statewright.processes.language import I, P
+from statewright.services.core import Caller
 from statewright.services.processes import advancing
-from statewright.services.processes.hosting import ProcessHost, ProcessHosts
-from statewright.services.runtime import Caller, Runtime
+from statewright.services.processes.hosting import Processes, ProcessHost
 from statewright.services.scheduler import system_principal
-from statewright.storage.processes import timers, topics
+from statewright.storage.processes import timers
 from statewright.storage.processes.timers import DueTimer
+from statewright.storage.work import COUNTED, TIMERS
+from statewright.telemetry import logs
 
-BACKOFF_INTERVAL: Final = timedelta(seconds=10)
 MAX_BATCH_SIZE: Final = 200
 MAX_CONCURRENT_FIRES: Final = 16
 """Timers of one scan that are fired at a time."""
@@ -34,7 +36,7 @@ WAKE_INTERVAL_S: Final = 0.02
 
 TimerOutcome: TypeAlias = Literal["fired", "dropped", "kept"]
 
-log = logs.logger("steps")
+log = logs.logger(__name__)
 
 
 class TimerScanResult(Struct, frozen=True, kw_only=True):
@@ -42,15 +44,21 @@ class TimerScanResult(Struct, frozen=True, kw_only=True):
 
     taken: int
     fired: int
+    more: bool = False
+    """The next one may find something, too."""
 
 
 class TimerScanner:
     """The boundary timers of one node. A background service."""
 
-    def __init__(self, runtime: Runtime, *, scan_interval: timedelta) -> None:
-        self._runtime = runtime
-        self._hosts = runtime.extensions.get(ProcessHosts)
+    def __init__(self, processes: Processes, *, scan_interval: timedelta) -> None:
+        self._processes = processes
+        self._hosts = processes.hosts
         self._interval = scan_interval
+        self._fired = 0
+        processes.core.takings.woken[TIMERS.name] = (
+            self._hosts.counters_changed
+        )  # one thing wakes the scanner, whatever it is
 
     async def run(self) -> None:
         """Scan until cancelled."""
@@ -59,60 +67,69 @@ class TimerScanner:
 
     async def run_once(self) -> TimerScanResult:
         """Take what is due and fire it, the earliest first. Raises ``StorageUnavailable``."""
-        now = self._runtime.clock()
-        until = now + BACKOFF_INTERVAL // timedelta(microseconds=1)
-        due = await timers.take_due_timers(
-            self._runtime.pool, self._hosts.names, now=now, until=until, limit=MAX_BATCH_SIZE
+        takings, clock, languages = self._processes.core.takings, self._processes.core.clock, list(self._hosts.names)
+        self._fired = 0
+        rounds = [
+            await takings.run_round(
+                work, clock, self._fire_taken, languages, limit=MAX_BATCH_SIZE, is_shared=work is TIMERS
+            )
+            for work in (TIMERS, COUNTED)
+        ]
+        return TimerScanResult(
+            taken=sum(each.taken for each in rounds), fired=self._fired, more=any(each.more for each in rounds)
         )
-        due += await topics.take_counted(
-            self._runtime.pool, self._hosts.names, now=now, until=until, limit=MAX_BATCH_SIZE
-        )
+
+    async def _fire_taken(self, due: Sequence[DueTimer], taker: str) -> None:
         by_instance: dict[tuple[str, str], list[DueTimer]] = {}
-        for timer in due:
+        for timer in sorted(due, key=lambda each: (each.fire_at, each.id)):
             by_instance.setdefault((timer.tenant, timer.instance), []).append(timer)
         limiter = asyncio.Semaphore(MAX_CONCURRENT_FIRES)
-        fired = await asyncio.gather(*(self._fire_all(group, limiter) for group in by_instance.values()))
-        return TimerScanResult(taken=len(due), fired=sum(fired))
+        async with asyncio.TaskGroup() as fires:
+            for group in by_instance.values():
+                fires.create_task(self._fire_all(group, taker, limiter))
 
     async def _run_round(self) -> bool:
-        has_more = (await self.run_once()).taken >= MAX_BATCH_SIZE
+        has_more = (await self.run_once()).more
         await asyncio.sleep(WAKE_INTERVAL_S)  # counters that change meanwhile wake the next round, all together
         return has_more
 
-    async def _fire_all(self, due: list[DueTimer], limiter: asyncio.Semaphore) -> int:
+    async def _fire_all(self, due: list[DueTimer], taker: str, limiter: asyncio.Semaphore) -> None:
         """Those of one instance follow each other in the order of their instants (docs/reference/steps.md#guards)."""
-        fired = 0
         async with limiter:
             for timer in due:
-                try:
-                    fired += await self._hosts.get_hosted(timer.language).fire_timer(timer)
-                except Failure as failure:  # it is still there, and taken again
-                    log.warning("step_timer_not_fired", timer=timer.id, error=failure.detail)
-        return fired
+                with log_failures(log, "step_timer_not_fired", timer=timer.id):  # it is still there, and taken again
+                    await self._fire(timer, taker)
+
+    async def _fire(self, timer: DueTimer, taker: str) -> None:
+        takings, clock = self._processes.core.takings, self._processes.core.clock
+        async with takings.attempt(TIMERS, timer.tenant, (timer.id,), taker, clock=clock) as attempt:
+            has_fired = await self._hosts.get_hosted(timer.language).fire_timer(timer)
+            attempt.is_over = has_fired
+            self._fired += has_fired
 
 
 async def fire_due(host: ProcessHost[P, I], timer: DueTimer) -> TimerOutcome:
     """Let a timer take effect, at most once even if others have taken it. Raises what an advance can fail with."""
-    runtime, name = host.runtime, uuid_to_ulid(timer.id)
-    if runtime.suspensions.find_tenant(timer.tenant) is not None:
+    core, name = host.core, uuid_to_ulid(timer.id)
+    if core.suspensions.find_tenant(timer.tenant) is not None:
         return "kept"
     try:
         advanced = await advancing.advance(
             host,
             Caller(system_principal(timer.tenant)),
             timer.instance,
-            lambda process, current, moment: host.language.fire_timer(process, current, name, moment),
+            partial(host.language.fire_timer, timer=name),
             kind=advancing.TIMER_KIND,
             unknown=ProcessNotFound("instance of a timer is gone"),
         )
     except ProcessConflict:  # suspended: it is taken again
         return "kept"
     except ProcessNotFound:
-        await timers.drop_timers(runtime.pool, timer.tenant, [timer.id])
+        await timers.drop_timers(core.pool, timer.tenant, [timer.id])
         return "dropped"
     if advanced.changed is not None:
         return "fired"
     if advanced.instance.marking.phase == "FAILED":
         return "kept"
-    await timers.drop_timers(runtime.pool, timer.tenant, [timer.id])
+    await timers.drop_timers(core.pool, timer.tenant, [timer.id])
     return "dropped"

@@ -7,6 +7,20 @@ now and then.
 A hint wakes one waiter of its topic, the one that has waited longest: waking all would have them claim for the same few
 jobs. One that finds as many jobs as it can take passes the hint on, since there may be more; so does one that goes away
 with a hint that it did not use.
+
+What a process knows to be idle: topics without a job that could be claimed, so that an empty poll costs no statement
+(docs/reference/steps.md#polls-that-find-nothing).
+
+A claim that came back with fewer jobs than it asked for has proved that there are no more of its types. That stays true
+until a job is made or set free, and every process tells every other when that happens: at once here, by NOTIFY
+elsewhere. So the proof is kept until something is heard of the topic. Three things could make it wrong:
+
+* A hint is heard while the claim is under way, whose snapshot may be older than the job. Such a claim proves nothing.
+* A hint is lost: its sender died between commit and notification, a connection hangs. So a proof counts for
+  ``MAX_AGE_US`` from the beginning of its claim, no longer.
+* Nothing is heard at all, because there is no connection to listen on. Then nothing is known.
+
+Workers that poll jobs, as this process sees them (docs/reference/operations.md#members).
 """
 
 import asyncio
@@ -15,9 +29,89 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
+from msgspec import Struct
+
 from statewright.failures import TooManyRequests
 from statewright.ids import Clock, EntityId, TenantId
-from statewright.services.processes.idle_topics import ANY_TYPE, IdleTopics, Topic
+from statewright.loop.lru import LruCache
+
+Topic = tuple[TenantId, str, str]
+"""A tenant, a language and a job type."""
+
+ANY_TYPE: Final = ""
+"""Stands for all job types in a hint; no job has it as its type."""
+
+MAX_AGE_US: Final = 1_000_000
+"""How long a proof counts: the longest that a job whose announcement was lost stays unseen by polls."""
+
+MAX_TOPICS: Final = 20_000
+
+
+class Look:
+    """One claim that is under way."""
+
+    __slots__ = ("began", "topics")
+
+    def __init__(self, topics: Iterable[Topic], began: int) -> None:
+        self.topics = set(topics)
+        """Those of which nothing was heard since it began."""
+        self.began = began
+
+
+class IdleTopics:
+    """The topics of which this process knows that there is nothing to claim."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._proven: LruCache[Topic, int] = LruCache(MAX_TOPICS)
+        self._looks: set[Look] = set()
+        self._is_listening = False
+
+    def set_listening(self, is_listening: bool) -> None:
+        """Whether announcements of other processes arrive from now on; what was known before counts no more."""
+        self._is_listening = is_listening
+        self.forget_all()
+
+    def are_idle(self, topics: Sequence[Topic]) -> bool:
+        """Whether a claim of these topics would find nothing."""
+        now = self._clock()
+        return all(self._is_idle(topic, now) for topic in topics)
+
+    @contextmanager
+    def look(self, topics: Sequence[Topic]) -> Iterator[Look]:
+        """While the block runs, a claim of the topics does; give ``prove`` the look when it found all there was."""
+        look = Look(topics, self._clock())
+        self._looks.add(look)
+        try:
+            yield look
+        finally:
+            self._looks.discard(look)
+
+    def prove(self, look: Look) -> None:
+        """The claim has left nothing of its topics."""
+        if self._is_listening:
+            for topic in look.topics:
+                self._proven.put(topic, look.began)
+
+    def forget(self, topics: Iterable[Topic]) -> None:
+        """There may be jobs of these topics."""
+        for topic in topics:
+            if topic[2] == ANY_TYPE:
+                self.forget_all()
+                return
+            self._proven.discard(topic)
+            for look in self._looks:
+                look.topics.discard(topic)
+
+    def forget_all(self) -> None:
+        """There may be jobs of any topic."""
+        self._proven.clear()
+        for look in self._looks:
+            look.topics.clear()
+
+    def _is_idle(self, topic: Topic, now: int) -> bool:
+        proven = self._proven.get(topic)
+        return proven is not None and 0 <= now - proven < MAX_AGE_US
 
 
 class TypeListener:
@@ -192,3 +286,56 @@ class LogFollowers:
         """An advance of this process has added to the log."""
         for event in self._waiting.get((tenant, instance), ()):
             event.set()
+
+
+KEPT_US: Final = 60_000_000
+"""A worker that has not polled for so long is none any more."""
+
+MAX_WORKERS: Final = 10_000
+"""That are told apart; those that poll first."""
+
+MAX_TYPES: Final = 100
+"""Types of jobs that are kept of one worker."""
+
+
+class SeenWorker(Struct, frozen=True, kw_only=True):
+    """A worker that has polled jobs of some types, the last time at ``seen_at``, in epoch microseconds."""
+
+    tenant: TenantId
+    worker: str
+    job_types: tuple[str, ...]
+    seen_at: int
+
+
+class PollingWorkers:
+    """Who has polled lately."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._seen: dict[tuple[TenantId, str], SeenWorker] = {}
+        self._changed: set[tuple[TenantId, str]] = set()
+
+    def note(self, tenant: TenantId, worker: str, job_types: tuple[str, ...]) -> None:
+        """A worker polls jobs of these types, and of those it polled before."""
+        key = tenant, worker
+        known = self._seen.get(key)
+        if known is None and len(self._seen) >= MAX_WORKERS:
+            return
+        types = job_types[:MAX_TYPES]
+        if known is not None and known.job_types != types:
+            types = tuple(dict.fromkeys((*types, *known.job_types)))[:MAX_TYPES]
+        self._seen[key] = SeenWorker(tenant=tenant, worker=worker, job_types=types, seen_at=self._clock())
+        self._changed.add(key)
+
+    def take_changed(self) -> Sequence[SeenWorker]:
+        """Those that have polled since the last time; who has not for long is forgotten."""
+        limit = self._clock() - KEPT_US
+        for key in [key for key, seen in self._seen.items() if seen.seen_at < limit]:
+            del self._seen[key]
+        changed, self._changed = [self._seen[key] for key in self._changed if key in self._seen], set()
+        return changed
+
+    def list_recent(self, tenant: TenantId | None = None) -> list[SeenWorker]:
+        """Those of a tenant, or of all, that have polled within ``KEPT_US``."""
+        limit = self._clock() - KEPT_US
+        return [seen for seen in self._seen.values() if seen.seen_at >= limit and tenant in (None, seen.tenant)]

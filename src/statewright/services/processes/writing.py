@@ -4,29 +4,26 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import Final, Generic
 
 from msgspec import Raw, Struct, field
 from msgspec.structs import replace
 
-from statewright.background import run_in_thread
-from statewright.builtin_models import BuiltinModel
 from statewright.engine.run import record
 from statewright.entity import LOOPBACK, Entity
 from statewright.failures import InstanceTooLarge
-from statewright.ids import EntityId, TenantId, model_id
+from statewright.ids import EntityId, TenantId, model_id, parse_entity_id
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonValue
-from statewright.net import parse_ulid
+from statewright.loop.background import run_in_thread
 from statewright.net.effects import CloseHumanTask, EnqueueTask, OpenHumanTask, RecordEntry
 from statewright.processes.changes import Execution, RowChanges, compute_history_changes, compute_row_changes
-from statewright.processes.language import Applied, ChildOutcome, I, P, ProcessInstance, ProcessLanguage
+from statewright.processes.language import Applied, BuiltinModel, ChildOutcome, I, P, ProcessInstance, ProcessLanguage
 from statewright.schema import Claim
 from statewright.services.processes import audit
-from statewright.services.processes.documents import encode_text, read_object
+from statewright.services.processes.documents import encode_event, encode_text, read_object
 from statewright.services.processes.incident_rows import build_incidents
-from statewright.services.processes.log_values import encode_event
 from statewright.storage.commit.submission import StagedPart
 from statewright.storage.commit.unit_of_work import UnitOfWork
 from statewright.storage.ops.incidents import INCIDENTS, StagedIncidents
@@ -73,24 +70,11 @@ class Advance(Struct, Generic[P, I], frozen=True, kw_only=True):
     """The entries of the log by type and status, filled in when they are staged: for the metrics, after the commit."""
 
 
-@lru_cache(maxsize=20_000)
-def parse_entity_id(text: str) -> EntityId | None:
-    """The id of the entity that a ULID names; None when it is none."""
-    number = parse_ulid(text)
-    return None if number is None else number_to_entity_id(number)
-
-
 def to_entity_id(text: str) -> EntityId:
     """As ``entity_id``, for an id of our own making."""
     found = parse_entity_id(text)
     assert found is not None, text  # noqa: S101
     return found
-
-
-def number_to_entity_id(number: int) -> EntityId:
-    """The entity id of a 128-bit number."""
-    text = f"{number:032x}"
-    return EntityId(f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}")
 
 
 async def stage(unit: UnitOfWork, advance: Advance[P, I], *, is_long: bool = False) -> RowChanges:

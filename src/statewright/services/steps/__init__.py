@@ -22,14 +22,13 @@ instance at once, ``Conflict`` (409, retryable).
 
 from typing import TypeAlias
 
-from statewright.services.processes.hosting import ProcessHost, find_host
-from statewright.services.runtime import Runtime
+from statewright.services.processes.hosting import Processes, ProcessHost, find_host
 from statewright.steps import Instance, Process
 from statewright.steps.process_language import STEPS
 
 StepHost: TypeAlias = ProcessHost[Process, Instance]
 
 
-def find_steps(runtime: Runtime) -> StepHost:
+def find_steps(processes: Processes) -> StepHost:
     """The host that runs the instances of the step language."""
-    return find_host(runtime, STEPS)
+    return find_host(processes, STEPS)

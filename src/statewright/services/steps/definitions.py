@@ -5,17 +5,17 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.background import free_in_parts, run_by_size
 from statewright.instants import format_instant
 from statewright.jsonval.values import JsonObject
+from statewright.loop.background import free_in_parts, run_by_size
 from statewright.processes.language import Rejection
+from statewright.services.core import Caller
 from statewright.services.processes import definitions
 from statewright.services.processes.advancing import refuse_joined, to_failure
 from statewright.services.processes.definitions import NewDefinition, StoredVersion, Summaries
-from statewright.services.processes.hosting import PublishedDefinition
-from statewright.services.runtime import Caller, Runtime
+from statewright.services.processes.hosting import Processes, PublishedDefinition
 from statewright.services.steps import find_steps
-from statewright.steps import Definition, Process, accept_definition, accept_text, draw_definition
+from statewright.steps import Definition, Process, accept_definition, accept_text
 from statewright.steps.documents import definition_to_document, definition_to_text
 
 _BYTES_PER_STEP: Final = 256
@@ -35,7 +35,7 @@ class UploadResult(Struct, frozen=True, kw_only=True):
     """What is allowed but looks like a mistake."""
 
 
-async def upload(runtime: Runtime, caller: Caller, source: bytes | str | Definition) -> UploadResult:
+async def upload(processes: Processes, caller: Caller, source: bytes | str | Definition) -> UploadResult:
     """Store a definition as its next version, unless a stored one has the same content.
 
     ``source`` is the text that was posted, or a definition that came in another form (gRPC); refusals are worded for
@@ -45,15 +45,15 @@ async def upload(runtime: Runtime, caller: Caller, source: bytes | str | Definit
     refuse_joined(caller)
     if isinstance(source, Definition):
         size = len(source.steps) * _BYTES_PER_STEP
-        accepted = await run_by_size(size, partial(accept_definition, source))
+        accept = partial(accept_definition, source)
     else:
         size = len(source)
-        accepted = await run_by_size(size, partial(accept_text, source))
-        if not isinstance(accepted, Rejection):
-            free_in_parts(accepted.definition.metadata, len(source))
+        accept = partial(accept_text, source)
+    accepted = await definitions.check_by_size(processes.core, caller, size, accept)
     if isinstance(accepted, Rejection):
         raise to_failure(accepted)
     definition = accepted.definition
+    free_in_parts(definition.metadata, size)
 
     def build_document(version: int, at: int) -> JsonObject:
         document = definition_to_document(definition, version)
@@ -80,26 +80,20 @@ async def upload(runtime: Runtime, caller: Caller, source: bytes | str | Definit
         )
 
     caller.convert_result(conclude)
-    return conclude(await definitions.store(find_steps(runtime), caller, new))
+    return conclude(await definitions.store(find_steps(processes), caller, new))
 
 
 async def get_version(
-    runtime: Runtime, caller: Caller, definition_id: str, version: int = 0
+    processes: Processes, caller: Caller, definition_id: str, version: int = 0
 ) -> PublishedDefinition[Process]:
     """A version of a definition, the latest for 0 or less. Raises ``ProcessNotFound`` (``definition not found``)."""
-    return await definitions.get_version(find_steps(runtime), caller.tenant, definition_id, version)
+    return await definitions.get_version(find_steps(processes), caller.tenant, definition_id, version)
 
 
 async def list_definitions(
-    runtime: Runtime, caller: Caller, *, keyword: str = "", page: int = 0, page_size: int = 0
+    processes: Processes, caller: Caller, *, keyword: str = "", page: int = 0, page_size: int = 0
 ) -> Summaries:
     """One summary per id whose latest name or id contains ``keyword`` (``processes.definitions.list_definitions``)."""
     return await definitions.list_definitions(
-        find_steps(runtime), caller, keyword=keyword, page=page, page_size=page_size
+        find_steps(processes), caller, keyword=keyword, page=page, page_size=page_size
     )
-
-
-async def get_definition_diagram(runtime: Runtime, caller: Caller, definition_id: str, version: int = 0) -> str:
-    """The definition in Mermaid's flowchart notation. Raises ``ProcessNotFound``."""
-    found = await get_version(runtime, caller, definition_id, version)
-    return draw_definition(found.process.definition)

@@ -1,43 +1,48 @@
-"""Instances of the step language: start, read, list, history, cancel, retry, signal, draw
+"""Instances of the step language: lists and histories that are streamed, and removal by age
 (docs/reference/steps.md#operations).
+
+User tasks: the inbox, and completing them (docs/reference/steps.md#user-tasks-and-signals).
 """
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 from msgspec import Struct
 
 from statewright.failures import ProcessNotFound
+from statewright.ids import EntityId
+from statewright.instants import format_instant
 from statewright.jsonval.values import JsonObject
+from statewright.net import uuid_to_ulid
 from statewright.processes.changes import Execution
+from statewright.services.core import Caller
 from statewright.services.processes import advancing, background
 from statewright.services.processes import instances as hosted
-from statewright.services.processes.advancing import parse_instance_id
+from statewright.services.processes import tasks as inbox
+from statewright.services.processes.advancing import AdvanceResult, parse_instance_id
 from statewright.services.processes.background import PurgeResult
-from statewright.services.processes.documents import cut_reason, refuse_unstorable
-from statewright.services.processes.instances import StartRequest, StreamedPage, build_not_found
-from statewright.services.runtime import Caller, Runtime
+from statewright.services.processes.documents import refuse_unstorable
+from statewright.services.processes.hosting import Processes
+from statewright.services.processes.instances import StreamedPage
+from statewright.services.processes.tasks import Inbox, UserTask
 from statewright.services.steps import definitions, find_steps
-from statewright.steps import Instance, Process, cancel_instance, draw_instance, retry_step, signal_step
+from statewright.steps import Instance, Process, complete_user_task_by_id
+from statewright.steps.operations import NO_TASK
 from statewright.storage.processes.instances import InstanceFilter
 
 INSTANCE_NOT_FOUND: Final = "workflow instance not found"
 """What tasks, signals and retries say of an unknown instance."""
 
 
-async def start(runtime: Runtime, caller: Caller, request: StartRequest) -> Instance:
-    """Start an instance (``processes.instances.start``). Render it with ``steps.render_instance``."""
-    return await hosted.start(find_steps(runtime), caller, request)
-
-
-async def get_instance(runtime: Runtime, caller: Caller, instance_id: str) -> Instance:
+async def get_instance(processes: Processes, caller: Caller, instance_id: str) -> Instance:
     """An instance as it is now. Raises ``ProcessNotFound`` (``instance "X" not found``)."""
-    return await hosted.get_instance(find_steps(runtime), caller, instance_id)
+    return await hosted.get_instance(find_steps(processes), caller, instance_id)
 
 
 async def stream_instances(
-    runtime: Runtime,
+    processes: Processes,
     caller: Caller,
     *,
     definition_id: str = "",
@@ -48,7 +53,7 @@ async def stream_instances(
 ) -> StreamedPage[Instance]:
     """Instances that match all filters exactly (``processes.instances.stream_instances``)."""
     matching = InstanceFilter(definition_id=definition_id, status=status, business_key=business_key)
-    return await hosted.stream_instances(find_steps(runtime), caller, matching, page=page, page_size=page_size)
+    return await hosted.stream_instances(find_steps(processes), caller, matching, page=page, page_size=page_size)
 
 
 class StreamedHistory(Struct, frozen=True, kw_only=True):
@@ -58,83 +63,96 @@ class StreamedHistory(Struct, frozen=True, kw_only=True):
     portions: AsyncIterator[tuple[Execution, ...]]
 
 
-async def stream_history(runtime: Runtime, caller: Caller, instance_id: str) -> StreamedHistory:
+async def stream_history(processes: Processes, caller: Caller, instance_id: str) -> StreamedHistory:
     """One line per entry into a step, by start time, then id. Render each with ``steps.render_history_item``.
 
     Raises ``ProcessNotFound``.
     """
-    found = await get_instance(runtime, caller, instance_id)
-    published = await definitions.get_version(runtime, caller, found.definition_id, found.definition_version)
-    portions = hosted.stream_history(find_steps(runtime), caller, instance_id)
+    found = await get_instance(processes, caller, instance_id)
+    published = await definitions.get_version(processes, caller, found.definition_id, found.definition_version)
+    portions = hosted.stream_history(find_steps(processes), caller, instance_id)
     return StreamedHistory(process=published.process, portions=portions)
 
 
-async def cancel(runtime: Runtime, caller: Caller, instance_id: str, reason: str = "") -> Instance:
-    """Stop an instance and all it has going on. Raises ``ProcessNotFound``, ``ProcessConflict`` for a terminal one."""
-    reason = cut_reason(reason)
-    await refuse_unstorable({"reason": reason})
-    unknown = build_not_found(instance_id)
-    advanced = await advancing.advance(
-        find_steps(runtime),
-        caller,
-        parse_instance_id(instance_id, unknown),
-        lambda process, current, moment: cancel_instance(process, current, reason, moment),
-        kind="instance.cancel",
-        unknown=unknown,
-    )
-    return advanced.instance
-
-
-async def retry(
-    runtime: Runtime, caller: Caller, instance_id: str, step_id: str, variables: "JsonObject | None" = None
-) -> Instance:
-    """Have the step that failed an instance run again, after a shallow merge of ``variables``
-    (docs/reference/steps.md#retrying-a-failed-instance).
-
-    Raises ``ProcessNotFound`` (``workflow instance not found``, or the step is not in the definition),
-    ``ProcessConflict``, ``BusinessKeyInUse``.
-    """
-    await refuse_unstorable(variables)
-    unknown = ProcessNotFound(INSTANCE_NOT_FOUND)
-    advanced = await advancing.advance(
-        find_steps(runtime),
-        caller,
-        parse_instance_id(instance_id, unknown),
-        lambda process, current, moment: retry_step(process, current, step_id, variables, moment),
-        kind="instance.retry_step",
-        given=variables,
-        unknown=unknown,
-    )
-    return advanced.instance
-
-
-async def signal(
-    runtime: Runtime, caller: Caller, instance_id: str, step_id: str, variables: "JsonObject | None" = None
-) -> None:
-    """Resume a WAIT step with a shallow merge of ``variables``. Raises the failures of the table in
-    docs/reference/steps.md#user-tasks-and-signals.
-    """
-    await refuse_unstorable(variables)
-    unknown = ProcessNotFound(INSTANCE_NOT_FOUND)
-    await advancing.advance(
-        find_steps(runtime),
-        caller,
-        parse_instance_id(instance_id, unknown),
-        lambda process, current, moment: signal_step(process, current, step_id, variables, moment),
-        kind="instance.signal_wait",
-        given=variables,
-        unknown=unknown,
-    )
-
-
-async def get_instance_diagram(runtime: Runtime, caller: Caller, instance_id: str) -> str:
-    """The instance on its definition in Mermaid's flowchart notation. Raises ``ProcessNotFound``."""
-    found = await get_instance(runtime, caller, instance_id)
-    published = await definitions.get_version(runtime, caller, found.definition_id, found.definition_version)
-    ended = await hosted.fetch_last_statuses(find_steps(runtime), caller, instance_id)
-    return draw_instance(published.process.definition, found, ended)
-
-
-async def purge(runtime: Runtime, caller: Caller, *, older_than: timedelta) -> PurgeResult:
+async def purge(processes: Processes, caller: Caller, *, older_than: timedelta) -> PurgeResult:
     """Remove instances that finished so long ago, for a few seconds (``processes.background.purge``)."""
-    return await background.purge(find_steps(runtime), caller, older_than=older_than)
+    return await background.purge(find_steps(processes), caller, older_than=older_than)
+
+
+def to_task_record(task: UserTask) -> JsonObject:
+    """The record clients read; members that are not set are left out."""
+    record: JsonObject = {
+        "id": task.id,
+        "instanceId": task.instance_id,
+        "stepId": task.node_id,
+        "stepExecutionId": task.execution_id,
+        "definitionId": task.definition_id,
+        "definitionVersion": task.definition_version,
+        "status": "OPEN",
+        "payload": task.payload,
+        "createdAt": format_instant(task.created_at),
+    }
+    if task.job_type:
+        record["jobType"] = task.job_type
+    if task.business_key is not None:
+        record["businessKey"] = task.business_key
+    return record
+
+
+async def list_open_tasks(
+    processes: Processes,
+    caller: Caller,
+    *,
+    job_type: str = "",
+    definition_id: str = "",
+    older_than: timedelta = timedelta(0),
+    page: int = 0,
+    page_size: int = 0,
+) -> Inbox:
+    """Open user tasks that match all filters (``processes.tasks.list_open_tasks``)."""
+    return await inbox.list_open_tasks(
+        find_steps(processes),
+        caller,
+        job_type=job_type,
+        definition_id=definition_id,
+        older_than=older_than,
+        page=page,
+        page_size=page_size,
+    )
+
+
+async def complete_by_id(
+    processes: Processes, caller: Caller, task_id: str, variables: "JsonObject | None" = None, *, completed_by: str = ""
+) -> None:
+    """A person's result for a task named by its own id. Raises ``ProcessNotFound`` (``user task not found``)."""
+    await refuse_unstorable(variables)
+    await refuse_unstorable({"completedBy": completed_by})
+    unknown = ProcessNotFound(NO_TASK)
+    task = parse_instance_id(task_id, unknown)
+    instance = await inbox.find_instance_of_task(find_steps(processes), caller, task)
+    if instance is None:
+        raise unknown
+    await complete_open_task(processes, caller, instance, task, variables, completed_by=completed_by, unknown=unknown)
+
+
+async def complete_open_task(
+    processes: Processes,
+    caller: Caller,
+    instance: EntityId,
+    task: EntityId,
+    variables: "JsonObject | None",
+    *,
+    completed_by: str,
+    unknown: ProcessNotFound,
+) -> AdvanceResult[Instance]:
+    """A person's result for a task of an instance. Raises ``unknown`` when there is no such instance."""
+    name = uuid_to_ulid(task)
+    return await advancing.advance(
+        find_steps(processes),
+        caller,
+        instance,
+        partial(complete_user_task_by_id, task=name, variables=variables, by=completed_by),
+        kind="instance.complete_user_task",
+        given=variables,
+        unknown=unknown,
+    )

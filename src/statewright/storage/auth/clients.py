@@ -2,19 +2,43 @@
 
 A client is read when it asks for a token, so that what one node has changed is true on every other at once. Those who
 ask at the same time share a statement, and a flood of them shares a few connections.
+
+What administrators of clients, keys and providers do, in the trail of operators
+(docs/reference/operations.md#audit). An act is recorded in the transaction of what it does.
+
+Assertions that clients have authenticated with, so that each counts once, on whichever node
+(docs/reference/authentication.md#private-keys-of-clients).
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 import asyncpg
+from msgspec import Struct
 
 from statewright.auth import Client
+from statewright.entity import Actor
 from statewright.ids import TenantId
+from statewright.operations.service import Act
 from statewright.settings import Secret
-from statewright.storage.auth.acts import TenantAct, record
+from statewright.storage.ops.audit import record_act
 from statewright.storage.pool import Pool
 from statewright.storage.shared_reads import SharedReads
+
+
+class TenantAct(Struct, frozen=True):
+    """An act of ``actor``, in the trail of ``tenant``."""
+
+    tenant: TenantId
+    actor: Actor
+    act: Act
+
+
+async def record(connection: asyncpg.Connection, act: TenantAct | None) -> None:
+    """Add the act to the trail, if there is one, in the transaction that the connection is in."""
+    if act is not None:
+        await record_act(connection, act.tenant, act.actor, act.act)
+
 
 MAX_CLIENTS: Final = 1000
 """Clients of one tenant."""
@@ -134,3 +158,27 @@ def _to_client(row: asyncpg.Record) -> Client:
         created_at=row["created_at"],
         updated_at=row["updated_at"],
     )
+
+
+class StoredAssertions:
+    """The assertions of one database; those of a client that have expired go when it uses another."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    RECORD = """
+        WITH expired AS (
+            DELETE FROM client_assertion WHERE tenant = $1 AND client = $2 AND expires_at < $5 AND digest <> $3
+        )
+        INSERT INTO client_assertion (tenant, client, digest, expires_at)
+        SELECT tenant, id, $3::bytea, $4::bigint FROM auth_client WHERE tenant = $1 AND id = $2
+            ON CONFLICT DO NOTHING
+    """
+
+    async def record(self, tenant: TenantId, client: str, digest: bytes, *, expires_at: int, now: int) -> bool:
+        """Remember an assertion until it expires; False when it was used before, or the client is gone. Times in
+        microseconds since 1970. Raises ``StorageUnavailable``.
+        """
+        async with self._pool.connection() as connection:
+            tag: str = await connection.execute(self.RECORD, tenant, client, digest, expires_at, now)
+        return tag == "INSERT 0 1"

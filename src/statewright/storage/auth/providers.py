@@ -1,7 +1,12 @@
 """Identity providers of tenants (docs/reference/oidc.md#providers).
 
 Every change advances the revision and is announced; nodes read all active providers again then
-(``services/auth/live_providers.py``). Changes follow one another under the lock of the row with the revision.
+(``services/auth/live_providers.py``). Changes follow one another under the lock of the row with the revision: what a
+change has found of other rows stays so until it commits, also beside processes that look for nothing.
+
+Issuer and audience belong to the tenant that claimed them first, whether its provider is active or not. A provider
+without audiences claims all of its issuer, one without issuers of its own those of its discovery document: until that
+was read, whatever stands at its URI.
 """
 
 import hashlib
@@ -12,10 +17,13 @@ from uuid import UUID
 
 import asyncpg
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
 from statewright.auth.providers import Provider
+from statewright.entity import Actor
 from statewright.ids import TenantId
-from statewright.storage.auth.acts import TenantAct, record
+from statewright.operations.service import Act
+from statewright.storage.auth.clients import TenantAct, record
 from statewright.storage.connections import DatabaseConnection
 from statewright.storage.pool import Pool
 
@@ -26,7 +34,12 @@ MAX_PROVIDERS: Final = 50
 
 LOCK_TIMEOUT: Final = timedelta(seconds=10)
 
-COLUMNS: Final = "tenant, id, uri, issuers, audiences, roles_claim, active, created_at, keys_since, reloaded_at"
+COLUMNS: Final = (
+    "tenant, id, uri, issuers, audiences, roles_claim, active, created_at, keys_since, reloaded_at, discovered"
+)
+
+SYSTEM: Final = Actor(id="statewright", kind="system")
+"""Who finds out that another tenant has claimed an issuer before."""
 
 
 class ProviderChanges(Struct, frozen=True, kw_only=True):
@@ -55,10 +68,14 @@ class StoredProviders:
             revision: int = await connection.fetchval(self.REVISION)
         return revision
 
-    ACTIVE = f"SELECT {COLUMNS} FROM oidc_provider WHERE active ORDER BY created_at, id"  # noqa: S608 - a constant
+    # One that a process of the previous version has registered has claimed its own issuers since then.
+    ACTIVE = f"""
+        SELECT {COLUMNS} FROM oidc_provider WHERE active
+         ORDER BY coalesce(claimed_at, CASE WHEN issuers <> '{{}}' THEN created_at END) NULLS LAST, created_at, id
+    """  # noqa: S608 - a constant
 
     async def list_active(self) -> list[Provider]:
-        """The active providers of all tenants, the oldest first."""
+        """The active providers of all tenants, those first that have claimed their issuers first."""
         async with self._pool.connection() as connection:
             return [_to_provider(row) for row in await connection.fetch(self.ACTIVE)]
 
@@ -73,10 +90,6 @@ class StoredProviders:
         async with self._pool.connection() as connection:
             return [_to_provider(row) for row in await connection.fetch(self.LIST, tenant, active_only)]
 
-    OTHERS = f"""
-        SELECT {COLUMNS} FROM oidc_provider WHERE uri = $2 AND tenant <> $1 AND active
-    """  # noqa: S608
-
     OWNERS = "SELECT tenant FROM oidc_uri_owner WHERE uri_hash = $2 AND tenant <> $1 ORDER BY since, tenant LIMIT 100"
 
     async def list_other_owners(self, tenant: TenantId, uri: str) -> list[TenantId]:
@@ -85,17 +98,13 @@ class StoredProviders:
             rows = await connection.fetch(self.OWNERS, tenant, _hash_uri(uri))
         return [TenantId(row["tenant"]) for row in rows]
 
-    async def list_others_at(self, tenant: TenantId, uri: str) -> list[Provider]:
-        """The active providers of other tenants at ``uri``."""
-        async with self._pool.connection() as connection:
-            return [_to_provider(row) for row in await connection.fetch(self.OTHERS, tenant, uri)]
-
     COUNT = "SELECT count(*) FROM oidc_provider WHERE tenant = $1"
 
     REGISTER = """
         INSERT INTO oidc_provider (tenant, id, uri, issuers, audiences, roles_claim, active, created_at,
-                                   keys_since, reloaded_at)
-        VALUES ($1, $2::uuid, $3, $4::text[], $5::text[], $6, true, $7::bigint, 0, 0)
+                                   keys_since, reloaded_at, claimed_at)
+        VALUES ($1, $2::uuid, $3, $4::text[], $5::text[], $6, true, $7::bigint, 0, 0,
+                CASE WHEN $4::text[] <> '{}' THEN $7::bigint END)
             ON CONFLICT ON CONSTRAINT oidc_provider_uri DO NOTHING
     """
 
@@ -103,8 +112,18 @@ class StoredProviders:
         INSERT INTO oidc_uri_owner (tenant, uri_hash, since) VALUES ($1, $2, $3::bigint) ON CONFLICT DO NOTHING
     """
 
-    async def register(self, provider: Provider, act: TenantAct) -> Literal["registered", "duplicate", "too many"]:
-        """Add a provider, unless its tenant has one at this URI, or :data:`MAX_PROVIDERS`."""
+    CLAIMS = f"""
+        SELECT {COLUMNS} FROM oidc_provider
+         WHERE tenant <> $1
+           AND (issuers && $2::text[] OR issuers = '{{}}' AND (discovered = ANY($2) OR uri = $3 AND $4))
+    """  # noqa: S608
+
+    async def register(
+        self, provider: Provider, act: TenantAct
+    ) -> Literal["registered", "duplicate", "too many", "taken"]:
+        """Add a provider, unless its tenant has one at this URI, or :data:`MAX_PROVIDERS`, or another tenant has
+        claimed what it claims.
+        """
         values = (provider.uri, list(provider.issuers), list(provider.audiences), provider.roles_claim)
         async with (
             self._pool.connection(limit=LOCK_TIMEOUT) as connection,
@@ -115,6 +134,8 @@ class StoredProviders:
             key = (provider.tenant, UUID(provider.id))
             if full:
                 return "too many"
+            if await _list_rivals(connection, provider):
+                return "taken"
             if await connection.execute(self.REGISTER, *key, *values, provider.created_at) != "INSERT 0 1":
                 return "duplicate"
             await connection.execute(self.REMEMBER, provider.tenant, _hash_uri(provider.uri), provider.created_at)
@@ -125,6 +146,9 @@ class StoredProviders:
 
     UPDATE = f"""
         UPDATE oidc_provider SET issuers = $3::text[], audiences = $4::text[], roles_claim = $5,
+                                 discovered = CASE WHEN issuers = $3 THEN discovered END,
+                                 claimed_at = CASE WHEN issuers = $3 THEN claimed_at
+                                                   WHEN $3 <> '{{}}' THEN $6::bigint END,
                                  keys_since = greatest($6::bigint, keys_since + 1)
          WHERE tenant = $1 AND id = $2::uuid AND active
      RETURNING {COLUMNS}
@@ -132,9 +156,9 @@ class StoredProviders:
 
     async def update(
         self, tenant: TenantId, id_: UUID, changes: ProviderChanges, *, now: int, act: TenantAct
-    ) -> Provider | None:
+    ) -> Provider | Literal["taken"] | None:
         """Change a provider, whose keys are fetched again. One that is not active is returned as it is; None when the
-        tenant has none of this id.
+        tenant has none of this id; ``taken`` when it would claim more of what another tenant has claimed.
         """
         async with (
             self._pool.connection(limit=LOCK_TIMEOUT) as connection,
@@ -148,6 +172,9 @@ class StoredProviders:
             issuers = known.issuers if changes.issuers is UNSET else changes.issuers
             audiences = known.audiences if changes.audiences is UNSET else changes.audiences
             claim = known.roles_claim if changes.roles_claim is UNSET else changes.roles_claim
+            wanted = replace(known, issuers=tuple(issuers), audiences=tuple(audiences))
+            if await _list_rivals(connection, wanted) - await _list_rivals(connection, known):
+                return "taken"
             row = await connection.fetchrow(self.UPDATE, tenant, id_, list(issuers), list(audiences), claim, now)
             assert row is not None, "the row was there under the lock"  # noqa: S101
             await _end_change(connection, act)
@@ -190,6 +217,28 @@ class StoredProviders:
             await connection.execute(self.RELOAD, tenant, now)
             await _end_change(connection, act)
 
+    RECORD_ISSUER = """
+        UPDATE oidc_provider
+           SET discovered = $3, claimed_at = CASE WHEN discovered IS NULL THEN coalesce(claimed_at, $4) ELSE $4 END
+         WHERE tenant = $1 AND id = $2::uuid AND issuers = '{}' AND discovered IS DISTINCT FROM $3
+    """
+
+    async def record_issuer(self, provider: Provider, issuer: str, *, now: int) -> bool:
+        """Record which issuer the discovery document of a provider names, from when on it is claimed; whether other
+        tenants had claimed nothing of that before. If they had, the trail of the tenant tells.
+        """
+        async with (
+            self._pool.connection(limit=LOCK_TIMEOUT) as connection,
+            connection.transaction(isolation="read_committed"),
+        ):
+            await _begin_change(connection)
+            is_free = not await _list_rivals(connection, replace(provider, discovered=issuer))
+            tag = await connection.execute(self.RECORD_ISSUER, provider.tenant, UUID(provider.id), issuer, now)
+            if tag.endswith(" 1"):
+                shadow = Act(action="oidc_provider.shadow", target_kind="OIDC_PROVIDER", target_id=provider.id)
+                await _end_change(connection, None if is_free else TenantAct(provider.tenant, SYSTEM, shadow))
+        return is_free
+
     async def find(self, tenant: TenantId, id_: UUID) -> Provider | None:
         """The provider with this id, if it is one of the tenant."""
         async with self._pool.connection() as connection:
@@ -220,7 +269,18 @@ async def _begin_change(connection: DatabaseConnection) -> None:
     await connection.execute(BEGIN)
 
 
-async def _end_change(connection: DatabaseConnection, act: TenantAct) -> None:
+async def _list_rivals(connection: DatabaseConnection, provider: Provider) -> set[str]:
+    """The providers of other tenants that claim an issuer and audience that the provider claims, too."""
+    issuers = provider.issuers or (() if provider.discovered is None else (provider.discovered,))
+    rows = await connection.fetch(
+        StoredProviders.CLAIMS, provider.tenant, list(issuers), provider.uri, not provider.issuers
+    )
+    others = map(_to_provider, rows)
+    mine = set(provider.audiences)
+    return {each.id for each in others if not mine or not each.audiences or mine.intersection(each.audiences)}
+
+
+async def _end_change(connection: DatabaseConnection, act: TenantAct | None) -> None:
     await record(connection, act)
     await connection.execute(ADVANCE)
     await connection.execute(ANNOUNCE, CHANNEL)
@@ -244,4 +304,5 @@ def _to_provider(row: asyncpg.Record) -> Provider:
         created_at=row["created_at"],
         keys_since=row["keys_since"],
         reloaded_at=row["reloaded_at"],
+        discovered=row["discovered"],
     )

@@ -1,4 +1,4 @@
--- Claims of unique keys (storage/commit/claims.py).
+-- Claims of unique keys (storage/commit/overlay.py).
 --
 -- claimed    what unique keys each written entity claims from now on; a row without a hash says that it claims nothing (any more)
 -- held       what these entities have claimed so far. The snapshot is older than the locks, but claims change only with the version of their

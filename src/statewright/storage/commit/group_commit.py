@@ -9,7 +9,8 @@ When a batch leaves. The first submission asks the event loop to be called back 
 everything which became ready in the same turn travels together; there is no timer, and an idle system sends at once. At
 most ``MAX_BATCH`` submissions per batch and ``MAX_IN_FLIGHT`` batches at a time, each on its own connection (measured:
 larger or more batches are slower). A submission that touches an entity of a batch being built or on its way, or wants a
-claim that one of it wants, waits for the next one; that is no conflict. A large submission goes alone.
+claim that one of it wants, waits for the next one; that is no conflict. A large submission goes alone, and keeps no
+small one waiting: a batch of small ones leaves beside as many large ones as there are on their way.
 
 Locks of others. No submission waits for the lock of another transaction. An entity that another session has locked is
 skipped by the statement; its submission is *held up* and tried again after a pause, while all others go their way. The
@@ -19,11 +20,11 @@ which runs them one by one. What was blocked or queued for ``LOCK_TIMEOUT`` ends
 repeated.
 
 Growth. A submission whose documents extend the schema of a model goes alone, too, and in a transaction of its own: the
-model's row is locked, the documents are compared with the schema as it is *then*, and schema and entities are written
-together (docs/adr/0003). So growth commits and rolls back with its entities, and concurrent growth never conflicts.
-Rows of models are always locked before rows of entities.
+model's row is locked, what the documents taught is compared with the schema as it is *then* if that has changed since,
+and schema and entities are written together (docs/adr/0003). So growth commits and rolls back with its entities, and
+concurrent growth never conflicts. Rows of models are always locked before rows of entities.
 
-Bulk. A submission of many new entities goes alone, too, and is written by COPY (``storage/commit/bulk.py``).
+Bulk. A submission of many new entities goes alone, too, and is written by COPY (``storage/commit/statement.py``).
 
 Models. A new entity needs its model, locked as it was when the entity was judged; its processors may have taken a while
 since. The statement holds the model's lock against an unlock, and looks (docs/adr/0008). A submission whose model is
@@ -43,6 +44,13 @@ Failures.
   is, has ``statement.STATEMENT_TIMEOUT_S``, and then what is left of ``ANSWER_TIMEOUT`` for looking it up.
 - A cancelled caller is dropped while queued. Once sent, the batch is never cancelled, and the caller does not learn the
   outcome either.
+
+A submission on its way to its verdict.
+
+A group commit that makes spans (docs/reference/traces.md#spans).
+
+``tx.commit`` is the wait of one transaction, in its trace. ``tx.batch`` is a batch on its way to the database: it
+belongs to no single trace, and links to the commits that it carries.
 """
 
 import asyncio
@@ -54,23 +62,71 @@ from typing import Any, Final
 
 import asyncpg
 
-from statewright import logs
 from statewright.failures import Conflict, Failure, OutcomeUnknown, StorageUnavailable
 from statewright.ids import EntityId, ModelId, TenantId
-from statewright.storage.commit.bulk import copy_in
-from statewright.storage.commit.metrics import TransactionMetrics
-from statewright.storage.commit.outcomes import find_applied, get_transaction_id
-from statewright.storage.commit.pending import PendingCommit
-from statewright.storage.commit.rates import CommitRates
-from statewright.storage.commit.statement import CommitStatement, Part
+from statewright.storage.commit.metrics import CommitRates, TransactionMetrics
+from statewright.storage.commit.statement import (
+    CommitStatement,
+    Part,
+    copy_in,
+    find_applied,
+    get_transaction_id,
+    is_bulk,
+)
 from statewright.storage.commit.submission import Applied, Busy, Stale, Submission, Verdict
 from statewright.storage.connections import DatabaseUrl, add_session_settings
 from statewright.storage.pool import ConnectionLost, Pool
+from statewright.telemetry import logs
+from statewright.telemetry.tracing import Attributes, Tracer, get_trace
+
+MAX_SHARED_ROWS: Final = 20
+MAX_SHARED_CHARS: Final = 64 * 1024
+"""What is larger does not share its statement."""
+
+
+class PendingCommit:
+    """Who waits for the verdict on a submission, since ``now`` by the clock of the event loop; and what batching has to
+    know of it.
+    """
+
+    __slots__ = (
+        "blocked_since",
+        "future",
+        "is_bulk",
+        "is_large",
+        "is_sent",
+        "keys",
+        "model_locks",
+        "queued_at",
+        "submission",
+        "trace",
+    )
+
+    def __init__(self, submission: Submission, future: "asyncio.Future[Verdict]", now: float) -> None:
+        self.submission = submission
+        self.future = future
+        self.queued_at = now
+        self.trace = get_trace()
+        rows = submission.rows
+        claimed = {(tenant, f"#{hash_}") for tenant, _, hash_ in submission.claims if hash_}
+        self.keys = {(row.tenant, row.id) for row in rows} | claimed
+        if submission.growth:
+            self.keys |= {(growth.tenant, f"@{growth.model}") for growth in submission.growth}
+        self.blocked_since: float | None = None
+        self.is_sent = False
+        self.is_bulk = not submission.tasks and not submission.parts and is_bulk(rows)
+        self.model_locks = {(tenant, model): lock for tenant, model, lock in submission.model_locks}
+        characters = sum(len(row.document or "") for row in rows)
+        for part, staged in submission.parts.items():
+            self.keys.update([(part, name) for name in staged.names])
+            characters += staged.size
+        self.is_large = len(rows) > MAX_SHARED_ROWS or characters > MAX_SHARED_CHARS or bool(submission.growth)
+
 
 MAX_BATCH: Final = 32
 MAX_IN_FLIGHT: Final = 2
 COMMIT_CONNECTIONS: Final = MAX_IN_FLIGHT + 1
-"""One for each batch and one for the serial queue."""
+"""One for each batch and one for the serial queue, or for small submissions beside large ones."""
 
 SECOND_BATCH_MIN: Final = 8
 """Submissions that justify another batch while one is on its way. Fewer wait for it and then travel together: a
@@ -201,22 +257,29 @@ class GroupCommit:
 
     @property
     def _has_capacity(self) -> bool:
-        """Whether a batch may leave now."""
+        """Whether any batch may leave now."""
         busy = len(self._in_flight)
         return not busy or (busy < MAX_IN_FLIGHT and len(self._queue) >= SECOND_BATCH_MIN)
 
+    @property
+    def _waits_for_large_ones(self) -> bool:
+        """Whether only large submissions are on their way: they take long, and small ones leave beside them."""
+        return all(batch[0].is_large for batch in self._in_flight.values())
+
     def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
-        if self._has_capacity:
-            if not self._scheduled:
-                self._scheduled = True
-                loop.call_soon(self._send)
-        elif self._overdue_timer is None and len(self._in_flight) < MAX_IN_FLIGHT:
+        has_capacity = self._has_capacity
+        if not self._scheduled and (has_capacity or self._waits_for_large_ones):
+            self._scheduled = True
+            loop.call_soon(self._send)
+        if not has_capacity and self._overdue_timer is None and len(self._in_flight) < MAX_IN_FLIGHT:
             self._overdue_timer = loop.call_later(BLOCKED_AFTER_S, self._send_overdue)
 
     def _send(self) -> None:
         self._scheduled = False
         while self._queue and self._has_capacity and self._send_one():
             pass
+        if self._queue and self._waits_for_large_ones:
+            self._send_one(with_large=False)
 
     def _send_overdue(self) -> None:
         """A row that another session has locked blocks the batch on its way: the others must not wait for it."""
@@ -236,9 +299,9 @@ class GroupCommit:
         if left:
             self._expiry_timer = loop.call_at(min(left) + self._send_within_s, self._give_up_expired)
 
-    def _send_one(self) -> bool:
+    def _send_one(self, *, with_large: bool = True) -> bool:
         """Send the next batch; whether there was one."""
-        batch = self._take_batch()
+        batch = self._take_batch(with_large)
         if batch:
             task = asyncio.get_running_loop().create_task(self._settle(batch), name="group-commit")
             self._in_flight[task] = batch
@@ -250,9 +313,9 @@ class GroupCommit:
         if self._queue:
             self._schedule(task.get_loop())
 
-    def _take_batch(self) -> list[PendingCommit]:
+    def _take_batch(self, with_large: bool) -> list[PendingCommit]:
         """The oldest submissions that fit together; those that collide with one of them, or of a batch on its way, keep
-        their place in the queue.
+        their place in the queue, as large ones do unless the batch may be of one.
         """
         batch: list[PendingCommit] = []
         postponed: list[PendingCommit] = []
@@ -265,6 +328,10 @@ class GroupCommit:
                 continue
             if any(not blocked.keys.isdisjoint(pending.keys) for blocked in self._serial_queue):
                 self._enqueue_serial(pending)
+                continue
+            if pending.is_large and not with_large:
+                postponed.append(pending)
+                taken |= pending.keys
                 continue
             if pending.is_large and batch:
                 self._queue.appendleft(pending)
@@ -399,3 +466,25 @@ def _give_up(pending: PendingCommit) -> None:
 def _fail(pending: PendingCommit, error: Exception) -> None:
     if not pending.future.done():
         pending.future.set_exception(error)
+
+
+class TracedGroupCommit(GroupCommit):
+    """Takes the place of the plain one where traces are switched on."""
+
+    def __init__(self, pool: Pool, tracer: Tracer, *, parts: Sequence[Part] = ()) -> None:
+        super().__init__(pool, parts=parts)
+        self._tracer = tracer
+
+    async def commit(self, submission: Submission) -> Verdict:
+        """Apply a submission atomically."""
+        attributes: Attributes = {"tx.id": get_transaction_id(submission), "entity.count": len(submission.rows)}
+        with self._tracer.begin("tx.commit", "client", attributes) as span:
+            verdict = await super().commit(submission)
+            span.set("tx.conflict", isinstance(verdict, Stale))
+            return verdict
+
+    async def _apply(self, batch: list[PendingCommit]) -> None:
+        causes = [pending.trace for pending in batch if pending.trace is not None]
+        attributes: Attributes = {"batch.size": len(batch), "db.system.name": "postgresql"}
+        with self._tracer.begin("tx.batch", "client", attributes, parent=None, links=causes):
+            await super()._apply(batch)

@@ -55,5 +55,6 @@ armed AS (
         ON CONFLICT (tenant, entity, state, transition) DO UPDATE
        SET model = excluded.model, fire_at = excluded.fire_at, timeout_ms = excluded.timeout_ms, armed_at = excluded.armed_at,
            armed_in = excluded.armed_in, principal_id = excluded.principal_id, principal_kind = excluded.principal_kind,
-           trace = excluded.trace, not_before = 0, attempts = 0, failures = 0
+           trace = excluded.trace, not_before = 0, attempts = 0, failures = 0,
+           takers = '{}'
 ),

@@ -157,7 +157,7 @@ class UnitOfWork(Overlay):
         unit, whose writes become its parent's. Raises ``EntityModified`` or ``Conflict`` when a version moved,
         ``UniqueViolation`` when a claim is taken, ``ModelNotFound``, ``ModelNotLocked`` or ``Conflict`` when the model
         of a new entity was deleted, unlocked, or locked anew meanwhile, the failures of
-        ``storage.commit.growth.grow_models`` when a document contradicts what its model has learnt meanwhile,
+        ``storage.commit.growth.write_growing`` when a document contradicts what its model has learnt meanwhile,
         ``StorageUnavailable`` when the database is away, ``TransactionNotFound`` when the parent is gone.
         """
         if self.parent is None:

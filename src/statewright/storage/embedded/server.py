@@ -26,18 +26,23 @@ from pathlib import Path
 from typing import BinaryIO, Final
 from urllib.parse import quote
 
-from statewright import logs
 from statewright.storage.embedded.data_directory import (
     DURABLE_SETTINGS,
     FAST_SETTINGS,
+    FAST_SHUTDOWN,
+    IMMEDIATE_SHUTDOWN,
     DataDirectory,
+    OsUser,
     build_command,
     build_environment,
+    change_owner,
+    choose_user,
+    prepare_socket_directory,
+    remove_abandoned_directories,
+    stop_orphans,
 )
-from statewright.storage.embedded.orphans import FAST_SHUTDOWN, IMMEDIATE_SHUTDOWN, stop_orphans
-from statewright.storage.embedded.os_user import OsUser, change_owner, choose_user
-from statewright.storage.embedded.socket_directory import prepare_socket_directory, remove_abandoned_directories
-from statewright.storage.startup_errors import EmbeddedServerRefused
+from statewright.storage.migrate import EmbeddedServerRefused
+from statewright.telemetry import logs
 
 SUPERUSER: Final = "statewright"
 

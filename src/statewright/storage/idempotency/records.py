@@ -1,17 +1,116 @@
-"""Reading and writing records of idempotent requests apart from the commit statement."""
+"""Reading and writing records of idempotent requests apart from the commit statement.
 
-from collections.abc import Mapping, Sequence
+The parts of the commit statement that write records of idempotent requests with their effect.
+
+A database transaction in which a request does all its work and leaves its record
+(docs/reference/operations.md#idempotent-requests).
+
+What administers models, clients or indexes writes by statements of its own, each on a connection of a pool. A
+:class:`JoinedPool` stands for one connection with an open transaction: whoever is given it writes into that
+transaction, and knows nothing of it.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import timedelta
+from types import TracebackType
 from typing import Final
 
 import asyncpg
+import msgspec
+from asyncpg.transaction import Transaction
 from msgspec import Struct
+from msgspec.structs import replace
 
-from statewright.idempotency import KeyScope, KeyStatus, StoredAnswer
-from statewright.ids import EntityId, TransactionId
-from statewright.storage.idempotency.parts import KeyRecord
-from statewright.storage.pool import Pool
+from statewright.failures import IdempotencyClaimLost, IdempotencyKeyTaken
+from statewright.ids import EntityId, TenantId, TransactionId
+from statewright.operations.idempotency import KeyScope, KeyStatus, StoredAnswer
+from statewright.storage.commit.statement import Part, read_sections
+from statewright.storage.commit.submission import PartRefused, Refusal, StagedPart, Submission
+from statewright.storage.connections import DatabaseConnection
+from statewright.storage.pool import ACQUIRE_TIMEOUT, LEASE_LIMIT, ConnectionLease, Pool
 from statewright.storage.shared_reads import SharedReads
+
+NOBODY: Final = "00000000-0000-0000-0000-000000000000"
+"""The token of an attempt that is over with its first write."""
+
+
+class KeyRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A record as a transaction writes it.
+
+    ``claim`` is the token that the stored record must have; None: there must be none. ``token`` and ``node`` tell who
+    is at work, and count as long as somebody is. ``element`` is added to those of the chunks before, ``entities`` to
+    the ids that are known. ``kept_us`` is for how long the record counts.
+    """
+
+    tenant: TenantId
+    principal: str
+    key: str
+    request_hash: str
+    claim: str | None = None
+    token: str = NOBODY
+    node: str = ""
+    status: KeyStatus
+    is_segmented: bool = False
+    transaction_id: str | None = None
+    entities: Sequence[str] = ()
+    element: str | None = None
+    answer_status: int | None = None
+    answer_type: str | None = None
+    answer: str | None = None
+    kept_us: int
+
+
+class KeyRecords(StagedPart, frozen=True, kw_only=True):
+    """The records of one transaction."""
+
+    records: tuple[KeyRecord, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(len(record.answer or "") + len(record.element or "") for record in self.records)
+
+    @property
+    def names(self) -> Sequence[str]:
+        return [f"{record.tenant}/{record.principal}/{record.key}" for record in self.records]
+
+    def merge(self, inner: StagedPart) -> "KeyRecords":
+        assert isinstance(inner, KeyRecords)  # noqa: S101 - nothing else is staged under its name
+        return replace(self, records=(*self.records, *inner.records))
+
+
+def _build_part(name: str, file: str, refusals: Mapping[str, Refusal], *, claimed: bool) -> Part:
+    """A part that writes the records of a batch that are claimed, or those that are not. Its parameter is a list of
+    them, each with ``t``, the number of its transaction.
+    """
+
+    def encode(batch: Sequence[Submission]) -> str | None:
+        parts = [
+            b'{"t":%d,%b' % (t, _encode(record)[1:])
+            for t, submission in enumerate(batch)
+            if isinstance(staged := submission.parts.get(KEYS), KeyRecords)
+            for record in staged.records
+            if (record.claim is not None) is claimed
+        ]
+        return f"[{b','.join(parts).decode()}]" if parts else None
+
+    sections = read_sections("statewright.storage.idempotency", file)
+    return Part(name=name, sections=sections, encode=encode, refusals=refusals, staged_as=KEYS)
+
+
+_encode = msgspec.json.Encoder().encode
+
+KEYS: Final = "keys"
+"""The name under which records are staged."""
+
+NEW_KEYS: Final = _build_part(
+    KEYS, "keys.sql", {"idempotency_taken": PartRefused(lambda _: IdempotencyKeyTaken())}, claimed=False
+)
+CLAIMED_KEYS: Final = _build_part(
+    "key_claims", "claims.sql", {"idempotency_lost": PartRefused(lambda _: IdempotencyClaimLost())}, claimed=True
+)
+KEY_PARTS: Final = (NEW_KEYS, CLAIMED_KEYS)
+
 
 MAX_BATCH: Final = 1000
 """Records that one statement removes."""
@@ -241,3 +340,65 @@ async def estimate_records(pool: Pool) -> int:
     async with pool.connection() as connection:
         count: int = await connection.fetchval(ESTIMATE)
     return count
+
+
+class JoinedLease(ConnectionLease):
+    """The connection for the length of a block, whose work is undone alone when the block fails."""
+
+    __slots__ = ("_joined", "_savepoint")
+
+    def __init__(self, pool: Pool, connection: DatabaseConnection) -> None:
+        super().__init__(pool, ACQUIRE_TIMEOUT, None)
+        self._joined = connection
+        self._savepoint: Transaction | None = None
+
+    async def __aenter__(self) -> DatabaseConnection:
+        self._savepoint = self._joined.transaction()
+        await self._savepoint.start()
+        return self._joined
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._savepoint is not None  # noqa: S101 - the block was entered
+        if error is None:
+            await self._savepoint.commit()
+        elif not self._joined.is_closed():
+            await self._savepoint.rollback()
+
+
+class JoinedPool(Pool):
+    """A pool whose only connection is in an open transaction. It is for one task, which asks for one thing after the
+    other.
+    """
+
+    def __init__(self, pool: Pool, connection: DatabaseConnection) -> None:
+        self.faults = pool.faults
+        self._connection = connection
+
+    def connection(
+        self, *, within: timedelta = ACQUIRE_TIMEOUT, limit: timedelta | None = LEASE_LIMIT
+    ) -> ConnectionLease:
+        """The connection, in a savepoint for the length of the block."""
+        return JoinedLease(self, self._connection)
+
+
+class RecordedTransaction:
+    """An open transaction: ``pool`` is what writes into it."""
+
+    def __init__(self, pool: JoinedPool, connection: asyncpg.Connection) -> None:
+        self.pool = pool
+        self._connection = connection
+
+    async def write(self, record: KeyRecord) -> bool:
+        """Write a record of the request; False when another attempt has the key. A twin that is at work is waited
+        for.
+        """
+        return await write_record(self._connection, record)
+
+
+@asynccontextmanager
+async def open_recorded_transaction(pool: Pool) -> AsyncIterator[RecordedTransaction]:
+    """A transaction that is committed when the block is left, and undone when it fails."""
+    async with pool.connection(limit=None) as connection, connection.transaction(isolation="read_committed"):
+        yield RecordedTransaction(JoinedPool(pool, connection), connection)

@@ -2,7 +2,7 @@
 
 CREATE TABLE unique_claim (
     tenant text NOT NULL,
-    hash   uuid NOT NULL,                   -- over model, key and values (storage/commit/rows.py): one short column whatever the key is
+    hash   uuid NOT NULL,                   -- over model, key and values (storage/claims.py): one short column whatever the key is
     entity uuid NOT NULL,
     PRIMARY KEY (tenant, hash)
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);

@@ -4,7 +4,7 @@ from typing import Final
 
 from statewright.entity import Actor
 from statewright.ids import TenantId, make_uuid7, system_clock
-from statewright.operator_acts import Act
+from statewright.operations.service import Act
 from statewright.storage.commit.statement import build_staged_part, read_sections
 from statewright.storage.commit.submission import StagedPart
 from statewright.storage.ops.audit import encode_details

@@ -1,15 +1,21 @@
-"""The audit trail of the operations API: who did what to what, and why."""
+"""The audit trail of the operations API: who did what to what, and why.
+
+How much a tenant has written in each of the last minutes, as all nodes have counted it.
+"""
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 import asyncpg
 import msgspec
 
 from statewright.entity import Actor
 from statewright.ids import TenantId, make_uuid7, system_clock
-from statewright.operator_acts import Act, ActFilter, ActKey, RecordedAct
+from statewright.instants import to_rfc3339
+from statewright.operations.service import Act, ActFilter, ActKey, ActTarget, OperatorAct
+from statewright.operations.work import MinuteRate
+from statewright.storage.commit.metrics import MINUTE_US, Rate
 from statewright.storage.pool import Pool
 
 MAX_DETAILS_BYTES: Final = 4096
@@ -19,7 +25,7 @@ MAX_BATCH: Final = 1000
 """Acts that one statement removes."""
 
 _encode = msgspec.json.Encoder().encode
-_decode_details = msgspec.json.Decoder(dict[str, object]).decode
+_decode_details = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 RECORD: Final = """
@@ -75,7 +81,7 @@ COUNT: Final = f"SELECT count(*) FROM (SELECT {_MATCHING} LIMIT $8) AS counted" 
 
 async def fetch_acts(
     pool: Pool, tenant: TenantId, wanted: ActFilter, *, limit: int, after: ActKey | None = None
-) -> list[RecordedAct]:
+) -> list[OperatorAct]:
     """Up to ``limit`` acts, newest first; those that follow one when ``after`` is its key."""
     at, id_ = (after.at, after.id) if after else (None, None)
     async with pool.connection() as connection:
@@ -95,14 +101,13 @@ def _list_arguments(wanted: ActFilter) -> tuple[object, ...]:
     return (*names, wanted.since, wanted.before)
 
 
-def _to_act(row: asyncpg.Record) -> RecordedAct:
-    return RecordedAct(
+def _to_act(row: asyncpg.Record) -> OperatorAct:
+    return OperatorAct(
         id=str(row["id"]),
-        at=row["at"],
+        at=to_rfc3339(row["at"]),
         actor=Actor(row["actor_id"], row["actor_kind"]),
         action=row["action"],
-        target_kind=row["target_kind"],
-        target_id=row["target_id"],
+        target=ActTarget(kind=row["target_kind"], id=row["target_id"]),
         reason=row["reason"],
         details=_decode_details(row["details"]),
         trace_id=row["trace_id"],
@@ -129,3 +134,54 @@ async def remove_old_acts(pool: Pool, *, older_than: timedelta) -> int:
     async with pool.connection() as connection:
         removed: int = await connection.fetchval(REMOVE, older_than // timedelta(microseconds=1), MAX_BATCH)
     return removed
+
+
+WINDOW_MINUTES: Final = 60
+
+_KEPT_MINUTES: Final = 2 * WINDOW_MINUTES
+
+
+ADD: Final = """
+    INSERT INTO commit_rate AS stored (tenant, minute, transactions, versions)
+    SELECT *
+      FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[])
+        AS counted (tenant, minute, transactions, versions)
+     ORDER BY tenant, minute
+        ON CONFLICT (tenant, minute) DO UPDATE
+       SET transactions = stored.transactions + excluded.transactions, versions = stored.versions + excluded.versions
+"""
+
+RATES_REMOVE: Final = """
+    DELETE FROM commit_rate WHERE minute < now_us() / 60000000 - $1
+"""
+
+RECENT: Final = """
+    SELECT asked.minute, coalesce(stored.transactions, 0) AS transactions, coalesce(stored.versions, 0) AS versions
+      FROM generate_series(now_us() / 60000000 - $2 + 1, now_us() / 60000000) AS asked (minute)
+      LEFT JOIN commit_rate AS stored ON stored.tenant = $1 AND stored.minute = asked.minute
+     ORDER BY asked.minute
+"""
+
+
+async def add_rates(pool: Pool, rates: Mapping[tuple[TenantId, int], Rate]) -> None:
+    """Store what a node has counted, by tenant and minute, and forget what nobody asks for any more."""
+    async with pool.connection() as connection, connection.transaction():
+        if rates:
+            await connection.execute(
+                ADD,
+                [tenant for tenant, _minute in rates],
+                [minute for _tenant, minute in rates],
+                [rate.transactions for rate in rates.values()],
+                [rate.versions for rate in rates.values()],
+            )
+        await connection.execute(RATES_REMOVE, _KEPT_MINUTES)
+
+
+async def list_recent_rates(pool: Pool, tenant: TenantId) -> list[MinuteRate]:
+    """The minutes of the last hour, the oldest first; the last one is not over."""
+    async with pool.connection() as connection:
+        rows = await connection.fetch(RECENT, tenant, WINDOW_MINUTES)
+    return [
+        MinuteRate(at=to_rfc3339(row["minute"] * MINUTE_US), transactions=row["transactions"], versions=row["versions"])
+        for row in rows
+    ]

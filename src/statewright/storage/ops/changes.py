@@ -3,20 +3,35 @@
 No index has the runs of a tenant by their time: it would cost every commit an entry. A BRIN index knows the times of
 whole ranges of pages. So windows of time are looked at, backwards from where the page begins, each wider than the one
 before it while that is quick. One request looks at so much only; where it has come to is part of its answer.
+
+Events of the runs of an entity, a page at a time.
+
+What a transaction has written, found by the events that its runs have filed.
+
+An index by transaction would cost every commit an entry at a random place. The id of a transaction has the time at
+which it was made, and events have the time of their run, which a BRIN index knows for whole ranges of pages: it costs
+commits next to nothing, and leaves little to look at.
 """
 
 import asyncio
 import time
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Annotated, Final
+from typing import Annotated, Final, cast
+from uuid import UUID
 
 import asyncpg
+import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
-from statewright.entity import Actor, ChangeType, ModelKey
+from statewright.entity import Actor, AuditEvent, ModelKey
 from statewright.failures import SearchTimeout
 from statewright.ids import EntityId, TenantId, TransactionId
+from statewright.instants import parse_instant, to_rfc3339
+from statewright.jsonval.values import JsonObject
+from statewright.operations.history import ChangedEntity, RunEvent, WrittenEntity
+from statewright.storage.pool import Pool
 from statewright.storage.search.query import SearchDatabase
 
 Instant = Annotated[int, Meta(ge=-(2**53), le=2**63 - 1)]
@@ -61,33 +76,12 @@ class ChangeFilter(Struct, frozen=True, kw_only=True):
     before: int | None = None
 
 
-class FoundChange(Struct, frozen=True, kw_only=True):
-    """A run that has filed ``events`` of an entity, and the last version that it wrote, as far as that is kept."""
-
-    key: ChangeKey
-    events: int
-    model: ModelKey | None = None
-    state: str | None = None
-    transition: str | None = None
-    change: ChangeType | None = None
-    attributed: Actor | None = None
-    executor: Actor | None = None
-
-    @property
-    def entity(self) -> EntityId:
-        return EntityId(self.key.entity)
-
-    @property
-    def transaction(self) -> TransactionId:
-        return TransactionId(self.key.transaction)
-
-
 class FoundChanges(Struct, frozen=True, kw_only=True):
     """Changes, and how many runs were looked at for them. ``position`` is where the next request goes on, None when
     there is nothing further.
     """
 
-    found: tuple[FoundChange, ...]
+    found: tuple[ChangedEntity, ...]
     scanned: int
     position: ChangeKey | None
 
@@ -172,7 +166,7 @@ class _Scan:
         self._wanted = wanted
         self._begin = begin
         self._limit = limit
-        self._found: list[FoundChange] = []
+        self._found: list[ChangedEntity] = []
         self._position: ChangeKey | None = begin
         self._scanned = 0
 
@@ -206,7 +200,7 @@ class _Scan:
 
     async def _read_details(
         self, connection: asyncpg.Connection, rows: Sequence[asyncpg.Record]
-    ) -> "list[FoundChange]":
+    ) -> "list[ChangedEntity]":
         if not rows:
             return []
         columns = zip(*((row["at"], row["transaction_id"], row["entity"], row["n"]) for row in rows), strict=True)
@@ -226,23 +220,196 @@ class _Scan:
         if len(self._found) <= self._limit:
             return FoundChanges(found=tuple(self._found), scanned=self._scanned, position=self._position)
         told = tuple(self._found[: self._limit])
-        return FoundChanges(found=told, scanned=self._scanned, position=told[-1].key)
+        return FoundChanges(found=told, scanned=self._scanned, position=_to_key(told[-1]))
 
 
-def _to_change(row: asyncpg.Record) -> FoundChange:
-    key = ChangeKey(row["at"], row["transaction"], row["entity"])
+def _to_change(row: asyncpg.Record) -> ChangedEntity:
+    change = ChangedEntity(
+        at=to_rfc3339(row["at"]), entity_id=row["entity"], transaction_id=row["transaction"], events=row["events"]
+    )
     if row["change"] is None:
-        return FoundChange(key=key, events=row["events"])
-    return FoundChange(
-        key=key,
-        events=row["events"],
+        return change
+    return replace(
+        change,
         model=None if row["name"] is None else ModelKey(row["name"], row["version"]),
         state=row["state"],
         transition=row["transition"],
-        change=row["change"],
-        attributed=Actor(row["attributed_id"], row["attributed_kind"]),
-        executor=Actor(row["executor_id"], row["executor_kind"]),
+        change_type=row["change"],
+        attributed_to=Actor(row["attributed_id"], row["attributed_kind"]),
+        executed_by=Actor(row["executor_id"], row["executor_kind"]),
     )
 
 
+def _to_key(change: ChangedEntity) -> ChangeKey:
+    return ChangeKey(parse_instant(change.at), change.transaction_id, change.entity_id)
+
+
 _MICROSECOND: Final = timedelta(microseconds=1)
+
+
+class EventKey(Struct, frozen=True, array_like=True):
+    """Where an event stands: when its run began, the transaction of the run, and its number there."""
+
+    at: Annotated[int, Meta(ge=0, le=2**63 - 1)]
+    transaction: Annotated[str, Meta(pattern=r"\A[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")]
+    number: Annotated[int, Meta(ge=0, le=2**31 - 1)]
+
+
+class FiledEvent(Struct, frozen=True, kw_only=True):
+    """An event and where it stands."""
+
+    key: EventKey
+    event: RunEvent
+
+
+LAST: Final = EventKey(2**63 - 1, "ffffffff-ffff-ffff-ffff-ffffffffffff", 2**31 - 1)
+"""Behind all events there are."""
+
+RUNS: Final = """
+    -- A range of entity_audit_entity. Events are not read of runs that the page does not come to; of the first run, the
+    -- last events may have been told already.
+    SELECT at, transaction_id, events
+      FROM (SELECT at, transaction_id, events,
+                   sum(untold) OVER (ORDER BY at DESC, transaction_id DESC) - untold AS before
+              FROM (SELECT at, transaction_id, events,
+                           CASE WHEN at = $3 AND transaction_id = $4::uuid THEN least(n, $5) ELSE n END AS untold
+                      FROM entity_audit
+                     WHERE tenant = $1 AND entity = $2 AND at <= $3 AND (at, transaction_id) <= ($3, $4::uuid)
+                       AND ($6::uuid IS NULL OR transaction_id = $6)
+                     ORDER BY at DESC, transaction_id DESC
+                     LIMIT $7) AS run) AS counted
+     WHERE before < $7
+     ORDER BY at DESC, transaction_id DESC
+"""
+
+_decode = msgspec.json.Decoder(tuple[AuditEvent, ...]).decode
+
+
+async def fetch_events(
+    pool: Pool,
+    tenant: TenantId,
+    entity: EntityId,
+    *,
+    limit: int,
+    after: EventKey | None,
+    transaction: TransactionId | None,
+) -> list[FiledEvent]:
+    """Up to ``limit`` events, those of the newest run first, and of each run the last one first; those behind a key
+    when ``after`` is one. ``transaction``: only those of one run.
+    """
+    begin = after or LAST
+    async with pool.connection() as connection:
+        # Of the first run there may be nothing left to tell: one run more is read than events are wanted.
+        rows = await connection.fetch(
+            RUNS, tenant, entity, begin.at, begin.transaction, begin.number, transaction, limit + 1
+        )
+    found: list[FiledEvent] = []
+    for row in rows:
+        events, id_ = _decode(row["events"]), str(row["transaction_id"])
+        is_begun = (row["at"], id_) == (begin.at, begin.transaction)
+        for number in range(len(events) - 1, -1, -1):
+            if is_begun and number >= begin.number:
+                continue
+            found.append(FiledEvent(key=EventKey(row["at"], id_, number), event=_to_event(events[number], id_)))
+            if len(found) == limit:
+                return found
+    return found
+
+
+def _to_event(event: AuditEvent, transaction: str) -> RunEvent:
+    return RunEvent(
+        at=to_rfc3339(event.at),
+        transaction_id=transaction,
+        event_type=event.type,
+        state=event.state,
+        details=event.details,
+        data=None if event.data is None else cast("JsonObject", event.data),  # of scalars and lists of texts
+    )
+
+
+"""By how much the clock of a node may be ahead of that of the database."""
+
+TRANSACTIONS_AFTER: Final = (timedelta(minutes=2), timedelta(hours=2))
+"""How long after its beginning a transaction is looked for: first where nearly all are."""
+
+
+class TransactionKey(Struct, frozen=True, array_like=True):
+    """The place of an entity in the list of a transaction."""
+
+    entity: UUID
+
+
+FILED: Final = """
+    -- Uses entity_audit_at. One row for each entity, and of an entity for each segment.
+    SELECT entity, min(at) AS at, sum(n)::int AS events
+      FROM entity_audit
+     WHERE at >= $3 AND at <= $4 AND tenant = $1 AND transaction_id = $2 AND entity > $5
+     GROUP BY entity
+     ORDER BY entity
+     LIMIT $6
+"""
+
+WRITTEN: Final = """
+    SELECT filed.entity, filed.at, filed.events, version.state, version.transition, version.change, version.versions,
+           model.name, model.version
+      FROM unnest($3::uuid[], $4::bigint[], $5::int[]) AS filed (entity, at, events)
+      LEFT JOIN LATERAL (
+            SELECT model, state, transition, count(*) OVER () AS versions,
+                   CASE WHEN is_deletion THEN 'DELETE' WHEN created_at = valid_from THEN 'CREATE' ELSE 'UPDATE' END
+                   AS change
+              FROM (SELECT model, state, transition, created_at, valid_from, false AS is_deletion
+                      FROM entity
+                     WHERE tenant = $1 AND id = filed.entity AND $2 IN (transaction_id, entry_transaction_id)
+                     UNION ALL
+                    SELECT model, state, transition, created_at, valid_from, document IS NULL
+                      FROM entity_history
+                     WHERE tenant = $1 AND id = filed.entity AND valid_from BETWEEN $6 AND $7
+                       AND $2 IN (transaction_id, entry_transaction_id)) AS kept
+             ORDER BY valid_from DESC
+             LIMIT 1) AS version ON true
+      LEFT JOIN model ON model.tenant = $1 AND model.id = version.model
+     ORDER BY filed.entity
+"""
+
+
+async def list_written(
+    search: SearchDatabase,
+    tenant: TenantId,
+    transaction: TransactionId,
+    *,
+    made_at: int,
+    limit: int,
+    after: TransactionKey | None,
+) -> list[WrittenEntity]:
+    """Up to ``limit`` entities, by id, that a transaction has written whose id was made at an instant (epoch
+    microseconds); those behind ``after``.
+
+    Raises ``SearchTimeout``, ``StorageUnavailable``.
+    """
+    since, begin = made_at - BEFORE // _MICROSECOND, after.entity if after else UUID(int=0)
+    try:
+        async with asyncio.timeout(WITHIN_S), search.open_connection() as connection:
+            for span in TRANSACTIONS_AFTER:
+                until = made_at + span // _MICROSECOND
+                filed = await connection.fetch(FILED, tenant, transaction, since, until, begin, limit)
+                if filed:
+                    break
+            else:
+                return []
+            ids, instants, events = zip(*filed, strict=True)
+            rows = await connection.fetch(WRITTEN, tenant, transaction, ids, instants, events, since, until)
+    except TimeoutError as late:
+        raise SearchTimeout(WITHIN_S) from late
+    return [
+        WrittenEntity(
+            entity_id=str(row["entity"]),
+            at=to_rfc3339(row["at"]),
+            events=row["events"],
+            versions=row["versions"] or 0,
+            model=None if row["name"] is None else ModelKey(row["name"], row["version"]),
+            state=row["state"],
+            transition=row["transition"],
+            change_type=row["change"],
+        )
+        for row in rows
+    ]

@@ -1,12 +1,23 @@
-"""What an explanation of an entity is made from, in one consistent reading."""
+"""What an explanation of an entity is made from, in one consistent reading.
 
+What an explanation of an instance is made from, whatever its process language, in one consistent reading.
+
+How many instances of processes are where, counted up to a bound.
+
+What entities have become since some instant: for those who wait for one of their states.
+"""
+
+import asyncio
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
 from statewright.entity import Entity, ScheduledTask
-from statewright.ids import EntityId, TenantId
+from statewright.failures import SearchTimeout
+from statewright.ids import EntityId, TenantId, TransactionId
+from statewright.operations.listings import InstanceCount, InstanceCounts, StepCount, StepCounts
 from statewright.storage.entities import COLUMNS, to_entity
 from statewright.storage.pool import Pool
 from statewright.storage.schedules import COLUMNS as TASK_COLUMNS
@@ -57,3 +68,233 @@ async def observe_entity(pool: Pool, tenant: TenantId, entity_id: EntityId) -> O
         timers=tuple(map(to_task, _decode_rows(timers))) if timers else (),
         state_since=since,
     )
+
+
+MAX_PLACES: Final = 1_000
+"""Executions under way that are told, and timers."""
+
+
+class ObservedJob(Struct, frozen=True, kw_only=True):
+    """The unfinished job of an execution. Instants in epoch microseconds."""
+
+    id: str
+    type: str
+    retries: int
+    worker: str
+    locked_at: int | None
+    lock_expires_at: int | None
+    held: bool
+    kept: bool
+    """Whether it is over, and what was reported of it waits for the end of a suspension."""
+
+
+class ObservedExecution(Struct, frozen=True, kw_only=True):
+    """An execution that has not ended, with the job or the user task that it waits for."""
+
+    node: str
+    node_type: str
+    attempt: int
+    started_at: int
+    job: ObservedJob | None
+    task: str | None
+
+
+class ObservedTimer(Struct, frozen=True, kw_only=True):
+    """An armed timer."""
+
+    id: str
+    fire_at: int
+
+
+class ObservedInstance(Struct, frozen=True, kw_only=True):
+    """An instance as the tables of processes have it. ``failure`` is the reason of the execution that failed last."""
+
+    language: str
+    definition_id: str
+    status: str
+    business_key: str | None
+    failed_node: str | None
+    failure: str | None
+    executions: tuple[ObservedExecution, ...]
+    timers: tuple[ObservedTimer, ...]
+
+
+INSTANCES_OBSERVE: Final = f"""
+    SELECT line.language, line.definition_id, line.status, line.business_key, failed.node_id AS failed_node,
+           failed.failure_reason AS failure,
+           (SELECT json_agg(under_way)
+              FROM (SELECT made.node_id AS node, made.node_type, made.attempt, made.started_at,
+                           (SELECT json_build_object('id', job.id, 'type', job.job_type, 'retries', job.retries,
+                                                     'worker', job.worker, 'locked_at', job.locked_at,
+                                                     'lock_expires_at', job.lock_expires_at, 'held', job.held,
+                                                     'kept', job.kept_under IS NOT NULL)
+                              FROM process_job AS job WHERE job.tenant = $1 AND job.id = made.work) AS job,
+                           (SELECT task.id FROM process_task AS task
+                             WHERE task.tenant = $1 AND task.id = made.work) AS task
+                      FROM process_execution AS made
+                     WHERE made.tenant = $1 AND made.instance = $2 AND made.status = 'RUNNING'
+                     ORDER BY made.started_at, made.id
+                     LIMIT {MAX_PLACES}) AS under_way) AS executions,
+           (SELECT json_agg(armed)
+              FROM (SELECT timer.id, timer.fire_at FROM process_timer AS timer
+                     WHERE timer.tenant = $1 AND timer.instance = $2
+                     ORDER BY timer.fire_at LIMIT {MAX_PLACES}) AS armed) AS timers
+      FROM process_instance AS line
+      LEFT JOIN LATERAL (
+            SELECT node_id, failure_reason FROM process_execution
+             WHERE tenant = $1 AND instance = $2 AND status = 'FAILED'
+             ORDER BY ended_at DESC, id DESC LIMIT 1) AS failed ON true
+     WHERE line.tenant = $1 AND line.id = $2
+"""  # noqa: S608 - constants
+
+_decode_executions = msgspec.json.Decoder(tuple[ObservedExecution, ...]).decode
+_decode_timers = msgspec.json.Decoder(tuple[ObservedTimer, ...]).decode
+
+
+async def observe_instance(pool: Pool, tenant: TenantId, instance: EntityId) -> ObservedInstance | None:
+    """The instance as it is now; None when there is none (any more)."""
+    async with pool.connection() as connection:
+        row = await connection.fetchrow(INSTANCES_OBSERVE, tenant, instance)
+    if row is None:
+        return None
+    return ObservedInstance(
+        language=row["language"],
+        definition_id=row["definition_id"],
+        status=row["status"],
+        business_key=row["business_key"],
+        failed_node=row["failed_node"],
+        failure=row["failure"],
+        executions=_decode_executions(row["executions"] or "[]"),
+        timers=_decode_timers(row["timers"] or "[]"),
+    )
+
+
+MAX_INSTANCES: Final = 100_000
+"""Instances that are counted; with more, every count is a lower bound."""
+
+MAX_UNDER_WAY: Final = 10_000
+"""Instances under way whose steps are counted; with more, every count is a lower bound."""
+
+WITHIN_S: Final = 2.0
+
+
+INSTANCES: Final = """
+    -- A range of process_instance_definition, cut at the bound.
+    SELECT language, definition_id, status, count(*) AS count
+      FROM (SELECT language, definition_id, status FROM process_instance
+             WHERE tenant = $1 AND ($2::text IS NULL OR language = $2) AND ($3::text IS NULL OR definition_id = $3)
+             LIMIT $4) AS counted
+     GROUP BY language, definition_id, status
+     ORDER BY language, definition_id, status
+"""
+
+STEPS: Final = """
+    SELECT made.node_id AS step_id, count(*) AS count
+      FROM (SELECT id FROM process_instance
+             WHERE tenant = $1 AND language = $2 AND definition_id = $3
+               AND status NOT IN ('COMPLETED', 'CANCELLED', 'TERMINATED')
+             LIMIT $4) AS counted
+     CROSS JOIN LATERAL (
+            SELECT id, node_id FROM process_execution
+             WHERE tenant = $1 AND instance = counted.id AND status = 'RUNNING') AS made
+     GROUP BY made.node_id
+     ORDER BY made.node_id
+"""
+
+UNDER_WAY: Final = """
+    SELECT count(*) FROM (SELECT FROM process_instance
+             WHERE tenant = $1 AND language = $2 AND definition_id = $3
+               AND status NOT IN ('COMPLETED', 'CANCELLED', 'TERMINATED')
+             LIMIT $4) AS counted
+"""
+
+
+async def count_instances(
+    pool: Pool, tenant: TenantId, *, language: str | None, definition_id: str | None
+) -> InstanceCounts:
+    """Instances by definition and status. Raises ``SearchTimeout``."""
+    try:
+        async with asyncio.timeout(WITHIN_S), pool.connection() as connection:
+            rows = await connection.fetch(INSTANCES, tenant, language, definition_id, MAX_INSTANCES + 1)
+    except TimeoutError as late:
+        raise SearchTimeout(WITHIN_S) from late
+    return InstanceCounts(
+        items=tuple(InstanceCount(**row) for row in rows),
+        is_lower_bound=sum(row["count"] for row in rows) > MAX_INSTANCES,
+    )
+
+
+async def count_steps(pool: Pool, tenant: TenantId, *, language: str, definition_id: str) -> StepCounts:
+    """Executions under way by step of a definition. Raises ``SearchTimeout``."""
+    arguments = (tenant, language, definition_id, MAX_UNDER_WAY + 1)
+    try:
+        async with asyncio.timeout(WITHIN_S), pool.connection() as connection:
+            instances: int = await connection.fetchval(UNDER_WAY, *arguments)
+            rows = await connection.fetch(STEPS, *arguments)
+    except TimeoutError as late:
+        raise SearchTimeout(WITHIN_S) from late
+    return StepCounts(items=tuple(StepCount(**row) for row in rows), is_lower_bound=instances > MAX_UNDER_WAY)
+
+
+"""Of one entity in one look; the next look goes on behind them."""
+
+
+class SeenVersion(Struct, frozen=True):
+    """A version as far as waiting is concerned. ``at`` is in epoch microseconds."""
+
+    transaction_id: TransactionId
+    state: str
+    at: int
+    is_deleted: bool
+
+
+class Position(Struct, frozen=True):
+    """From when on versions of an entity count: those later than ``since`` (epoch microseconds)."""
+
+    tenant: TenantId
+    entity: EntityId
+    since: int
+
+
+SINCE: Final = f"""
+    -- Uses the primary keys of both tables; a row of the history that is valid for ever is a tombstone.
+    SELECT wanted.n, seen.transaction_id, seen.state, seen.valid_from, seen.is_deleted
+      FROM unnest($1::text[], $2::uuid[], $3::bigint[]) WITH ORDINALITY AS wanted (tenant, id, since, n)
+     CROSS JOIN LATERAL (
+            SELECT transaction_id, state, valid_from, false AS is_deleted FROM entity
+             WHERE entity.tenant = wanted.tenant AND entity.id = wanted.id AND entity.valid_from > wanted.since
+             UNION ALL
+            SELECT transaction_id, state, valid_from, valid_to = 9223372036854775807 FROM entity_history AS old
+             WHERE old.tenant = wanted.tenant AND old.id = wanted.id AND old.valid_from > wanted.since
+             ORDER BY valid_from
+             LIMIT {MAX_VERSIONS}) AS seen
+     ORDER BY wanted.n, seen.valid_from
+"""  # noqa: S608 - the limit is a constant
+
+
+async def fetch_since(pool: Pool, positions: Sequence[Position]) -> list[list[SeenVersion]]:
+    """For each position the versions behind it, in order; by one statement."""
+    tenants, ids = [each.tenant for each in positions], [each.entity for each in positions]
+    async with pool.connection() as connection:
+        rows = await connection.fetch(SINCE, tenants, ids, [each.since for each in positions])
+    found: list[list[SeenVersion]] = [[] for _ in positions]
+    for n, transaction, state, at, is_deleted in rows:
+        found[n - 1].append(SeenVersion(TransactionId(str(transaction)), state, at, is_deleted))
+    return found
+
+
+WRITTEN: Final = """
+    SELECT min(valid_from) FROM (
+        SELECT valid_from FROM entity
+         WHERE tenant = $1 AND id = $2 AND $3 IN (transaction_id, entry_transaction_id)
+         UNION ALL
+        SELECT valid_from FROM entity_history
+         WHERE tenant = $1 AND id = $2 AND $3 IN (transaction_id, entry_transaction_id)) AS written
+"""
+
+
+async def find_instant(pool: Pool, tenant: TenantId, entity: EntityId, transaction: TransactionId) -> int | None:
+    """When a transaction wrote an entity first (epoch microseconds); None when it never did, or that is not kept."""
+    async with pool.connection() as connection:
+        at: int | None = await connection.fetchval(WRITTEN, tenant, entity, transaction)
+    return at

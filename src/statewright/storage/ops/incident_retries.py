@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from statewright.entity import Actor
-from statewright.failures import IncidentClosed
+from statewright.failures import IncidentClosed, IncidentNotRetryable
 from statewright.ids import NodeId, TenantId, make_uuid7, system_clock
-from statewright.operator_acts import Act
+from statewright.operations.service import Act
 from statewright.storage.commit.statement import build_staged_part, read_sections
 from statewright.storage.commit.submission import PartRefused, StagedPart
 from statewright.storage.ops.audit import encode_details, record_act
@@ -19,30 +19,41 @@ from statewright.storage.pool import Pool
 
 CLAIM: Final = """
     -- The claim of a node that is gone holds nobody up. Should it live after all, its commit finds the claim replaced.
-    UPDATE incident SET retried_until = now_us() + $3, retried_by = $4
-     WHERE tenant = $1 AND id = $2 AND status = 'OPEN'
+    UPDATE incident
+       SET retried_until = now_us() + $3, retried_by = $4,
+           takers = CASE WHEN $5::boolean THEN '{}' ELSE takers END || concat(now_us(), ' ', $4::text)
+     WHERE tenant = $1 AND id = $2 AND status = 'OPEN' AND ($5::boolean OR cardinality(takers) < 3)
        AND (retried_until <= now_us()
             OR (retried_by IS NOT NULL AND NOT EXISTS (
                 SELECT FROM cluster_node AS node WHERE node.id = retried_by AND node.lease_until > now_us())))
  RETURNING retried_until
 """
 
-UNCLAIM: Final = "UPDATE incident SET retried_until = 0 WHERE tenant = $1 AND id = $2 AND retried_until = $3"
+UNCLAIM: Final = """
+    UPDATE incident SET retried_until = 0, takers = CASE WHEN $4::boolean THEN takers ELSE '{}' END
+     WHERE tenant = $1 AND id = $2 AND retried_until = $3
+"""
+
+HAS_ENDED_NODES: Final = "SELECT cardinality(takers) >= 3 FROM incident WHERE tenant = $1 AND id = $2"
 
 
-async def claim_incident(pool: Pool, tenant: TenantId, id_: str, *, node: NodeId, for_us: int) -> int | None:
+async def claim_incident(
+    pool: Pool, tenant: TenantId, id_: str, *, node: NodeId, for_us: int, force: bool = False
+) -> int | None:
     """Keep others from retrying an incident while a ``node`` does; the claim, None when it is closed or another retries
-    it.
+    it. Raises ``IncidentNotRetryable`` where so many nodes have ended with a retry, unless it is to be by ``force``.
     """
     async with pool.connection() as connection:
-        claim: int | None = await connection.fetchval(CLAIM, tenant, id_, for_us, node)
+        claim: int | None = await connection.fetchval(CLAIM, tenant, id_, for_us, node, force)
+        if claim is None and await connection.fetchval(HAS_ENDED_NODES, tenant, id_):
+            raise IncidentNotRetryable("each node that retried it died, or its computation was killed; force does it")
     return claim
 
 
-async def unclaim_incident(pool: Pool, tenant: TenantId, id_: str, claim: int) -> None:
-    """Let others retry it."""
+async def unclaim_incident(pool: Pool, tenant: TenantId, id_: str, claim: int, *, counts: bool = False) -> None:
+    """Let others retry it. ``counts``: as if the node had died."""
     async with pool.connection() as connection:
-        await connection.execute(UNCLAIM, tenant, id_, claim)
+        await connection.execute(UNCLAIM, tenant, id_, claim, counts)
 
 
 class StagedRetry(StagedPart, frozen=True, kw_only=True):

@@ -9,13 +9,23 @@ from msgspec import Struct
 
 from statewright.entity import Actor, ScheduledTask
 from statewright.ids import TenantId
-from statewright.incidents import IncidentRow, Resolution
-from statewright.operator_acts import Act
+from statewright.instants import to_rfc3339
+from statewright.operations.incidents import (
+    CalloutAttempt,
+    Incident,
+    IncidentEnd,
+    IncidentGroup,
+    IncidentRow,
+    IncidentSubject,
+    Resolution,
+)
+from statewright.operations.service import Act
 from statewright.storage.commit.statement import build_staged_part, read_sections
 from statewright.storage.commit.submission import StagedPart
 from statewright.storage.ops.audit import record_act
 from statewright.storage.pool import Pool
 from statewright.storage.schedules import PARKED
+from statewright.storage.work import WORKS
 
 MAX_PER_FINGERPRINT: Final = 1_000
 """Open incidents of one cause; of further subjects none is stored."""
@@ -97,46 +107,20 @@ async def _write(
     return written
 
 
-class Incident(Struct, frozen=True, kw_only=True):
-    """A stored incident. The fields are the columns."""
+class StoredIncident(Struct, frozen=True, kw_only=True):
+    """An incident, and what only the service has to know of it. ``payload`` is JSON text."""
 
-    tenant: str
-    id: str
-    kind: str
-    severity: str
-    status: str
-    fingerprint: str
-    title: str
-    first_at: int
-    last_at: int
-    occurrences: int
-    subject_kind: str
-    subject_id: str
-    model: str
-    state: str
-    entity_transaction: str | None
+    incident: Incident
     language: str | None
-    workflow: str | None
-    transition: str | None
-    step: str | None
-    component: str | None
-    code: str
-    cause: str | None
-    message: str
-    attempts: str
-    principal_id: str
-    principal_kind: str
-    trace_id: str | None
-    payload_omitted: bool
-    resolved_at: int | None
-    resolved_by_id: str | None
-    resolved_by_kind: str | None
-    resolution: str | None
-    resolution_reason: str | None
-    payload: str | None = None
+    payload: str | None
 
 
-_LISTED: Final = ", ".join(Incident.__struct_fields__[:-1])
+_LISTED: Final = """
+    id, kind, severity, status, fingerprint, title, first_at, last_at, occurrences, subject_kind, subject_id, model,
+    state, entity_transaction, workflow, transition, step, component, code, cause, message, attempts, principal_id,
+    principal_kind, trace_id, payload_omitted, resolved_at, resolved_by_id, resolved_by_kind, resolution,
+    resolution_reason
+"""
 
 
 class IncidentFilter(Struct, frozen=True, kw_only=True):
@@ -224,27 +208,16 @@ async def list_open_of(pool: Pool, tenant: TenantId, subject: str, *, limit: int
     return [_to_incident(row) for row in rows]
 
 
-FIND: Final = f"SELECT {_LISTED}, payload FROM incident WHERE tenant = $1 AND id = $2"  # noqa: S608 - constants
+FIND: Final = f"SELECT {_LISTED}, language, payload FROM incident WHERE tenant = $1 AND id = $2"  # noqa: S608 - constants
 
 
-async def find_incident(pool: Pool, tenant: TenantId, id_: str) -> Incident | None:
+async def find_incident(pool: Pool, tenant: TenantId, id_: str) -> StoredIncident | None:
     """One, with its payload."""
     async with pool.connection() as connection:
         row = await connection.fetchrow(FIND, tenant, id_)
-    return None if row is None else _to_incident(row)
-
-
-class IncidentGroup(Struct, frozen=True, kw_only=True):
-    """Open incidents of one cause."""
-
-    fingerprint: str
-    title: str
-    kind: str
-    open: int
-    occurrences: int
-    first_at: int
-    last_at: int
-    sample_ids: list[str]
+    if row is None:
+        return None
+    return StoredIncident(incident=_to_incident(row), language=row["language"], payload=row["payload"])
 
 
 GROUPS: Final = """
@@ -267,7 +240,19 @@ async def list_groups(
     count, fingerprint = after or (None, None)
     async with pool.connection() as connection:
         rows = await connection.fetch(GROUPS, tenant, count, fingerprint, limit)
-    return [IncidentGroup(**dict(row)) for row in rows]
+    return [
+        IncidentGroup(
+            fingerprint=row["fingerprint"],
+            title=row["title"],
+            kind=row["kind"],
+            open=row["open"],
+            occurrences=row["occurrences"],
+            first_at=to_rfc3339(row["first_at"]),
+            last_at=to_rfc3339(row["last_at"]),
+            sample_ids=tuple(row["sample_ids"]),
+        )
+        for row in rows
+    ]
 
 
 RESOLVE: Final = """
@@ -310,7 +295,18 @@ async def note_timer_failure(
     return is_parked
 
 
-CLOSE_SETTLED: Final = """
+async def insert_incident(connection: asyncpg.Connection, row: IncidentRow) -> None:
+    """Store an incident in the transaction that the connection is in, with its cause."""
+    await _write(connection, [row])
+
+
+_IS_PARKED: Final = "\n                    ".join(
+    f"WHEN '{work.name}' THEN EXISTS (SELECT FROM {work.table} AS task"
+    f" WHERE task.tenant = incident.tenant AND {work.owner} = entity.id AND {work.is_parked})"
+    for work in WORKS.values()
+)
+
+CLOSE_SETTLED: Final = f"""
     -- What has taken care of itself. Suspended subjects are left alone.
     WITH settled AS (
         SELECT incident.tenant, incident.id,
@@ -328,7 +324,10 @@ CLOSE_SETTLED: Final = """
                ) AS settled
          WHERE incident.status = 'OPEN' AND incident.subject_kind IN ('ENTITY', 'INSTANCE')
            AND incident.retried_until <= now_us()
-           AND (entity.id IS NULL OR (NOT entity.suspended AND incident.kind <> 'CHAIN_FAILED' AND (
+           AND (entity.id IS NULL
+            OR (incident.kind = 'POISONED' AND NOT CASE incident.component
+                    {_IS_PARKED} END)
+            OR (NOT entity.suspended AND incident.kind NOT IN ('CHAIN_FAILED', 'POISONED') AND (
                 entity.state <> incident.state
                 OR settled.has_succeeded
                 OR (incident.kind IN ('TIMER_FAILED', 'TIMER_DEAD') AND NOT EXISTS (
@@ -342,7 +341,7 @@ CLOSE_SETTLED: Final = """
            resolution = settled.resolution
       FROM settled
      WHERE incident.tenant = settled.tenant AND incident.id = settled.id AND incident.status = 'OPEN'
-"""
+"""  # noqa: S608 - constants
 
 REMOVE_RESOLVED: Final = """
     -- Uses incident_resolved.
@@ -384,7 +383,46 @@ async def count_open(pool: Pool) -> dict[tuple[str, str], int]:
 
 
 def _to_incident(row: asyncpg.Record) -> Incident:
-    fields = dict(row)
-    for name in ("id", "entity_transaction"):
-        fields[name] = None if fields[name] is None else str(fields[name])
-    return Incident(**fields)
+    transaction = row["entity_transaction"]
+    return Incident(
+        id=str(row["id"]),
+        kind=row["kind"],
+        severity=row["severity"],
+        status=row["status"],
+        fingerprint=row["fingerprint"],
+        title=row["title"],
+        first_at=to_rfc3339(row["first_at"]),
+        last_at=to_rfc3339(row["last_at"]),
+        occurrences=row["occurrences"],
+        subject=IncidentSubject(
+            kind=row["subject_kind"],
+            id=row["subject_id"],
+            model=row["model"],
+            state=row["state"],
+            transaction_id=None if transaction is None else str(transaction),
+        ),
+        workflow=row["workflow"],
+        transition=row["transition"],
+        step=row["step"],
+        component=row["component"],
+        code=row["code"],
+        cause=row["cause"],
+        message=row["message"],
+        attempts=_decode_attempts(row["attempts"]),
+        principal=Actor(row["principal_id"], row["principal_kind"]),
+        trace_id=row["trace_id"],
+        payload_omitted=row["payload_omitted"],
+        resolution=None if row["resolved_at"] is None else _to_end(row),
+    )
+
+
+def _to_end(row: asyncpg.Record) -> IncidentEnd:
+    return IncidentEnd(
+        by=Actor(row["resolved_by_id"], row["resolved_by_kind"]),
+        at=to_rfc3339(row["resolved_at"]),
+        how=row["resolution"],
+        reason=row["resolution_reason"],
+    )
+
+
+_decode_attempts = msgspec.json.Decoder(tuple[CalloutAttempt, ...]).decode

@@ -1,15 +1,31 @@
-"""Messages and search jobs, newest first."""
+"""Messages and search jobs, newest first.
 
-from collections.abc import Sequence
+Entities that nothing has written for long, found part by part: no index has the time, since updates change it.
+
+A part is some thousand entities of a model in the order of their ids, a range of the index ``entity_model``. So the
+time that looking takes depends on what is looked at, not on how much there is.
+
+How many entities of a model are where, and how many of their timers are armed.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Final
 from uuid import UUID
 
-from msgspec import Meta, Raw, Struct
+import asyncpg
+from msgspec import Meta, Struct
 
 from statewright.entity import ModelKey
-from statewright.ids import TenantId
-from statewright.searches import JobId, JobStatus
+from statewright.failures import SearchTimeout
+from statewright.ids import ModelId, TenantId, find_time
+from statewright.instants import to_rfc3339
+from statewright.jsonval.codec import decode_stored
+from statewright.jsonval.values import JsonObject
+from statewright.operations.listings import IdleEntity, ListedMessage, ListedSearchJob
 from statewright.storage.pool import Pool
+from statewright.storage.search.query import SearchDatabase
 
 MAX_CONDITION_BYTES: Final = 4096
 """A longer condition is not told in a list."""
@@ -19,13 +35,6 @@ class MessageKey(Struct, frozen=True, array_like=True):
     """The place of a message in its list: its id has its time."""
 
     id: UUID
-
-
-class ListedMessage(Struct, frozen=True, kw_only=True):
-    """A message without its payload. ``header`` is JSON text."""
-
-    id: str
-    header: Raw
 
 
 _MADE_AT: Final = """(substr(id::text, 16, 3) || substr(id::text, 10, 4) || substr(id::text, 1, 8)) COLLATE "C\""""
@@ -53,7 +62,17 @@ async def list_messages(pool: Pool, tenant: TenantId, *, limit: int, after: Mess
             rows = await connection.fetch(MESSAGES, tenant, limit)
         else:
             rows = await connection.fetch(MESSAGES_BEHIND, tenant, limit, after.id)
-    return [ListedMessage(id=str(row["id"]), header=Raw(row["header"].encode())) for row in rows]
+    return [_to_message(row) for row in rows]
+
+
+def _to_message(row: asyncpg.Record) -> ListedMessage:
+    id_ = str(row["id"])
+    made_at = find_time(id_)
+    return ListedMessage(
+        id=id_,
+        header=_decode_members(row["header"]),
+        created_at=None if made_at is None else to_rfc3339(made_at),
+    )
 
 
 class SearchJobKey(Struct, frozen=True, array_like=True):
@@ -61,20 +80,6 @@ class SearchJobKey(Struct, frozen=True, array_like=True):
 
     created_at: Annotated[int, Meta(ge=0, le=2**63 - 1)]
     id: UUID
-
-
-class ListedSearchJob(Struct, frozen=True, kw_only=True):
-    """A search job; ``condition`` is JSON text, None where it is long. Instants in epoch microseconds."""
-
-    id: JobId
-    key: ModelKey
-    status: JobStatus
-    created_at: int
-    finished_at: int | None
-    expires_at: int | None
-    hits: int
-    failure: str | None
-    condition: Raw | None
 
 
 SEARCH_JOBS: Final = f"""
@@ -112,15 +117,239 @@ async def list_search_jobs(
         )
     return [
         ListedSearchJob(
-            id=JobId(str(row["id"])),
-            key=ModelKey(row["name"], row["version"]),
+            id=str(row["id"]),
+            model=ModelKey(row["name"], row["version"]),
             status=row["status"],
-            created_at=row["created_at"],
-            finished_at=row["finished_at"],
-            expires_at=None if row["finished_at"] is None else row["finished_at"] + retention_us,
+            created_at=to_rfc3339(row["created_at"]),
+            finished_at=None if row["finished_at"] is None else to_rfc3339(row["finished_at"]),
+            expires_at=None if row["finished_at"] is None else to_rfc3339(row["finished_at"] + retention_us),
             hits=row["hits"],
             failure=row["failure"],
-            condition=None if row["condition"] is None else Raw(row["condition"].encode()),
+            condition=None if row["condition"] is None else _decode_members(row["condition"]),
         )
         for row in rows
     ]
+
+
+def _decode_members(text: str) -> JsonObject:
+    found = decode_stored(text)
+    assert isinstance(found, dict)  # noqa: S101 - as it was encoded
+    return found
+
+
+PART: Final = 10_000
+"""Entities that one statement looks at."""
+
+MAX_PARTS: Final = 10
+"""Of one request."""
+
+MAX_VERSIONS: Final = 100
+"""Superseded versions of an entity in which the beginning of its state is looked for."""
+
+
+class ScanKey(Struct, frozen=True, array_like=True):
+    """How far the entities of a tenant were looked at: in order of models, then of ids."""
+
+    name: Annotated[str, Meta(max_length=256)]
+    version: Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+    id: UUID
+
+
+class ScannedModel(Struct, frozen=True, kw_only=True):
+    """A model, and the states of its entities that are of interest."""
+
+    key: ModelKey
+    id: ModelId
+    states: tuple[str, ...]
+
+
+class Scan(Struct, frozen=True, kw_only=True):
+    """The entities of some parts that were written the longest time ago, how many were looked at, and where to go on;
+    None when there are no more.
+    """
+
+    found: tuple[IdleEntity, ...]
+    scanned: int
+    position: ScanKey | None
+
+
+OLDEST_OF_PART: Final = """
+    WITH part AS MATERIALIZED (
+        SELECT id, state, valid_from FROM entity
+         WHERE tenant = $1 AND model = $2 AND id > $3
+         ORDER BY id
+         LIMIT $4
+    ),
+    oldest AS (
+        SELECT id, valid_from FROM part WHERE state = ANY ($5) ORDER BY valid_from, id LIMIT $6
+    )
+    SELECT (SELECT count(*) FROM part) AS scanned, (SELECT id FROM part ORDER BY id DESC LIMIT 1) AS last,
+           ARRAY (SELECT id FROM oldest ORDER BY valid_from, id) AS ids,
+           ARRAY (SELECT valid_from FROM oldest ORDER BY valid_from, id) AS instants
+"""
+
+DETAILS: Final = f"""
+    SELECT entity.id, entity.state, entity.valid_from,
+           CASE WHEN past.state_since IS NOT NULL THEN past.state_since
+                WHEN past.versions < {MAX_VERSIONS} THEN entity.created_at END AS entered_at
+      FROM entity
+     CROSS JOIN LATERAL (
+            SELECT count(*) AS versions, max(valid_to) FILTER (WHERE version.state <> entity.state) AS state_since
+              FROM (SELECT state, valid_to FROM entity_history
+                     WHERE tenant = $1 AND id = entity.id
+                     ORDER BY valid_from DESC LIMIT {MAX_VERSIONS}) AS version) AS past
+     WHERE tenant = $1 AND id = ANY ($2::uuid[])
+"""  # noqa: S608 - constants
+
+MODELS: Final = "SELECT name, version FROM model WHERE tenant = $1 AND ($2::text IS NULL OR name = $2) LIMIT $3"
+
+MAX_MODELS: Final = 1000
+
+
+async def list_model_keys(search: SearchDatabase, tenant: TenantId, *, name: str | None) -> list[ModelKey]:
+    """The models of a tenant, or those with a name, up to ``MAX_MODELS``."""
+    async with search.open_connection() as connection:
+        rows = await connection.fetch(MODELS, tenant, name, MAX_MODELS)
+    return [ModelKey(row["name"], row["version"]) for row in rows]
+
+
+_BEGIN: Final = UUID(int=0)
+
+
+async def find_idle_entities(
+    search: SearchDatabase,
+    tenant: TenantId,
+    models: Sequence[ScannedModel],
+    *,
+    after: ScanKey | None,
+    limit: int,
+    within_s: float,
+) -> Scan:
+    """The entities of the models, in the order of their names and versions, that were written the longest time ago:
+    among those behind ``after``, as far as one request comes.
+
+    Raises ``SearchTimeout`` when not even one part could be looked at, ``StorageUnavailable``.
+    """
+    scan = _Scan(tenant, after, limit)
+    try:
+        async with asyncio.timeout(within_s), search.open_connection() as connection:
+            await scan.run(connection, _skip(models, after), until=time.monotonic() + within_s / 2)
+            found = await scan.read_details(connection, {model.id: model for model in models})
+    except TimeoutError as late:
+        raise SearchTimeout(within_s) from late
+    return Scan(found=found, scanned=scan.scanned, position=scan.position)
+
+
+def _skip(models: Iterable[ScannedModel], after: ScanKey | None) -> list[ScannedModel]:
+    """The models that were not looked at wholly."""
+    if after is None:
+        return [*models]
+    return [model for model in models if (model.key.name, model.key.version) >= (after.name, after.version)]
+
+
+class _Scan:
+    def __init__(self, tenant: TenantId, after: ScanKey | None, limit: int) -> None:
+        self._tenant = tenant
+        self._after = after
+        self._limit = limit
+        self._oldest: list[tuple[int, UUID, ModelId]] = []
+        self.scanned = 0
+        self.position: ScanKey | None = None
+
+    async def run(self, connection: asyncpg.Connection, models: Sequence[ScannedModel], *, until: float) -> None:
+        """Look at parts, at least one, until the time or the number of parts is over."""
+        parts = 0
+        for model in models:
+            begin, rows = self._find_begin(model), PART
+            while rows == PART:
+                if parts == MAX_PARTS or (parts and time.monotonic() > until):
+                    self.position = ScanKey(model.key.name, model.key.version, UUID(str(begin)))
+                    return
+                [row] = await connection.fetch(
+                    OLDEST_OF_PART, self._tenant, model.id, begin, PART, model.states, self._limit
+                )
+                rows, begin, parts = row["scanned"], row["last"], parts + 1
+                self.scanned += rows
+                self._oldest += [(at, id_, model.id) for at, id_ in zip(row["instants"], row["ids"], strict=True)]
+            self._oldest = sorted(self._oldest)[: self._limit]
+
+    def _find_begin(self, model: ScannedModel) -> UUID:
+        after = self._after
+        is_begun = after is not None and (after.name, after.version) == (model.key.name, model.key.version)
+        return after.id if after is not None and is_begun else _BEGIN
+
+    async def read_details(
+        self, connection: asyncpg.Connection, models: dict[ModelId, ScannedModel]
+    ) -> tuple[IdleEntity, ...]:
+        """What was found, the oldest first; without what has been written since then."""
+        oldest = sorted(self._oldest)[: self._limit]
+        if not oldest:
+            return ()
+        rows = await connection.fetch(DETAILS, self._tenant, [id_ for _, id_, _ in oldest])
+        details = {(row["valid_from"], row["id"]): row for row in rows}
+        return tuple(
+            IdleEntity(
+                entity_id=str(id_),
+                model=models[model].key,
+                state=row["state"],
+                written_at=to_rfc3339(at),
+                since=None if row["entered_at"] is None else to_rfc3339(row["entered_at"]),
+            )
+            for at, id_, model in oldest
+            if (row := details.get((at, id_))) is not None
+        )
+
+
+COUNT_TIMEOUT_S: Final = 5.0
+"""Longest time that counting may take, both counts together."""
+
+MAX_GROUPS: Final = 10_000
+
+
+class StateCount(Struct, frozen=True, kw_only=True):
+    """Entities that follow a workflow and are in a state; of timers, those of one transition."""
+
+    workflow: str
+    state: str
+    count: int
+    transition: str | None = None
+
+
+ENTITIES: Final = """
+    -- A range of the index entity_model, however many other models there are.
+    SELECT workflow, state, count(*) AS count
+      FROM entity WHERE tenant = $1 AND model = $2
+     GROUP BY workflow, state
+     ORDER BY workflow, state
+     LIMIT $3
+"""
+
+TIMERS: Final = """
+    SELECT entity.workflow, task.state, task.transition, count(*) AS count
+      FROM scheduled_task AS task
+      JOIN entity ON entity.tenant = task.tenant AND entity.id = task.entity
+     WHERE task.tenant = $1 AND task.model = $2
+     GROUP BY entity.workflow, task.state, task.transition
+     ORDER BY entity.workflow, task.state, task.transition
+     LIMIT $3
+"""
+
+
+async def count_use(
+    pool: Pool, tenant: TenantId, model: ModelId
+) -> tuple[tuple[StateCount, ...], tuple[StateCount, ...]] | None:
+    """Entities and armed timers of a model by where they are; None when counting them would take too long."""
+    async with pool.connection() as connection:
+        try:
+            async with asyncio.timeout(COUNT_TIMEOUT_S):
+                entities = await connection.fetch(ENTITIES, tenant, model, MAX_GROUPS)
+                timers = await connection.fetch(TIMERS, tenant, model, MAX_GROUPS)
+        except TimeoutError:
+            return None
+    return (
+        tuple(StateCount(workflow=row["workflow"], state=row["state"], count=row["count"]) for row in entities),
+        tuple(
+            StateCount(workflow=row["workflow"], state=row["state"], transition=row["transition"], count=row["count"])
+            for row in timers
+        ),
+    )

@@ -13,23 +13,20 @@ from msgspec import Struct
 
 from statewright.entity import Actor
 from statewright.failures import AlreadyExists, EntityNotFound, LimitReached, ProcessNotFound
-from statewright.ids import NodeId, TenantId
-from statewright.net.identifiers import uuid_to_ulid
-from statewright.operator_acts import Act
-from statewright.storage.ops.audit import record_act
-from statewright.storage.pool import Pool
-from statewright.storage.schedules import HELD, PARKED
-from statewright.suspensions import (
+from statewright.ids import NodeId, TenantId, uuid_to_ulid
+from statewright.operations.active_suspensions import (
     FLAGGED,
-    SCOPES,
     HeldTimers,
-    Scope,
     Suspension,
     Target,
-    TimerPolicy,
     describe_target,
     list_held_timers,
 )
+from statewright.operations.service import Act
+from statewright.operations.suspensions import SCOPES, Scope, TimerPolicy
+from statewright.storage.ops.audit import record_act
+from statewright.storage.pool import Pool
+from statewright.storage.schedules import PARKED, write_held
 
 CHANNEL: Final = "statewright_switches"
 """Says that there is another revision; the payload is its number."""
@@ -154,7 +151,7 @@ END: Final = f"""
 
 _TIMERS_OF_SCOPE: Final = f"""
       FROM scheduled_task AS task
-     WHERE task.tenant = $4 AND (CASE WHEN $9::uuid IS NULL THEN {HELD} ELSE task.entity = $9 END)
+     WHERE task.tenant = $4 AND (CASE WHEN $9::uuid IS NULL THEN {write_held(5)} ELSE task.entity = $9 END)
 """
 
 FIRE_TIMERS: Final = f"""
@@ -229,7 +226,8 @@ async def _release_timers(connection: asyncpg.Connection, ended: Suspension, tim
 PROCESS_TIMERS: Final = """
     -- Those that came due are taken by the next scan; or all move by the length of the pause.
     UPDATE process_timer AS timer
-       SET fire_at = timer.fire_at + CASE WHEN $5::boolean THEN $6::bigint ELSE 0 END, not_before = 0
+       SET fire_at = timer.fire_at + CASE WHEN $5::boolean THEN $6::bigint ELSE 0 END,
+           not_before = CASE WHEN cardinality(timer.takers) >= 3 THEN timer.not_before ELSE 0 END
      WHERE timer.tenant = $1
        AND ($2::uuid IS NULL OR timer.instance = $2)
        AND ($3::text IS NULL
@@ -256,6 +254,7 @@ DUE_STARTS: Final = """
      WHERE ctid = ANY (ARRAY(
             SELECT ctid FROM process_child
              WHERE tenant = $1 AND ($2::text IS NULL OR definition_id = $2) AND NOT started
+               AND cardinality(takers) < 3
                FOR UPDATE SKIP LOCKED))
 """
 
@@ -268,6 +267,7 @@ DUE_ENDS_OF_CHILDREN: Final = """
                AND ($3::text IS NULL
                     OR EXISTS (SELECT FROM process_instance AS line
                                 WHERE line.tenant = $1 AND line.id = ended.parent AND line.definition_id = $3))
+               AND cardinality(takers) < 3
                FOR UPDATE SKIP LOCKED))
 """
 

@@ -10,7 +10,7 @@ from statewright.entity import ChangeType, Entity
 from statewright.ids import EntityId, TenantId, TransactionId
 from statewright.storage.entities import COLUMNS, to_entity
 from statewright.storage.pool import Pool
-from statewright.storage.read_barrier import wait_until_visible
+from statewright.storage.shared_reads import wait_until_visible
 
 
 class VersionKey(Struct, frozen=True, array_like=True):

@@ -2,10 +2,9 @@
 parents have still to hear of: two durable outboxes.
 """
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterable
+from typing import Any, Final
 
-import asyncpg
 from msgspec import Struct
 
 from statewright.ids import EntityId, TenantId
@@ -31,48 +30,25 @@ class DueChild(Struct, frozen=True, kw_only=True):
     """The parent waits for it no more."""
 
 
-TAKE: Final = """
-    -- Uses process_child_due. Each failure doubles the pause before the next attempt, up to 64 times the first one.
-    UPDATE process_child
-       SET not_before = $1 + $2 * (1 << least(attempts, 6)), attempts = attempts + 1
-     WHERE ctid = ANY (ARRAY(
-            SELECT ctid FROM process_child
-             WHERE not_before <= $1 AND language = ANY ($4::text[])
-             ORDER BY not_before, id
-             LIMIT $3 FOR UPDATE SKIP LOCKED))
- RETURNING tenant, language, id, parent, definition_id, business_key, variables, execution,
-           definition_version, started, cancelled
-"""
+COLUMNS: Final = """tenant, language, id, parent, definition_id, business_key, variables, execution,
+           definition_version, started, cancelled"""
 
-
-async def take_due_children(
-    pool: Pool, languages: Sequence[str], *, now: int, backoff: int, limit: int
-) -> list[DueChild]:
-    """Up to ``limit`` instances whose start is due at ``now``; none is taken again for ``backoff``, or longer.
-
-    Times in microseconds.
-    """
-    async with pool.connection() as connection:
-        rows = await connection.fetch(TAKE, now, backoff, limit, list(languages))
-    return [_to_child(row) for row in rows]
-
-
-DUE: Final = """
-    SELECT tenant, language, id, parent, definition_id, business_key, variables, execution,
-           definition_version, started, cancelled
+DUE: Final = f"""
+    SELECT {COLUMNS}
       FROM process_child
-     WHERE tenant = $1 AND id = $2 AND (cancelled OR NOT started)
-"""
+     WHERE tenant = $1 AND id = $2 AND (cancelled OR NOT started) AND cardinality(takers) < 3
+"""  # noqa: S608 - a constant
 
 
 async def fetch_due_child(pool: Pool, tenant: TenantId, child: EntityId) -> DueChild | None:
     """An instance that has still to be started, or to be cancelled; None when there is nothing to be done."""
     async with pool.connection() as connection:
         row = await connection.fetchrow(DUE, tenant, child)
-    return None if row is None else _to_child(row)
+    return None if row is None else to_child(row)
 
 
-def _to_child(row: asyncpg.Record) -> DueChild:
+def to_child(row: Iterable[Any]) -> DueChild:
+    """A start from a row with ``COLUMNS`` in order."""
     tenant, language, id_, parent, definition_id, business_key, variables, execution, version, started, cancelled = row
     return DueChild(
         tenant=TenantId(tenant),
@@ -121,38 +97,18 @@ class DueEnd(Struct, frozen=True, kw_only=True):
     outcome: str
 
 
-TAKE_ENDS: Final = """
-    -- Uses process_child_end_due. Each failure doubles the pause before the next attempt, up to 64 times the first one.
-    UPDATE process_child_end
-       SET not_before = $1 + $2 * (1 << least(attempts, 6)), attempts = attempts + 1
-     WHERE ctid = ANY (ARRAY(
-            SELECT ctid FROM process_child_end
-             WHERE not_before <= $1 AND language = ANY ($4::text[])
-             ORDER BY not_before, id
-             LIMIT $3 FOR UPDATE SKIP LOCKED))
- RETURNING tenant, language, id, parent, execution, outcome
-"""
+END_COLUMNS: Final = "tenant, language, id, parent, execution, outcome"
 
-
-async def take_due_ends(pool: Pool, languages: Sequence[str], *, now: int, backoff: int, limit: int) -> list[DueEnd]:
-    """Up to ``limit`` ends that are due at ``now``; none is taken again for ``backoff``, or longer. Times in
-    microseconds.
-    """
-    async with pool.connection() as connection:
-        rows = await connection.fetch(TAKE_ENDS, now, backoff, limit, list(languages))
-    return [_to_end(row) for row in rows]
-
-
-DUE_END: Final = """
-    SELECT tenant, language, id, parent, execution, outcome FROM process_child_end WHERE tenant = $1 AND id = $2
-"""
+DUE_END: Final = f"""
+    SELECT {END_COLUMNS} FROM process_child_end WHERE tenant = $1 AND id = $2 AND cardinality(takers) < 3
+"""  # noqa: S608 - a constant
 
 
 async def fetch_due_end(pool: Pool, tenant: TenantId, child: EntityId) -> DueEnd | None:
     """The end of an instance that its parent has still to hear of; None when it has."""
     async with pool.connection() as connection:
         row = await connection.fetchrow(DUE_END, tenant, child)
-    return None if row is None else _to_end(row)
+    return None if row is None else to_end(row)
 
 
 DROP_END: Final = """
@@ -176,7 +132,8 @@ async def defer_end(pool: Pool, tenant: TenantId, child: EntityId, *, until: int
         await connection.execute(DEFER_END, tenant, child, until)
 
 
-def _to_end(row: asyncpg.Record) -> DueEnd:
+def to_end(row: Iterable[Any]) -> DueEnd:
+    """An end from a row with ``END_COLUMNS`` in order."""
     tenant, language, id_, parent, execution, outcome = row
     return DueEnd(
         tenant=TenantId(tenant),

@@ -1,4 +1,11 @@
-"""Instances in lists, their history, and the removal of those that ended long ago."""
+"""Instances in lists, their history, and the removal of those that ended long ago.
+
+Logs of instances: every event, by its number.
+
+Parts of instances that their documents name, and leave out.
+
+The inbox: user tasks that are open, and whose instance is not failed.
+"""
 
 from collections.abc import Sequence
 from typing import Final
@@ -249,3 +256,129 @@ async def delete_finished_instances(
     async with pool.connection(limit=None) as connection:
         count: int = await connection.fetchval(PURGE, finished_before, tenant, limit, language, list(task_types))
     return count
+
+
+LOG_MAX_PAGE_BYTES: Final = 2 * 1024 * 1024
+"""The events of one page together; there is at least one."""
+
+
+class StoredEvent(Struct, frozen=True):
+    """An event of a log, as JSON text; its instant in epoch microseconds."""
+
+    number: int
+    at: int
+    event: str
+
+
+EVENTS: Final = f"""
+    WITH listed AS MATERIALIZED (
+        SELECT number, at, event::text AS event FROM process_event
+         WHERE tenant = $1 AND instance = $2 AND number > $3
+         ORDER BY number
+         LIMIT $4
+    ),
+    measured AS (
+        SELECT listed.*, sum(octet_length(event)) OVER (ORDER BY number) - octet_length(event) AS before FROM listed
+    )
+    SELECT number, at, event FROM measured WHERE before < {LOG_MAX_PAGE_BYTES} ORDER BY number
+"""  # noqa: S608 - a constant
+
+
+async def fetch_events(
+    pool: Pool, tenant: TenantId, instance: EntityId, *, after: int, limit: int
+) -> list[StoredEvent]:
+    """The events behind a number, in order: up to ``limit``, and of ``LOG_MAX_PAGE_BYTES`` together."""
+    async with pool.connection() as connection:
+        rows = await connection.fetch(EVENTS, tenant, instance, after, limit)
+    return [StoredEvent(row["number"], row["at"], row["event"]) for row in rows]
+
+
+HAS_ENDED: Final = """
+    SELECT finished_at IS NOT NULL FROM process_instance WHERE tenant = $1 AND id = $2 AND language = $3
+"""
+
+
+async def has_ended(pool: Pool, tenant: TenantId, language: str, instance: EntityId) -> bool | None:
+    """Whether an instance has come to an end, and its log with it; None: there is no such instance."""
+    async with pool.connection() as connection:
+        ended: bool | None = await connection.fetchval(HAS_ENDED, tenant, instance, language)
+    return ended
+
+
+FETCH: Final = """
+    SELECT name, value FROM process_part WHERE tenant = $1 AND instance = $2 AND name = ANY ($3::text[])
+"""
+
+
+async def fetch_parts(pool: Pool, tenant: TenantId, instance: EntityId, names: Sequence[str]) -> dict[str, str]:
+    """Parts of an instance as JSON texts, by their names."""
+    async with pool.connection() as connection:
+        rows = await connection.fetch(FETCH, tenant, instance, list(names))
+    return {row["name"]: row["value"] for row in rows}
+
+
+class TaskFilter(Struct, frozen=True, kw_only=True):
+    """Which tasks are wanted; an empty text matches all, and so does no instant (epoch microseconds)."""
+
+    job_type: str = ""
+    definition_id: str = ""
+    opened_before: int | None = None
+
+
+class OpenTask(Struct, frozen=True, kw_only=True):
+    """An open task. ``input`` is JSON text."""
+
+    id: str
+    instance: EntityId
+    execution: str
+    definition_id: str
+    definition_version: int
+    node_id: str
+    job_type: str
+    business_key: str | None
+    created_at: int
+    input: str
+
+
+MATCHING: Final = """tenant = $1 AND language = $5 AND NOT held AND ($2 = '' OR job_type = $2)
+              AND ($3 = '' OR definition_id = $3) AND ($4::bigint IS NULL OR created_at <= $4)"""
+
+LISTED: Final = f"""
+    SELECT task.id, task.instance, task.execution, task.definition_id, task.definition_version, task.node_id,
+           task.job_type, task.business_key, task.created_at, made.input
+      FROM (SELECT * FROM process_task WHERE {MATCHING} ORDER BY id OFFSET $6 LIMIT $7) AS task
+     CROSS JOIN LATERAL (
+            SELECT input FROM process_execution
+             WHERE process_execution.tenant = $1 AND process_execution.instance = task.instance
+               AND process_execution.id = task.execution
+             LIMIT 1) AS made
+     ORDER BY task.id
+"""  # noqa: S608 - made of constants
+
+COUNT: Final = f"SELECT count(*) FROM process_task WHERE {MATCHING}"  # noqa: S608
+
+
+async def fetch_open_tasks(
+    pool: Pool, tenant: TenantId, language: str, wanted: TaskFilter, *, offset: int, limit: int
+) -> tuple[list[OpenTask], int]:
+    """A page of open tasks, the oldest first, and how many match altogether."""
+    args = (tenant, wanted.job_type, wanted.definition_id, wanted.opened_before, language)
+    async with pool.connection() as connection:
+        total: int = await connection.fetchval(COUNT, *args)
+        rows = await connection.fetch(LISTED, *args, offset, limit) if total > offset else []
+    return [_to_task(row) for row in rows], total
+
+
+def _to_task(row: asyncpg.Record) -> OpenTask:
+    return OpenTask(
+        id=str(row["id"]),
+        instance=EntityId(str(row["instance"])),
+        execution=str(row["execution"]),
+        definition_id=row["definition_id"],
+        definition_version=row["definition_version"],
+        node_id=row["node_id"],
+        job_type=row["job_type"],
+        business_key=row["business_key"],
+        created_at=row["created_at"],
+        input=row["input"],
+    )

@@ -19,8 +19,8 @@ import msgspec
 from msgspec import Struct
 
 from statewright.ids import EntityId, TenantId
+from statewright.operations.active_suspensions import HeldProcesses
 from statewright.storage.pool import Pool
-from statewright.suspensions import HeldProcesses
 
 
 class LockedJob(Struct, frozen=True, kw_only=True):

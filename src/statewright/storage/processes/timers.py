@@ -1,13 +1,15 @@
 """Boundary timers that are armed: taken by any node when they are due, fired in the transaction of their instance.
 
-Taking marks a timer with a back-off, so that a node which dies leaves it to the others. What makes a timer fire at most
-once is not the taking, but the version of its instance: the second process to fire it finds it used up.
+Taking (storage/takings.py) marks a timer with a back-off, so that a node which dies leaves it to the others. What makes
+a timer fire at most once is not the taking, but the version of its instance: the second process to fire it finds it
+used up.
+
+What waits for events and for counters: timers that time never fires.
 """
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
-import asyncpg
 from msgspec import Struct
 
 from statewright.ids import EntityId, TenantId
@@ -24,35 +26,15 @@ class DueTimer(Struct, frozen=True, kw_only=True):
     fire_at: int
 
 
-TAKE: Final = """
-    -- Uses process_timer_due. Rows that another node is just taking are skipped.
-    UPDATE process_timer
-       SET not_before = $2
-     WHERE ctid = ANY (ARRAY(
-            SELECT ctid FROM process_timer
-             WHERE greatest(fire_at, not_before) <= $1 AND NOT held AND language = ANY ($4::text[])
-             ORDER BY greatest(fire_at, not_before), id
-             LIMIT $3 FOR UPDATE SKIP LOCKED))
- RETURNING tenant, language, id, instance, fire_at
-"""
+COLUMNS: Final = "tenant, language, id, instance, fire_at"
 
 
-async def take_due_timers(pool: Pool, languages: Sequence[str], *, now: int, until: int, limit: int) -> list[DueTimer]:
-    """Up to ``limit`` timers that are due ``now``, earliest first; none is taken again before ``until``."""
-    async with pool.connection() as connection:
-        rows = await connection.fetch(TAKE, now, until, limit, list(languages))
-    return to_due_timers(rows)
-
-
-def to_due_timers(rows: Sequence[asyncpg.Record]) -> list[DueTimer]:
-    """The timers in rows of tenant, language, id, instance and instant, the earliest first."""
-    due = [
-        DueTimer(
-            tenant=TenantId(tenant), language=language, id=str(id_), instance=EntityId(str(instance)), fire_at=fire_at
-        )
-        for tenant, language, id_, instance, fire_at in rows
-    ]
-    return sorted(due, key=lambda timer: (timer.fire_at, timer.id))
+def to_due_timer(row: Iterable[Any]) -> DueTimer:
+    """A timer from a row with ``COLUMNS`` in order."""
+    tenant, language, id_, instance, fire_at = row
+    return DueTimer(
+        tenant=TenantId(tenant), language=language, id=str(id_), instance=EntityId(str(instance)), fire_at=fire_at
+    )
 
 
 DROP: Final = "DELETE FROM process_timer WHERE tenant = $1 AND id = ANY ($2::uuid[])"
@@ -62,3 +44,38 @@ async def drop_timers(pool: Pool, tenant: TenantId, timers: Sequence[str]) -> No
     """Remove timers whose instance knows nothing of them."""
     async with pool.connection() as connection:
         await connection.execute(DROP, tenant, list(timers))
+
+
+class Waiter(Struct, frozen=True, kw_only=True):
+    """A task that waits for an event."""
+
+    id: str
+    instance: EntityId
+
+
+WAITERS: Final = """
+    -- Uses process_timer_topic.
+    SELECT id, instance FROM process_timer
+     WHERE tenant = $1 AND language = $2 AND topic = $3 AND NOT held AND ($4::uuid IS NULL OR id > $4)
+     ORDER BY id
+     LIMIT $5
+"""
+
+
+async def fetch_waiters(
+    pool: Pool, tenant: TenantId, language: str, topic: str, *, after: str | None, limit: int
+) -> list[Waiter]:
+    """Up to ``limit`` of those that wait for a topic, from the one ``after`` on; the longest waiting first."""
+    async with pool.connection() as connection:
+        rows = await connection.fetch(WAITERS, tenant, language, topic, after, limit)
+    return [Waiter(id=str(row["id"]), instance=EntityId(str(row["instance"]))) for row in rows]
+
+
+COUNTER: Final = "SELECT value FROM process_counter WHERE tenant = $1 AND name = $2"
+
+
+async def fetch_counter(pool: Pool, tenant: TenantId, name: str) -> int:
+    """The value of a counter; zero for one that was never changed."""
+    async with pool.connection() as connection:
+        value: int | None = await connection.fetchval(COUNTER, tenant, name)
+    return value or 0

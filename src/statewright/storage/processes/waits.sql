@@ -68,7 +68,7 @@ process_children_due AS (
 process_children_started AS (
     -- What somebody waits for stays known, so that it can be cancelled, until its end is told.
     UPDATE process_child
-       SET started = true, not_before = CASE WHEN cancelled THEN 0 ELSE 9223372036854775807 END
+       SET started = true, not_before = CASE WHEN cancelled THEN 0 ELSE 9223372036854775807 END, takers = '{}'
      WHERE tenant = ANY (ARRAY(SELECT tenant FROM waiting)) AND id = ANY (ARRAY(SELECT unnest(started_children) FROM waiting))
        AND execution IS NOT NULL
 ),
@@ -81,7 +81,8 @@ process_children_gone AS (
 process_children_cancelled AS (
     -- Uses process_child_execution. One whose start may be under way is looked at when that is over.
     UPDATE process_child
-       SET cancelled = true, not_before = CASE WHEN started THEN 0 ELSE not_before END
+       SET cancelled = true, not_before = CASE WHEN started OR cardinality(takers) >= 3 THEN 0 ELSE not_before END,
+           takers = CASE WHEN cardinality(takers) >= 3 THEN '{}' ELSE takers END
      WHERE tenant = ANY (ARRAY(SELECT tenant FROM waiting))
        AND execution = ANY (ARRAY(SELECT unnest(cancelled_children) FROM waiting))
 ),
@@ -106,7 +107,8 @@ process_tasks_held AS (
      WHERE tenant = ANY (ARRAY(SELECT tenant FROM waiting)) AND id = ANY (ARRAY(SELECT unnest(held || released) FROM waiting))
 ),
 process_timers_held AS (
-    UPDATE process_timer SET not_before = 0, held = id = ANY (ARRAY(SELECT unnest(held) FROM waiting))
+    -- What is parked stays so.
+    UPDATE process_timer SET not_before = CASE WHEN cardinality(takers) >= 3 THEN not_before ELSE 0 END, held = id = ANY (ARRAY(SELECT unnest(held) FROM waiting))
      WHERE tenant = ANY (ARRAY(SELECT tenant FROM waiting)) AND id = ANY (ARRAY(SELECT unnest(held || released) FROM waiting))
 ),
 process_definitions AS (

@@ -21,12 +21,12 @@ from msgspec import Struct
 
 from statewright.entity import ModelKey
 from statewright.ids import EntityId, ModelId, TenantId
-from statewright.searches import JobId, JobStatus, SearchJob
+from statewright.operations.listings import JobId, JobStatus, SearchJob
+from statewright.storage.deletion import require_kept
 from statewright.storage.pool import Pool
-from statewright.storage.read_barrier import wait_until_visible
-from statewright.storage.retention import require_kept
 from statewright.storage.search.matching import Candidates, iterate_matches
 from statewright.storage.search.statements import FIRST_ARGUMENT, EntityQuery, Statement, select_versions
+from statewright.storage.shared_reads import wait_until_visible
 from statewright.storage.versions import VIEW_COLUMNS, EntityList, Entry, VersionRef
 
 HITS_PER_PART: Final = 1000
@@ -236,7 +236,7 @@ async def _store_judged(
     wanted = Candidates(tenant=query.tenant, statement=candidates, columns=VIEW_COLUMNS)
     pending: list[Hit] = []
     parts = 0
-    async for row, _ in iterate_matches(connection, wanted, query.search.compile_predicate()):
+    async for row, _ in iterate_matches(connection, wanted, query):
         pending.append((row["id"], row["valid_from"]))
         if len(pending) == HITS_PER_PART:
             await _store_part(connection, job, parts, pending)

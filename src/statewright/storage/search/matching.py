@@ -2,22 +2,24 @@
 
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from operator import attrgetter
 from typing import Final, Generic, TypeVar
 
 import asyncpg
 from msgspec import Struct
 
-from statewright.background import MAX_INLINE_BYTES, TimeSlices, free_in_parts, run_in_thread
 from statewright.conditions import CompiledSearch, Predicate, SortValues, TooManyVisits, Visits
+from statewright.conditions.search import judge_sent
 from statewright.entity import EntityMeta, EntityView
 from statewright.failures import BadRequest, ScanBudgetExhausted
 from statewright.ids import TenantId
 from statewright.jsonval.codec import decode_stored
 from statewright.jsonval.values import JsonValue
-from statewright.storage.search.statements import Statement
+from statewright.loop.background import MAX_INLINE_BYTES, TimeSlices, free_in_parts, run_by_size, run_in_thread
+from statewright.loop.turns import TurnExceeded
+from statewright.storage.search.statements import EntityQuery, Statement
 from statewright.storage.versions import cap_documents, fetch_document
-from statewright.turns import TurnExceeded
 
 PORTION: Final = 200
 """Rows judged between two looks at the database."""
@@ -50,7 +52,7 @@ class Candidates(Struct, frozen=True, kw_only=True):
 
 
 async def iterate_matches(
-    connection: asyncpg.Connection, candidates: Candidates, holds: Predicate
+    connection: asyncpg.Connection, candidates: Candidates, query: EntityQuery
 ) -> AsyncGenerator[tuple[asyncpg.Record, JsonValue]]:
     """The rows that match, with their documents, in the order of the statement; others get their turn meanwhile. The
     ``document`` of a row is null when it is long.
@@ -61,7 +63,7 @@ async def iterate_matches(
     statement, seen = candidates.statement, 0
     text = cap_documents(statement.text, candidates.columns, most=MAX_DOCUMENT_BYTES)
     cursor = await connection.cursor(text, *statement.args)
-    slices = TimeSlices()
+    slices, holds = TimeSlices(), query.search.compile_predicate()
     while rows := await cursor.fetch(PORTION):
         seen += len(rows)
         if candidates.most and seen > candidates.most:
@@ -70,40 +72,41 @@ async def iterate_matches(
             stored = row["document"]
             if stored is None:
                 stored = await fetch_document(connection, candidates.tenant, row)
-            document, matches = await _judge(stored, row_to_meta(row), holds)
+            document, matches = await _judge(stored, row_to_meta(row), holds, query)
             if matches:
                 yield row, document
             await slices.yield_if_due()
 
 
-async def judge_entities(entities: Iterable[Held], search: CompiledSearch) -> list[Match[Held]]:
+async def judge_entities(entities: Iterable[Held], query: EntityQuery) -> list[Match[Held]]:
     """The same of entities that are in memory already."""
+    search = query.search
     slices, holds, read_values = TimeSlices(), search.compile_predicate(), search.compile_values()
     found: list[Match[Held]] = []
     for entity in entities:
-        document, matches = await _judge(entity.document, to_meta(entity), holds)
+        document, matches = await _judge(entity.document, to_meta(entity), holds, query)
         if matches:
             found.append(Match(entity, read_values(document, to_meta(entity))))
         await slices.yield_if_due()
     return found
 
 
-async def _judge(text: str, meta: EntityMeta, holds: Predicate) -> tuple[JsonValue, bool]:
-    """A document, and whether the condition holds for it: found within a turn, or by a thread."""
-
-    def decode_and_judge(visits: Visits) -> tuple[JsonValue, bool]:
-        document = decode_stored(text)
-        return document, holds(document, meta, visits)
-
+async def _judge(text: str, meta: EntityMeta, holds: Predicate, query: EntityQuery) -> tuple[JsonValue, bool]:
+    """A document, and whether the condition holds for it: found within a turn, or by another process."""
+    size = len(text)
+    document = (
+        decode_stored(text) if size <= MAX_INLINE_BYTES else await run_by_size(size, partial(decode_stored, text))
+    )
+    free_in_parts(document, len(text))
     try:
-        if len(text) <= MAX_INLINE_BYTES:
-            with suppress(TurnExceeded):
-                return decode_and_judge(Visits(within_turn=True))
-        document, matches = await run_in_thread(lambda: decode_and_judge(Visits()))
+        with suppress(TurnExceeded):
+            return document, holds(document, meta, Visits(within_turn=True))
+        if query.computations is None:
+            return document, await run_in_thread(lambda: holds(document, meta, Visits()))
+        judge = partial(judge_sent, query.search.send(), text, meta)
+        return document, await query.computations.compute(query.tenant, "condition", judge)
     except TooManyVisits as error:
         raise BadRequest(f"{error}, in the entity {meta.id}") from error
-    free_in_parts(document, len(text))
-    return document, matches
 
 
 def sort_matches(matches: Sequence[Match[Found]], search: CompiledSearch) -> list[Found]:

@@ -70,7 +70,7 @@ async def _judge(connection: asyncpg.Connection, candidates: Candidates, query: 
     entries, kept = list[Entry](), 0
     async with (
         connection.transaction(readonly=True),
-        aclosing(iterate_matches(connection, candidates, query.search.compile_predicate())) as matches,
+        aclosing(iterate_matches(connection, candidates, query)) as matches,
     ):
         async for row, _ in matches:
             document = row["document"]

@@ -23,16 +23,15 @@ import asyncpg
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.deadlines import Deadlines
 from statewright.entity import Entity
 from statewright.failures import SearchResultLimit, SearchTimeout
 from statewright.ids import ModelId, TenantId
+from statewright.loop.deadlines import Deadlines
 from statewright.storage.connections import DatabaseUrl, add_session_settings
+from statewright.storage.deletion import require_kept
 from statewright.storage.entities import COLUMNS, to_entity
 from statewright.storage.pool import ACQUIRE_TIMEOUT, ConnectionGuard, Pool
-from statewright.storage.read_barrier import wait_until_visible
-from statewright.storage.retention import require_kept
-from statewright.storage.search.index_catalog import IndexCatalog, Lookup
+from statewright.storage.search.indexes import IndexCatalog, Lookup
 from statewright.storage.search.matching import (
     Candidates,
     Found,
@@ -50,6 +49,7 @@ from statewright.storage.search.statements import (
     Statement,
     StatementCache,
 )
+from statewright.storage.shared_reads import wait_until_visible
 from statewright.storage.versions import VIEW_COLUMNS, EntityList, Entry, to_ref, to_view
 
 SERVER_TIMEOUT_MARGIN: Final = timedelta(seconds=2)
@@ -264,13 +264,13 @@ class SearchDatabase:
     ) -> list[Found]:
         """The same of a statement that selects candidates."""
         matches: list[Match[Found]] = []
-        holds, read_values = query.search.compile_predicate(), query.search.compile_values()
+        read_values = query.search.compile_values()
         candidates = Candidates(
             tenant=query.tenant, statement=statement, columns=reader.projection.columns, most=self.scan_budget
         )
         kept = 0
         async with self.open_connection(query, pool=pool) as connection, connection.transaction(readonly=True):
-            async for row, document in iterate_matches(connection, candidates, holds):
+            async for row, document in iterate_matches(connection, candidates, query):
                 is_kept = row["document"] is not None and kept < INLINE_BYTES
                 kept += len(row["document"]) if is_kept else 0
                 matches.append(Match(reader.from_match(row, is_kept), read_values(document, row_to_meta(row))))

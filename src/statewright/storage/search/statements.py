@@ -4,15 +4,15 @@ Columns are selected from current versions, or from those of an instant. What is
 rows that are wanted, and sorted; what is not is judged row by row, so all candidates are wanted, in no order.
 """
 
-from collections.abc import Hashable
-from typing import Final
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Final, Protocol
 
 from msgspec import Struct
 
 from statewright.conditions import NO_NAMES, CompiledSearch, IndexUse, SqlCondition
 from statewright.ids import EntityId, ModelId, TenantId
-from statewright.lru import LruCache
-from statewright.storage.search.index_catalog import MAX_ROWS, Constants, Lookup
+from statewright.loop.lru import LruCache
+from statewright.storage.search.indexes import MAX_ROWS, Constants, Lookup
 from statewright.storage.versions import cap_documents
 
 FIRST_ARGUMENT: Final = 3
@@ -23,6 +23,14 @@ MAX_CACHED_CHARS: Final = 4_000_000
 
 BACK_OFF_SEARCHES: Final = 20
 """Searches of a shape that are planned anew after one has found more than a kept plan is good for."""
+
+
+class Computations(Protocol):
+    """Processes that can be killed (``statewright.computations``)."""
+
+    def compute(self, tenant: TenantId, kind: str, function: Callable[[], bool], /) -> Awaitable[bool]:
+        """Raises ``ComputationKilled``, ``ComputationsBusy``, and what the function raises."""
+        ...
 
 
 class EntityQuery(Struct, frozen=True, kw_only=True):
@@ -36,6 +44,8 @@ class EntityQuery(Struct, frozen=True, kw_only=True):
     search: CompiledSearch
     instant: int | None = None
     without: tuple[EntityId, ...] = ()
+    computations: Computations | None = None
+    """Have what is too long for a turn of the event loop; None: a thread has it."""
 
 
 class Statement(Struct, frozen=True):

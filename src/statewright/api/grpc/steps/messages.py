@@ -1,26 +1,128 @@
-"""The engine's values as messages of ``workflow.v1`` and back (docs/reference/steps.md#messages)."""
+"""The engine's values as messages of ``workflow.v1`` and back (docs/reference/steps.md#messages).
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+JSON values as ``google.protobuf.Struct`` and back, instants as ``Timestamp``.
 
-from statewright.api.grpc.steps.values import (
-    fill_struct,
-    to_json_object,
-    to_json_value,
-    to_proto_struct,
-    to_proto_value,
-    to_timestamp,
-)
+The numbers of a Struct are doubles (docs/reference/steps.md#differences-from-rest): what is exact over REST is rounded
+here.
+
+Documents in messages of the step service: large ones are read and written by a thread, and none may be too large.
+
+Answers of the step service to calls with an idempotency key: kept as text, and given again.
+"""
+
+from base64 import b64decode, b64encode
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from decimal import Decimal
+from functools import partial
+from math import isfinite
+from typing import Final, NoReturn, TypeVar, cast
+
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+from google.protobuf.struct_pb2 import NullValue, Struct, Value
+from google.protobuf.timestamp_pb2 import Timestamp
+
 from statewright.failures import ProcessBadRequest
 from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.loop.background import free_in_parts, run_by_size, run_in_thread
+from statewright.loop.turns import is_large
+from statewright.operations.idempotency import StoredAnswer
 from statewright.processes.changes import Execution
 from statewright.proto.workflow.v1 import engine_pb2 as pb
+from statewright.services.core import Caller
+from statewright.services.idempotency.keyed import AnswerFormat
+from statewright.services.processes.advancing import AdvanceResult
 from statewright.services.processes.definitions import Summary
 from statewright.services.processes.jobs import ClaimedJob
 from statewright.steps import Definition, Instance, Process, Step
 from statewright.steps.definition import BoundaryEvent, DecisionTable
-from statewright.steps.documents import definition_from_document
-from statewright.steps.members import UnreadableDefinition
+from statewright.steps.documents import UnreadableDefinition, definition_from_document
+
+_MAX_EXACT: Final = 2.0**63
+"""Integral doubles below this magnitude are read as integers."""
+_MICROSECONDS: Final = 1_000_000
+
+
+def to_json_object(struct: Struct) -> JsonObject:
+    """The object in a Struct. Raises ``ProcessBadRequest`` for numbers that JSON does not have."""
+    return {name: to_json_value(value) for name, value in struct.fields.items()}
+
+
+def to_json_value(value: Value) -> JsonValue:
+    """The JSON value in a Value; one without a kind is ``null``. Raises ``ProcessBadRequest``."""
+    match value.WhichOneof("kind"):
+        case "number_value":
+            return _to_number(value.number_value)
+        case "string_value":
+            return value.string_value
+        case "bool_value":
+            return value.bool_value
+        case "struct_value":
+            return to_json_object(value.struct_value)
+        case "list_value":
+            return [to_json_value(item) for item in value.list_value.values]
+        case _:
+            return None
+
+
+def to_proto_struct(members: Mapping[str, JsonValue]) -> Struct:
+    """A Struct with these members."""
+    struct = Struct()
+    fill_struct(struct, members)
+    return struct
+
+
+def to_proto_value(value: JsonValue) -> Value:
+    """A Value with this JSON value."""
+    message = Value()
+    _fill_value(message, value)
+    return message
+
+
+def fill_struct(struct: Struct, members: Mapping[str, JsonValue]) -> None:
+    """Add these members to a Struct, where it is: to copy a large one is a single long call."""
+    for name, member in members.items():
+        _fill_value(struct.fields[name], member)
+
+
+def _fill_value(message: Value, value: JsonValue) -> None:
+    match value:
+        case None:
+            message.null_value = NullValue.NULL_VALUE
+        case bool():
+            message.bool_value = value
+        case int() | Decimal():
+            message.number_value = _to_double(value)
+        case str():
+            message.string_value = value
+        case list():
+            message.list_value.SetInParent()
+            for item in value:
+                _fill_value(message.list_value.values.add(), item)
+        case dict():
+            message.struct_value.SetInParent()
+            fill_struct(message.struct_value, value)
+
+
+def to_timestamp(at: int | None) -> Timestamp | None:
+    """Microseconds of the epoch as a Timestamp; None for None."""
+    if at is None:
+        return None
+    return Timestamp(seconds=at // _MICROSECONDS, nanos=at % _MICROSECONDS * 1000)
+
+
+def _to_number(value: float) -> int | Decimal:
+    if not isfinite(value):
+        raise ProcessBadRequest(f"{value} is no JSON number")
+    return int(value) if value.is_integer() and abs(value) < _MAX_EXACT else Decimal(repr(value))
+
+
+def _to_double(value: int | Decimal) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # an int that no double reaches
+        return float("inf") if value > 0 else float("-inf")
+
 
 STEP_TYPE: Final = "STEP_TYPE_"
 INSTANCE_STATUS: Final = "INSTANCE_STATUS_"
@@ -222,3 +324,100 @@ def _sort_by_bytes(keys: Iterable[str]) -> list[str]:
 
 def _clamp_int32(value: int) -> int:
     return min(max(value, -(2**31)), 2**31 - 1)
+
+
+MAX_RESPONSE_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of a page or history: each is one message, which is held as a whole. A single instance may have more."""
+
+
+class ResponseTooLarge(Exception):
+    """A page or history is more than a message should be."""
+
+
+def refuse_nul(request: Message) -> None:
+    """Raises ``ProcessBadRequest`` for a text with a NUL character, which PostgreSQL does not take; those of documents
+    are looked at where these are read.
+    """
+    for field, value in request.ListFields():
+        if field.type == FieldDescriptor.TYPE_STRING:
+            texts = (value,) if isinstance(value, str) else value
+            if any("\0" in text for text in texts):
+                raise ProcessBadRequest(f"{field.json_name} contains a NUL character")
+
+
+async def read_object(struct: Struct) -> JsonObject:
+    """The object in a Struct; a thread reads a large one."""
+    size = struct.ByteSize()
+    read = await run_by_size(size, partial(to_json_object, struct))
+    free_in_parts(read, size)
+    return read
+
+
+async def write_instance(message: pb.WorkflowInstance, instance: Instance) -> None:
+    """Fill in an instance; a thread does one with many variables."""
+    await run_by_variables(instance.variables, partial(fill_instance, message, instance))
+
+
+async def run_by_variables(variables: JsonObject, write: Callable[[], None]) -> None:
+    """A thread writes what has many variables."""
+    if is_large(variables):
+        await run_in_thread(write)
+    else:
+        write()
+
+
+def require_size(size: int, what: str, hint: str) -> None:
+    """Raises :class:`ResponseTooLarge`."""
+    if size > MAX_RESPONSE_BYTES:
+        raise ResponseTooLarge(f"{what} has more than {MAX_RESPONSE_BYTES} bytes; {hint}")
+
+
+ReplyT = TypeVar("ReplyT")
+T = TypeVar("T")
+
+
+def _refuse_durable(failure: BaseException) -> NoReturn:
+    """No operation on instances fails when a part of it is durable."""
+    raise AssertionError(failure)
+
+
+NO_FAILURES: Final = AnswerFormat(_refuse_durable, _refuse_durable)
+
+
+PROTOBUF: Final = "application/x-protobuf;base64"
+
+
+def answer_with(caller: Caller, respond: Callable[[T], Message]) -> Caller:
+    """The caller, for a use case whose result ``respond`` makes the response of."""
+    if caller.keyed is not None:
+
+        async def compose(result: object) -> StoredAnswer:
+            return encode_message(respond(cast("T", result)))  # what the use case commits with
+
+        caller.keyed.respond_with(compose)
+    return caller
+
+
+def answer_with_instance(caller: Caller, respond: Callable[[Instance], Awaitable[Message]]) -> Caller:
+    """The same, for one that is about an instance."""
+    if caller.keyed is not None:
+
+        async def compose(result: object) -> StoredAnswer:
+            return encode_message(await respond(cast("AdvanceResult[Instance]", result).instance))  # as above
+
+        caller.keyed.respond_with(compose)
+    return caller
+
+
+def encode_message(message: object) -> StoredAnswer:
+    """A response as it is kept."""
+    assert isinstance(message, Message)  # noqa: S101 - what methods of the service answer
+    return StoredAnswer(200, PROTOBUF, b64encode(message.SerializeToString()).decode())
+
+
+def decode_message(answer: StoredAnswer, reply: type[ReplyT]) -> ReplyT:
+    """The response of a class that was kept."""
+    message = reply()
+    assert isinstance(message, Message)  # noqa: S101 - what methods of the service answer
+    message.ParseFromString(b64decode(answer.body))
+    return cast("ReplyT", message)  # it is of this class

@@ -15,48 +15,55 @@ import grpc.aio
 from google.protobuf.message import Message
 from grpc import StatusCode
 
-from statewright.api.grpc.calls import authenticate_call, begin_call_span, get_first_value
-from statewright.api.grpc.errors import to_internal_status, to_status
-from statewright.api.grpc.idempotency import KEY_METADATA, REPLAYED_METADATA, hash_message, require_key
-from statewright.api.grpc.steps.documents import (
-    ResponseTooLarge,
-    read_object,
-    refuse_nul,
-    require_size,
-    run_by_variables,
-    write_instance,
+from statewright.api.grpc.calls import (
+    authenticate_call,
+    begin_call_span,
+    get_first_value,
+    to_internal_status,
+    to_status,
 )
-from statewright.api.grpc.steps.keyed_answers import (
+from statewright.api.grpc.idempotency import KEY_METADATA, REPLAYED_METADATA, hash_message, require_key
+from statewright.api.grpc.steps.messages import (
     NO_FAILURES,
+    ResponseTooLarge,
     answer_with,
     answer_with_instance,
     decode_message,
-    encode_message,
-)
-from statewright.api.grpc.steps.messages import (
     definition_message,
+    encode_message,
     execution_message,
     fill_job,
     read_definition,
+    read_object,
     read_status_filter,
+    refuse_nul,
+    require_size,
+    run_by_variables,
     summary_message,
+    to_timestamp,
+    write_instance,
 )
-from statewright.api.grpc.steps.values import to_timestamp
 from statewright.auth import Authenticator
 from statewright.failures import Failure, ProcessBadRequest, ReadOnly
-from statewright.idempotency import StoredAnswer
-from statewright.processes.retries import MAX_RETRY_AFTER_S, FailureReport
+from statewright.jsonval.values import JsonObject
+from statewright.operations.idempotency import StoredAnswer
+from statewright.processes.changes import MAX_RETRY_AFTER_S, FailureReport
 from statewright.proto.workflow.v1 import engine_pb2 as pb
 from statewright.proto.workflow.v1.engine_pb2_grpc import WorkflowEngineServicer
+from statewright.services.core import Caller
 from statewright.services.idempotency.execution import execute_for
+from statewright.services.processes import dialects, jobs
+from statewright.services.processes import instances as hosted
+from statewright.services.processes.hosting import find_shared_queue
 from statewright.services.processes.instances import StartRequest
 from statewright.services.processes.jobs import MAX_WAIT, JobClaim
-from statewright.services.runtime import Caller, Runtime
-from statewright.services.steps import definitions, instances, jobs, tasks
+from statewright.services.processes.public_jobs import clamp_batch_size, clamp_lease_s
+from statewright.services.runtime import Runtime
+from statewright.services.steps import definitions, find_steps, instances
 from statewright.services.steps.definitions import UploadResult
-from statewright.services.steps.jobs import clamp_batch_size, clamp_lease_s
+from statewright.services.steps.dialect import STEP_DIALECT
 from statewright.steps import Instance
-from statewright.tracing import Span, get_error_code
+from statewright.telemetry.tracing import Span, get_error_code
 
 RequestT = TypeVar("RequestT")
 ReplyT = TypeVar("ReplyT")
@@ -93,7 +100,9 @@ class WorkflowEngineService(WorkflowEngineServicer):
             if not request.HasField("definition"):
                 raise ProcessBadRequest("definition is required")
             caller = answer_with(caller, respond)
-            return respond(await definitions.upload(self._runtime, caller, read_definition(request.definition)))
+            return respond(
+                await definitions.upload(self._runtime.processes, caller, read_definition(request.definition))
+            )
 
         def respond(stored: UploadResult) -> pb.UploadDefinitionResponse:
             return pb.UploadDefinitionResponse(
@@ -109,7 +118,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
         /,
     ) -> pb.GetDefinitionResponse:
         async def work(caller: Caller) -> pb.GetDefinitionResponse:
-            found = await definitions.get_version(self._runtime, caller, request.id, request.version)
+            found = await definitions.get_version(self._runtime.processes, caller, request.id, request.version)
             return pb.GetDefinitionResponse(definition=definition_message(found.process.definition, found.version))
 
         return await self._run("GetDefinition", request, context, work)
@@ -122,7 +131,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
     ) -> pb.ListDefinitionsResponse:
         async def work(caller: Caller) -> pb.ListDefinitionsResponse:
             found = await definitions.list_definitions(
-                self._runtime, caller, keyword=request.keyword, page=request.page, page_size=request.page_size
+                self._runtime.processes, caller, keyword=request.keyword, page=request.page, page_size=request.page_size
             )
             return pb.ListDefinitionsResponse(definitions=map(summary_message, found.items), total=found.total)
 
@@ -144,7 +153,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
             if not start.definition_id:
                 raise ProcessBadRequest("definitionId is required")
             caller = answer_with_instance(caller, respond)
-            return await respond(await instances.start(self._runtime, caller, start))
+            return await respond(await hosted.start(find_steps(self._runtime.processes), caller, start))
 
         async def respond(instance: Instance) -> pb.StartInstanceResponse:
             response = pb.StartInstanceResponse()
@@ -160,7 +169,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
         /,
     ) -> pb.GetInstanceResponse:
         async def work(caller: Caller) -> pb.GetInstanceResponse:
-            found = await instances.get_instance(self._runtime, caller, request.id)
+            found = await instances.get_instance(self._runtime.processes, caller, request.id)
             response = pb.GetInstanceResponse()
             await write_instance(response.instance, found)
             return response
@@ -174,7 +183,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
         /,
     ) -> pb.GetInstanceHistoryResponse:
         async def work(caller: Caller) -> pb.GetInstanceHistoryResponse:
-            found = await instances.stream_history(self._runtime, caller, request.id)
+            found = await instances.stream_history(self._runtime.processes, caller, request.id)
             response = pb.GetInstanceHistoryResponse()
             async for lines in found.portions:
                 response.executions.extend(execution_message(line, found.process) for line in lines)
@@ -191,7 +200,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
     ) -> pb.CancelInstanceResponse:
         async def work(caller: Caller) -> pb.CancelInstanceResponse:
             caller = answer_with_instance(caller, respond)
-            return await respond(await instances.cancel(self._runtime, caller, request.id, request.reason))
+            return await respond(await self._ask(caller, request.id, "cancel", {"reason": request.reason}))
 
         async def respond(instance: Instance) -> pb.CancelInstanceResponse:
             response = pb.CancelInstanceResponse()
@@ -208,7 +217,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
     ) -> pb.ListInstancesResponse:
         async def work(caller: Caller) -> pb.ListInstancesResponse:
             found = await instances.stream_instances(
-                self._runtime,
+                self._runtime.processes,
                 caller,
                 definition_id=request.definition_id,
                 status=read_status_filter(request.status),
@@ -244,7 +253,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
                 wait=_read_wait(context),
             )
             response = pb.PollJobsResponse()
-            for job in await jobs.claim(self._runtime, caller, claim):
+            for job in await jobs.claim(find_shared_queue(self._runtime.processes), caller, claim):
                 write = partial(fill_job, response.jobs.add(), job)
                 await run_by_variables(job.variables, write)
             return response
@@ -260,7 +269,9 @@ class WorkflowEngineService(WorkflowEngineServicer):
         async def work(caller: Caller) -> pb.CompleteJobResponse:
             caller = answer_with(caller, lambda _: pb.CompleteJobResponse())
             result = await read_object(request.variables_to_set)
-            await jobs.complete(self._runtime, caller, request.job_id, result, worker_id=request.worker_id)
+            await jobs.complete(
+                find_shared_queue(self._runtime.processes), caller, request.job_id, result, worker_id=request.worker_id
+            )
             return pb.CompleteJobResponse()
 
         return await self._run("CompleteJob", request, context, work, records=pb.CompleteJobResponse)
@@ -273,7 +284,13 @@ class WorkflowEngineService(WorkflowEngineServicer):
     ) -> pb.ExtendJobLeaseResponse:
         async def work(caller: Caller) -> pb.ExtendJobLeaseResponse:
             lease = timedelta(seconds=clamp_lease_s(request.lease_seconds))
-            until = await jobs.renew(self._runtime, caller, request.job_id, worker_id=request.worker_id, lease=lease)
+            until = await jobs.renew(
+                find_shared_queue(self._runtime.processes),
+                caller,
+                request.job_id,
+                worker_id=request.worker_id,
+                lease=lease,
+            )
             return pb.ExtendJobLeaseResponse(accepted=True, lock_expires_at=to_timestamp(until))
 
         return await self._run("ExtendJobLease", request, context, work)
@@ -295,7 +312,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
                 retryable=request.retryable,
                 retry_after_s=rest_s,
             )
-            await jobs.fail(self._runtime, caller, request.job_id, report)
+            await jobs.fail(find_shared_queue(self._runtime.processes), caller, request.job_id, report)
             return pb.FailJobResponse()
 
         return await self._run("FailJob", request, context, work, records=pb.FailJobResponse)
@@ -310,14 +327,9 @@ class WorkflowEngineService(WorkflowEngineServicer):
             caller = answer_with(caller, lambda _: pb.CompleteUserTaskResponse())
             if not request.instance_id or not request.user_task_step_id:
                 raise ProcessBadRequest("instance_id and user_task_step_id are required")
-            await tasks.complete(
-                self._runtime,
-                caller,
-                request.instance_id,
-                request.user_task_step_id,
-                await read_object(request.result),
-                completed_by=request.completed_by,
-            )
+            result = await read_object(request.result)
+            document: JsonObject = {"variables": result, "completedBy": request.completed_by}
+            await self._ask(caller, request.instance_id, "complete", document, step=request.user_task_step_id)
             return pb.CompleteUserTaskResponse()
 
         return await self._run("CompleteUserTask", request, context, work, records=pb.CompleteUserTaskResponse)
@@ -333,7 +345,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
             if not request.instance_id or not request.wait_step_id:
                 raise ProcessBadRequest("instance_id and wait_step_id are required")
             variables = await read_object(request.variables)
-            await instances.signal(self._runtime, caller, request.instance_id, request.wait_step_id, variables)
+            await self._ask(caller, request.instance_id, "signal", variables, step=request.wait_step_id)
             return pb.SignalWaitResponse()
 
         return await self._run("SignalWait", request, context, work, records=pb.SignalWaitResponse)
@@ -347,8 +359,9 @@ class WorkflowEngineService(WorkflowEngineServicer):
         async def work(caller: Caller) -> pb.RetryStepResponse:
             variables = await read_object(request.variables) or None
             caller = answer_with_instance(caller, respond)
-            retried = await instances.retry(self._runtime, caller, request.instance_id, request.step_id, variables)
-            return await respond(retried)
+            return await respond(
+                await self._ask(caller, request.instance_id, "retry", {"variables": variables}, step=request.step_id)
+            )
 
         async def respond(instance: Instance) -> pb.RetryStepResponse:
             response = pb.RetryStepResponse()
@@ -356,6 +369,16 @@ class WorkflowEngineService(WorkflowEngineServicer):
             return response
 
         return await self._run("RetryStep", request, context, work, records=pb.RetryStepResponse)
+
+    async def _ask(
+        self, caller: Caller, instance_id: str, verb: str, document: JsonObject, *, step: str = ""
+    ) -> Instance:
+        """The instance after something was asked of it, of a step where it is about one."""
+        segments = {"stepId": step}
+        done = await dialects.ask(
+            STEP_DIALECT, self._runtime.processes, caller, instance_id, verb, document, segments=segments
+        )
+        return done.instance
 
     async def _run(
         self,
@@ -373,7 +396,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
         span: Span | None = None
         try:
             caller = Caller(await authenticate_call(context, self._authenticator))
-            span = begin_call_span(self._runtime.tracer, method, caller.principal, context)
+            span = begin_call_span(self._runtime.core.tracer, method, caller.principal, context)
             code = StatusCode.CANCELLED
             try:
                 if caller.principal.is_read_only and method not in READS:
@@ -420,6 +443,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
             return encode_message(await work(keyed))
 
         executed = await execute_for(
+            self._runtime.core,
             self._runtime,
             caller,
             run,

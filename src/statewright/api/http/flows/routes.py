@@ -1,234 +1,60 @@
-"""Every route of flows (docs/reference/flows.md#rest). One table serves the router and the OpenAPI document."""
+"""The routes of flows (docs/reference/flows.md#rest): those of all languages, events, and counters.
+
+Flows as they are uploaded: JSON, or the text itself (docs/reference/flows.md#definitions).
+"""
 
 from typing import Final
 
-from statewright.api.http.flows import definitions, events, instances
-from statewright.api.http.processes.routes import PAGE, Parameter, ProcessRoute
-from statewright.api.http.response import JSON, TEXT
+import msgspec
 
-_DEFINITION: Final = "/v1/flows/definitions/{id}"
-_INSTANCE: Final = "/v1/flows/instances/{id}"
-_DIAGRAM: Final = (
-    Parameter("direction", "string", "`LR`, which is the default, or `TB`"),
-    Parameter("docs", "boolean", "with the documentation of tasks as notes"),
-)
-_FORMAT: Final = Parameter("format", "string", "`mermaid`, which is the default, or `graph`: the compiled form as JSON")
+from statewright.api.http.flows import events
+from statewright.api.http.processes import bodies
+from statewright.api.http.processes.bodies import Parameter, ProcessRoute, decode_text, read_members
+from statewright.api.http.processes.interface import ProcessInterface
+from statewright.api.http.processes.tables import build_table
+from statewright.api.http.request import Request
+from statewright.api.http.response import JSON
+from statewright.failures import BodyTooLarge, ProcessBadRequest
+from statewright.flows.definition import FlowSettings, FlowSource
+from statewright.jsonval.values import JsonObject
+from statewright.services.flows.dialect import FLOW_DIALECT
+
+PLAIN: Final = "text/plain"
+
+
+async def read_source(request: Request) -> FlowSource:
+    """The definition in a request: JSON, or the text itself. Raises ``ProcessBadRequest``."""
+    raw = await request.body(excess=BodyTooLarge)
+    id_ = bodies.read_text(request, "id")
+    if (request.header(b"content-type") or "").strip().lower().startswith(PLAIN):
+        return FlowSource(id=id_, text=_read_text(raw))
+    body = await read_members(raw)
+    settings = body.object("settings")
+    return FlowSource(
+        id=body.text("id") or id_,
+        text=body.text("source"),
+        settings=FlowSettings() if settings is None else _read_settings(settings),
+    )
+
+
+def _read_text(raw: bytes) -> str:
+    text = decode_text(raw)
+    if "\0" in text:
+        raise ProcessBadRequest("the text must not contain the character U+0000")
+    return text
+
+
+def _read_settings(given: JsonObject) -> FlowSettings:
+    try:
+        return msgspec.convert(given, FlowSettings)
+    except msgspec.ValidationError as defect:
+        raise ProcessBadRequest(f"settings: {defect}") from None
+
+
 _ID: Final = Parameter("id", "string", "the id, where the body names none; else the name of the flow is the id")
 
 FLOW_ROUTES: Final[tuple[ProcessRoute, ...]] = (
-    ProcessRoute(
-        method="POST",
-        path="/v1/flows/definitions",
-        endpoint=definitions.upload,
-        id="uploadFlow",
-        tag="Flow definitions",
-        summary="Store a flow as its next version; the same content again is the same version",
-        query=(_ID,),
-        body="FlowSource",
-        body_types=(JSON, definitions.PLAIN),
-        status=201,
-        reply="FlowUpload",
-        errors=(400, 413),
-        is_ours=True,
-    ),
-    ProcessRoute(
-        method="POST",
-        path="/v1/flows/validate",
-        endpoint=definitions.validate,
-        recording="nothing",
-        is_read=True,
-        id="validateFlow",
-        tag="Flow definitions",
-        summary="Compile a flow, and store nothing",
-        query=(_ID,),
-        body="FlowSource",
-        body_types=(JSON, definitions.PLAIN),
-        reply="FlowCheck",
-        errors=(400, 413),
-        is_ours=True,
-    ),
-    ProcessRoute(
-        method="GET",
-        path="/v1/flows/definitions",
-        endpoint=definitions.list_definitions,
-        id="listFlows",
-        tag="Flow definitions",
-        summary="Flows by id, each with its latest version",
-        query=(Parameter("keyword", "string", "a part of name or id, in any case"), *PAGE),
-        reply="FlowSummaries",
-        is_ours=True,
-    ),
-    ProcessRoute(
-        method="GET",
-        path=_DEFINITION,
-        endpoint=definitions.get_latest,
-        id="getFlow",
-        tag="Flow definitions",
-        summary="The latest version of a flow",
-        reply="FlowDefinition",
-        errors=(404,),
-        is_ours=True,
-    ),
-    ProcessRoute(
-        method="GET",
-        path=f"{_DEFINITION}/versions",
-        endpoint=definitions.list_versions,
-        id="listFlowVersions",
-        tag="Flow definitions",
-        summary="All versions of a flow",
-        reply="FlowVersions",
-        errors=(404,),
-        is_ours=True,
-    ),
-    ProcessRoute(
-        method="GET",
-        path=f"{_DEFINITION}/versions/{{version}}",
-        endpoint=definitions.get_version,
-        id="getFlowVersion",
-        tag="Flow definitions",
-        summary="One version of a flow",
-        reply="FlowDefinition",
-        errors=(400, 404),
-        is_ours=True,
-    ),
-    ProcessRoute(
-        method="GET",
-        path=f"{_DEFINITION}/diagram",
-        endpoint=definitions.draw_latest,
-        id="drawFlow",
-        tag="Flow definitions",
-        summary="The latest version as a Mermaid state diagram",
-        query=(_FORMAT, *_DIAGRAM),
-        reply="FlowDiagram",
-        media_type=TEXT,
-        errors=(400, 404),
-        is_ours=True,
-    ),
-    ProcessRoute(
-        method="GET",
-        path=f"{_DEFINITION}/versions/{{version}}/diagram",
-        endpoint=definitions.draw_version,
-        id="drawFlowVersion",
-        tag="Flow definitions",
-        summary="One version as a Mermaid state diagram",
-        query=(_FORMAT, *_DIAGRAM),
-        reply="FlowDiagram",
-        media_type=TEXT,
-        errors=(400, 404),
-        is_ours=True,
-    ),
-    ProcessRoute(
-        method="POST",
-        path="/v1/flows/instances",
-        endpoint=instances.start_instance,
-        id="startFlow",
-        tag="Flow instances",
-        summary="Start an instance; the answer is as it stands after all the nodes that need nobody",
-        body="FlowStart",
-        status=201,
-        reply="FlowInstance",
-        errors=(400, 404, 409, 413),
-        is_ours=True,
-    ),
-    ProcessRoute(
-        method="GET",
-        path="/v1/flows/instances",
-        endpoint=instances.list_instances,
-        id="listFlowInstances",
-        tag="Flow instances",
-        summary="Instances, the newest first",
-        query=(
-            Parameter("definitionId", "string", "only of this definition"),
-            Parameter("status", "string", "only in this status; an unknown one matches nothing"),
-            Parameter("businessKey", "string", "only with this business key"),
-            *PAGE,
-        ),
-        reply="FlowInstances",
-        is_ours=True,
-    ),
-    ProcessRoute(
-        method="GET",
-        path=_INSTANCE,
-        endpoint=instances.get_instance,
-        id="getFlowInstance",
-        tag="Flow instances",
-        summary="An instance as it is now",
-        reply="FlowInstance",
-        errors=(404,),
-        is_ours=True,
-    ),
-    ProcessRoute(
-        method="GET",
-        path=f"{_INSTANCE}/history",
-        endpoint=instances.list_history,
-        id="getFlowHistory",
-        tag="Flow instances",
-        summary="Every entry into a node with its input and output, oldest first",
-        query=PAGE,
-        reply="FlowHistory",
-        errors=(404,),
-        is_ours=True,
-    ),
-    ProcessRoute(
-        method="GET",
-        path=f"{_INSTANCE}/diagram",
-        endpoint=instances.draw_instance,
-        id="drawFlowInstance",
-        tag="Flow instances",
-        summary="The flow of an instance as a Mermaid state diagram: completed, running, failed, skipped",
-        query=_DIAGRAM,
-        reply="FlowDiagram",
-        media_type=TEXT,
-        errors=(400, 404),
-        is_ours=True,
-    ),
-    ProcessRoute(
-        method="POST",
-        path=f"{_INSTANCE}/cancel",
-        endpoint=instances.cancel_instance,
-        id="cancelFlow",
-        tag="Flow instances",
-        summary="Stop an instance for good, and withdraw its tasks",
-        body="FlowCancel",
-        body_required=False,
-        reply="FlowInstance",
-        errors=(400, 404, 409, 413),
-        is_ours=True,
-    ),
-    ProcessRoute(
-        method="POST",
-        path=f"{_INSTANCE}/terminate",
-        endpoint=instances.terminate_instance,
-        id="terminateFlow",
-        tag="Flow instances",
-        summary="Let running tasks end, and begin no others; once more: stop at once. It can be restarted",
-        reply="FlowInstance",
-        errors=(404, 409),
-        is_ours=True,
-    ),
-    ProcessRoute(
-        method="POST",
-        path=f"{_INSTANCE}/restart",
-        endpoint=instances.restart_instance,
-        id="restartFlow",
-        tag="Flow instances",
-        summary="Begin again what failed or was interrupted, with the same input",
-        reply="FlowInstance",
-        errors=(404, 409),
-        is_ours=True,
-    ),
-    ProcessRoute(
-        method="POST",
-        path=f"{_INSTANCE}/change",
-        endpoint=instances.change_context,
-        id="changeFlowContext",
-        tag="Flow instances",
-        summary="Give a node that failed or was interrupted another input, with which a restart begins it again",
-        body="FlowChange",
-        reply="FlowInstance",
-        errors=(400, 404, 409, 413),
-        is_ours=True,
-    ),
+    *build_table(ProcessInterface(FLOW_DIALECT, read_source), source_types=(JSON, PLAIN), source_query=(_ID,)).values(),
     ProcessRoute(
         method="POST",
         path="/v1/flows/events",

@@ -9,15 +9,12 @@ from statewright.api.http.errors import PROBLEM
 from statewright.api.http.openapi.components import SCHEMAS
 from statewright.api.http.openapi.examples import add_examples, build_problem_example
 from statewright.api.http.openapi.flow_schemas import FLOW_SCHEMAS
-from statewright.api.http.openapi.operations import describe_operation
+from statewright.api.http.openapi.operations import PUBLIC_PATHS, TAGS, Document, describe_operation
 from statewright.api.http.openapi.ops_schemas import OPS_SCHEMAS
 from statewright.api.http.openapi.page import render_docs_page
 from statewright.api.http.openapi.playbook_schemas import PLAYBOOK_SCHEMAS
 from statewright.api.http.openapi.process_operations import describe_process_paths
-from statewright.api.http.openapi.public_operations import PUBLIC_PATHS
-from statewright.api.http.openapi.shapes import Document
 from statewright.api.http.openapi.step_schemas import STEP_SCHEMAS
-from statewright.api.http.openapi.tags import TAGS
 from statewright.api.http.ops.routes import OPS_ROUTES
 
 __all__ = ["build_openapi_document", "render_docs_page"]

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from statewright.api.http.openapi.shapes import (
+from statewright.api.http.openapi.operations import (
     FLAG,
     INSTANT,
     INT32,
@@ -15,7 +15,9 @@ from statewright.api.http.openapi.shapes import (
     define_open_object,
     ref,
 )
-from statewright.conditions.json_schema import describe_conditions
+from statewright.api.http.openapi.struct_schemas import describe_structs
+from statewright.conditions.wire import describe_conditions
+from statewright.operations.entity_answers import GroupTally, ModelTally, StateTally, TrailPage, TrailRecord
 from statewright.workflow.json_schema import describe_workflows
 
 MODELS: Final[Document] = {
@@ -172,11 +174,7 @@ ENTITIES: Final[Document] = {
 # Bodies and answers of statistics (docs/reference/entities.md#entities-and-messages).
 
 STATISTICS: Final[Document] = {
-    "Count": define_object("modelName modelVersion count", modelName=TEXT, modelVersion=INT32, count=INT64),
     "Counts": define_array(ref("Count")),
-    "StateCounts": define_array(
-        define_object("modelName modelVersion state count", modelName=TEXT, modelVersion=INT32, state=TEXT, count=INT64)
-    ),
     "GroupedQuery": define_object(
         "groupBy",
         groupBy=define_array(TEXT)
@@ -197,41 +195,17 @@ STATISTICS: Final[Document] = {
         pointInTime=INSTANT,
         limit={"type": "integer", "minimum": 1},
     ),
-    "Groups": define_array(
-        define_object(
-            "groupKey count",
-            groupKey=define_array(define_object("path value", path=TEXT, value={"type": ["string", "null"]})),
-            count=INT64,
-            aggregations={"type": "object", "additionalProperties": {"type": ["number", "null"]}},
-        )
-    ),
 }
 
 
 # Answers about what has happened to an entity (docs/reference/entities.md#entities-and-messages).
 
-AUDIT: Final[Document] = {
-    "AuditItem": define_object(
-        "auditEventType severity utcTime microsTime entityId",
-        auditEventType=TEXT,
-        eventType=TEXT,
-        changeType=TEXT,
-        severity=TEXT,
-        utcTime=INSTANT,
-        microsTime={"type": "integer", "format": "int64"},
-        system=FLAG,
-        entityId=UUID,
-        transactionId=UUID,
-        actor={"type": "object"},
-        state=TEXT,
-        details=TEXT,
-        data={"type": ["object", "null"]},
-    ),
-    "AuditPage": define_object(
-        "items pagination",
-        items=define_array(ref("AuditItem")),
-        pagination=define_object("hasNext", hasNext=FLAG, nextCursor=TEXT),
-    ),
+ENTITY_RECORDS: Final[dict[str, object]] = {
+    "Count": ModelTally,
+    "StateCounts": tuple[StateTally, ...],
+    "Groups": tuple[GroupTally, ...],
+    "AuditItem": TrailRecord,
+    "AuditPage": TrailPage,
 }
 
 
@@ -491,7 +465,7 @@ SCHEMAS: Final[Document] = {
     **WORKFLOWS,
     **ENTITIES,
     **STATISTICS,
-    **AUDIT,
+    **describe_structs(ENTITY_RECORDS),
     **CONDITIONS,
     **SEARCH,
     **MESSAGES,

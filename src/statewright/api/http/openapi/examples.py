@@ -9,8 +9,8 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from statewright.api.http.openapi.components import SCHEMAS as ENTITY_SCHEMAS
+from statewright.api.http.openapi.operations import Document
 from statewright.api.http.openapi.ops_schemas import OPS_SCHEMAS
-from statewright.api.http.openapi.shapes import Document
 
 SCHEMAS: Final = ENTITY_SCHEMAS | OPS_SCHEMAS
 
@@ -48,7 +48,7 @@ PARAMETER_EXAMPLES: Final[Mapping[str, object]] = {
     "topic": "errors",
     "pointInTime": INSTANT,
     "If-Match": TRANSACTION,
-    "Content-Length": "42",
+    "Content-Length": 42,
     "transactionWindow": 100,
     "pageSize": 20,
     "pageNumber": 0,

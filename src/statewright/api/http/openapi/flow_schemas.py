@@ -1,9 +1,11 @@
-"""Schemas of flows. Requests are open objects, since unknown members are ignored."""
+"""Schemas of flows. Requests are open objects, since unknown members are ignored.
+
+Examples of flows: parameters, bodies and answers.
+"""
 
 from typing import Final, get_args
 
-from statewright.api.http.openapi.shapes import (
-    FLAG,
+from statewright.api.http.openapi.operations import (
     INSTANT,
     INT32,
     TEXT,
@@ -12,24 +14,31 @@ from statewright.api.http.openapi.shapes import (
     define_array,
     define_object,
     define_open_object,
-    define_page,
     ref,
 )
-from statewright.api.http.processes.errors import INTERNAL, KINDS
+from statewright.api.http.openapi.process_schemas import (
+    ULID,
+    build_examples,
+    define_checks,
+    define_error,
+    define_history,
+    define_lists,
+)
 from statewright.flows.builtin_tasks import MAX_NAME_CHARS
 from statewright.flows.definition import MAX_BASE_URIS, MAX_CONCURRENCY, MAX_ID_CHARS, MAX_RETRIES, FlowSettings
-from statewright.flows.failures import ErrorCode
 from statewright.flows.graph import NodeKind
+from statewright.flows.lexer import ErrorCode
 from statewright.net import Phase
-from statewright.processes.changes import ExecutionStatus
+from statewright.services.flows.dialect import FLOW_DIALECT
 
-_ULID: Final = {"type": "string", "pattern": "^[0-9A-HJKMNP-TV-Z]{26}$"}
 _VALUE: Final = {"type": ["object", "array"]}
 _ID: Final = {"type": "string", "maxLength": MAX_ID_CHARS}
 _NAME: Final = {"type": "string", "minLength": 1, "maxLength": MAX_NAME_CHARS}
 _DEFAULTS: Final = FlowSettings()
 _PHASES: Final = tuple(phase for phase in get_args(Phase) if phase != "WAITING")
 """Flows never wait for admission."""
+_STATUS: Final = {"type": "string", "enum": list(_PHASES)}
+_NOUNS: Final = FLOW_DIALECT.nouns
 _CHECKED: Final[Document] = {
     "id": _ID,
     "name": TEXT,
@@ -39,16 +48,22 @@ _CHECKED: Final[Document] = {
 }
 
 FLOW_SCHEMAS: Final[Document] = {
-    "FlowError": define_object(
-        "error reason",
-        error={"type": "string", "enum": [*dict.fromkeys(KINDS.values()), INTERNAL]},
-        reason=TEXT,
+    "FlowError": define_error(
         code={"type": "string", "enum": list(get_args(ErrorCode)), "description": "of a defect in the text of a flow"},
         line=INT32,
         column={**INT32, "description": "in characters, from 1"},
         piece={**TEXT, "description": "the text at that place"},
         expected={**define_array(TEXT), "description": "what could stand there"},
         parameter={**TEXT, "description": "the parameter that does not bind"},
+    ),
+    **define_checks(_NOUNS, _ID, _CHECKED, {"description": TEXT, "source": TEXT, "settings": ref("FlowSettings")}),
+    **define_lists(_NOUNS, _ID, _STATUS, abridged="FlowAbridged"),
+    **define_history(
+        _NOUNS,
+        "FlowExecution",
+        {"node": INT32, "name": TEXT, "kind": {"type": "string", "enum": list(get_args(NodeKind))}},
+        elements="an iteration",
+        statuses="`BYPASSED`: skipped by its guard; `SKIPPED`: withdrawn before it was done",
     ),
     "FlowSettings": define_object(
         maxVisits={
@@ -83,37 +98,6 @@ FLOW_SCHEMAS: Final[Document] = {
         source={**TEXT, "description": "the text of the flow"},
         settings=ref("FlowSettings"),
     ),
-    "FlowCheck": define_object("id name nodes tasks warnings", **_CHECKED),
-    "FlowUpload": define_object(
-        "id name nodes tasks warnings version uploadedAt isNew",
-        **_CHECKED,
-        version=INT32,
-        uploadedAt=INSTANT,
-        isNew={**FLAG, "description": "false: a stored version has the same content"},
-    ),
-    "FlowDefinition": define_object(
-        "id name nodes tasks warnings version description source settings uploadedAt",
-        **_CHECKED,
-        version=INT32,
-        description=TEXT,
-        source=TEXT,
-        settings=ref("FlowSettings"),
-        uploadedAt=INSTANT,
-    ),
-    "FlowSummary": define_object(
-        "id version name description uploadedAt versions",
-        id=_ID,
-        version=INT32,
-        name=TEXT,
-        description=TEXT,
-        uploadedAt=INSTANT,
-        versions=define_array(INT32),
-    ),
-    "FlowSummaries": define_page("FlowSummary"),
-    "FlowVersions": define_object(
-        "items", items=define_array(define_object("version uploadedAt", version=INT32, uploadedAt=INSTANT))
-    ),
-    "FlowDiagram": {"type": "string", "description": "a state diagram in Mermaid's notation"},
     "FlowStart": define_open_object(
         "definitionId",
         definitionId=_ID,
@@ -130,10 +114,10 @@ FLOW_SCHEMAS: Final[Document] = {
     ),
     "FlowInstance": define_object(
         "id definitionId definitionVersion status input activeNodes startedAt",
-        id=_ULID,
+        id=ULID,
         definitionId=_ID,
         definitionVersion=INT32,
-        status={"type": "string", "enum": list(_PHASES)},
+        status=_STATUS,
         input=_VALUE,
         result={"type": ["object", "array"], "description": "of a completed instance"},
         activeNodes={**define_array(INT32), "description": "the numbers of the nodes at which something is done"},
@@ -144,47 +128,6 @@ FLOW_SCHEMAS: Final[Document] = {
         startedAt=INSTANT,
         completedAt=INSTANT,
         businessKey=TEXT,
-    ),
-    "FlowAbridged": {
-        **define_object(
-            "id definitionId status startedAt abridged",
-            id=_ULID,
-            definitionId=_ID,
-            status={"type": "string", "enum": list(_PHASES)},
-            startedAt=INSTANT,
-            completedAt=INSTANT,
-            businessKey=TEXT,
-            abridged={"const": True},
-        ),
-        "description": "an instance in a list, where those before it were large",
-    },
-    "FlowInstances": define_object(
-        "items total page pageSize",
-        items=define_array({"anyOf": [ref("FlowInstance"), ref("FlowAbridged")]}),
-        total=INT32,
-        page=INT32,
-        pageSize=INT32,
-    ),
-    "FlowHistory": define_page("FlowExecution"),
-    "FlowExecution": define_object(
-        "id node name kind attempt status startedAt",
-        id=_ULID,
-        node=INT32,
-        name=TEXT,
-        kind={"type": "string", "enum": list(get_args(NodeKind))},
-        attempt=INT32,
-        element={**INT32, "description": "of an iteration"},
-        status={
-            "type": "string",
-            "enum": list(get_args(ExecutionStatus)),
-            "description": "`BYPASSED`: skipped by its guard; `SKIPPED`: withdrawn before it was done",
-        },
-        startedAt=INSTANT,
-        endedAt=INSTANT,
-        input={},
-        output={},
-        valuesOmitted={**FLAG, "description": "input and output are left out, since those before them were large"},
-        failureReason=TEXT,
     ),
     "FlowCancel": define_open_object(reason=TEXT),
     "FlowChange": define_open_object(
@@ -206,10 +149,76 @@ FLOW_SCHEMAS: Final[Document] = {
         tasks={**INT32, "description": "how many tasks the event completed"},
         receipts=define_array(
             define_object(
-                "instanceId node", instanceId=_ULID, node=INT32, element={**INT32, "description": "of an iteration"}
+                "instanceId node", instanceId=ULID, node=INT32, element={**INT32, "description": "of an iteration"}
             )
         ),
         next={**TEXT, "description": "there when more tasks may wait than one request looks at"},
     ),
     "FlowCounter": define_object("name value", name=_NAME, value={"type": "integer", "format": "int64"}),
+}
+
+
+FLOW_TEXT: Final = "@flow orders\nload → ? `$[?(@.total>100)]` check → * price → store\n"
+"""A flow."""
+
+_INSTANCE: Final = {
+    "id": "01JABC3V9E6K8M2Q4S6T8W0Y2Z",
+    "definitionId": "orders",
+    "definitionVersion": 1,
+    "status": "COMPLETED",
+    "input": {"order": "O-17"},
+    "activeNodes": [],
+    "startedAt": "2026-06-01T09:31:00.5Z",
+    "completedAt": "2026-06-01T09:31:02.25Z",
+    "businessKey": "O-17",
+    "result": {"stored": True},
+}
+_CHECK: Final = {
+    "id": "orders",
+    "name": "orders",
+    "nodes": 6,
+    "tasks": ["load", "check", "price", "store"],
+    "warnings": [],
+}
+_EXECUTION: Final = {
+    "id": "01JABC3V9E6K8M2Q4S6T8W0Y30",
+    "node": 1,
+    "name": "load.1",
+    "kind": "task",
+    "attempt": 1,
+    "status": "COMPLETED",
+    "startedAt": "2026-06-01T09:31:00.5Z",
+    "endedAt": "2026-06-01T09:31:00.75Z",
+    "input": {"order": "O-17"},
+    "output": {"order": "O-17", "total": 120},
+}
+
+_DEFINITION: Final = {"description": "", "source": FLOW_TEXT, "settings": {"retries": 2}}
+
+FLOW_PARAMETER_EXAMPLES: Final[dict[str, object]] = {
+    "id": "01JABC3V9E6K8M2Q4S6T8W0Y2Z",
+    "version": 1,
+    "name": "imports",
+    "keyword": "order",
+    "page": 0,
+    "pageSize": 20,
+    "definitionId": "orders",
+    "status": "FAILED",
+    "businessKey": "O-17",
+    "format": "mermaid",
+    "direction": "TB",
+    "docs": True,
+}
+"""An example of every parameter."""
+
+FLOW_EXAMPLES: Final[dict[str, object]] = {
+    **build_examples(FLOW_DIALECT.nouns, _CHECK, _DEFINITION, _INSTANCE, (_EXECUTION,)),
+    "FlowSource": {"source": FLOW_TEXT, "settings": {"retries": 2}},
+    "FlowDiagram": 'stateDiagram-v2\n  direction LR\n  state "A" as A.1\n  [*]-->A.1\n  A.1-->[*]\n',
+    "FlowStart": {"definitionId": "orders", "input": {"order": "O-17"}, "businessKey": "O-17"},
+    "FlowChange": {"node": 2, "input": {"order": "O-18"}, "reason": "the number was mistyped"},
+    "FlowEvent": {"event": "paid", "fields": {"order": "O-17"}, "output": {"amount": 120}},
+    "FlowDelivery": {"tasks": 1, "receipts": [{"instanceId": "01JABC3V9E6K8M2Q4S6T8W0Y2Z", "node": 3}]},
+    "FlowCounter": {"name": "imports", "value": 2},
+    "FlowCancel": {"reason": "ordered by mistake"},
 }

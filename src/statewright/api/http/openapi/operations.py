@@ -1,13 +1,60 @@
-"""Operations as OpenAPI describes them, made from the table of routes."""
+"""Operations as OpenAPI describes them, made from the table of routes.
+
+The words that schemas are made of.
+
+The groups of operations, in the order in which one meets them: a model, its workflow, then entities.
+
+What needs no bearer token below the context path; the rest is described by the table of routes.
+"""
 
 import re
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 from statewright.api.http.errors import PROBLEM
-from statewright.api.http.openapi.shapes import INT32, TEXT, UUID, Document, define_array, ref
 from statewright.api.http.router import Query, Route
 from statewright.failures import BodyTooLarge, list_kinds
+
+Document = dict[str, Any]  # Any: OpenAPI is a tree of whatever its own specification allows
+
+UUID: Final = {"type": "string", "format": "uuid"}
+_ULID: Final = "^[0-7][0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{25}$"
+ENTITY_ID: Final = {"type": "string", "anyOf": [{"format": "uuid"}, {"pattern": _ULID}]}
+INSTANT: Final = {"type": "string", "format": "date-time"}
+TEXT: Final = {"type": "string"}
+INT32: Final = {"type": "integer", "format": "int32"}
+INT64: Final = {"type": "integer", "format": "int64"}
+FLAG: Final = {"type": "boolean"}
+
+
+def define_open_object(required: str = "", **properties: object) -> Document:
+    """An object that may have other members."""
+    return {"type": "object", "properties": properties} | ({"required": required.split()} if required else {})
+
+
+def define_object(required: str = "", **properties: object) -> Document:
+    """A closed object: existing clients reject members they do not know."""
+    return {**define_open_object(required, **properties), "additionalProperties": False}
+
+
+def define_array(items: object) -> Document:
+    return {"type": "array", "items": items}
+
+
+def define_page(items: str) -> Document:
+    """A page of what the schema ``items`` describes."""
+    return define_object(
+        "items total page pageSize", items=define_array(ref(items)), total=INT32, page=INT32, pageSize=INT32
+    )
+
+
+def allow_null(schema: Document) -> Document:
+    return {**schema, "type": [schema["type"], "null"]}
+
+
+def ref(name: str) -> Document:
+    return {"$ref": f"#/components/schemas/{name}"}
+
 
 KEY_PROBLEMS: Final = (
     "BAD_REQUEST",
@@ -19,10 +66,16 @@ KEY_PROBLEMS: Final = (
 KEY_HELP: Final = "the same for each repetition of a request, which is carried out once"
 KEY_SCHEMA: Final[Document] = {"type": "string", "minLength": 1, "maxLength": 255}
 
-_ALWAYS: Final = ("UNAUTHORIZED", "STORAGE_UNAVAILABLE", "SERVER_ERROR")
+_ALWAYS: Final = ("UNAUTHORIZED", "FORBIDDEN", "STORAGE_UNAVAILABLE", "SERVER_ERROR")
+_DEFAULT: Final[Document] = {"description": "Any other failure", "content": {PROBLEM: {"schema": ref("Problem")}}}
+_HEADERS: Final[dict[str, Document]] = {
+    "Content-Type": {"required": True, "schema": TEXT},
+    "Content-Length": {"required": True, "schema": INT64 | {"minimum": 0}},
+}
+"""What is to be said of a header that is more than an optional text."""
 _PARAMETER_SCHEMAS: Final = {
     "modelVersion": INT32,
-    "entityId": UUID,
+    "entityId": ENTITY_ID,
     "transactionId": UUID,
     "messageId": UUID,
     "jobId": UUID,
@@ -47,10 +100,6 @@ def describe_operation(route: Route) -> Document:
         content = {media_type: {"schema": ref(route.body)} for media_type in route.body_types}
         operation["requestBody"] = {"required": route.body_required, "content": content}
     return operation
-
-
-def _describe_success(route: Route) -> Document:
-    return {str(route.status): {"description": HTTPStatus(route.status).phrase} | _describe_replies(route)}
 
 
 def _describe_replies(route: Route) -> Document:
@@ -78,7 +127,9 @@ def _describe_query(query: Query) -> Document:
 
 
 def _describe_headers(route: Route) -> list[Document]:
-    named: list[Document] = [{"name": name, "in": "header", "schema": TEXT} for name in route.headers]
+    named: list[Document] = [
+        {"name": name, "in": "header", "schema": TEXT} | _HEADERS.get(name, {}) for name in route.headers
+    ]
     if _takes_key(route):
         named.append({"name": "Idempotency-Key", "in": "header", "description": KEY_HELP, "schema": KEY_SCHEMA})
     if not route.if_match:
@@ -111,4 +162,215 @@ def _describe_problems(route: Route) -> Document:
             },
         }
         for status, codes in sorted(by_status.items())
-    }
+    } | {"default": _DEFAULT}
+
+
+TAGS: Final = {
+    "Models": "What documents look like: import from samples, lock, export",
+    "Workflows": "States and transitions of the entities of a model: import and export",
+    "Entities": "Create, read, update and delete; fire transitions",
+    "Search": "Conditions over documents and metadata, direct or asynchronous, now or at an instant",
+    "Statistics": "Counts by state and grouped aggregates",
+    "Audit": "What runs have done to an entity",
+    "Messages": "Edge messages: content with headers, kept as it came",
+    "Calculation members": "The gRPC protocol of nodes that answer callouts: sources and schemas",
+    "Step definitions": "JSON step engine: upload and look at definitions",
+    "Step instances": "JSON step engine: start, watch, signal and cancel instances",
+    "Step jobs": "JSON step engine: poll, complete and fail jobs",
+    "Step user tasks": "JSON step engine: the inbox of people",
+    "Flow definitions": "Flows: check, store and look at texts",
+    "Playbook definitions": "Playbooks: check, store and look at documents",
+    "Playbook executions": "Playbooks: start, watch, change and stop executions; their runs are among the jobs above",
+    "Flow instances": "Flows: start, watch, stop and restart instances; their tasks are among the jobs above",
+    "Ops": "The operations API: what operators and automation need beyond moving entities",
+    "Account": "How credentials are understood",
+    "Identity": "Tokens and the keys that verify them",
+    "Signing keys": "Key pairs of the service: issue, rotate and end them (jwt mode)",
+    "Trusted keys": "Public keys of others whose signatures a tenant trusts (jwt mode)",
+    "Identity providers": "OpenID Connect providers whose tokens are credentials of a tenant (jwt mode)",
+    "Clients": "Machine clients of a tenant, and their secrets (jwt mode)",
+    "Administration": "A running process: log level, history",
+    "Operations": "Health, help and this document",
+}
+
+
+def order_tag(tag: str) -> int:
+    """The place of a tag; one that is not listed comes last."""
+    return list(TAGS).index(tag) if tag in TAGS else len(TAGS)
+
+
+_OAUTH_ERROR: Final = define_object("error error_description", error=TEXT, error_description=TEXT)
+
+
+def _describe_json(schema: Document) -> Document:
+    return {"application/json": {"schema": schema}}
+
+
+def _describe_public(operation_id: str, tag: str, summary: str, responses: Document, **more: object) -> Document:
+    return {
+        "operationId": operation_id,
+        "tags": [tag],
+        "summary": summary,
+        "parameters": [],
+        "security": [],
+        "responses": {
+            status: {"description": HTTPStatus(int(status)).phrase, **body} for status, body in responses.items()
+        },
+    } | more
+
+
+PUBLIC_PATHS: Final[dict[str, Document]] = {
+    "/health": {
+        "get": _describe_public(
+            "health",
+            "Operations",
+            "Whether the API serves",
+            {"200": {"content": _describe_json(define_object("status", status=TEXT))}},
+        )
+    },
+    "/help": {
+        "get": _describe_public(
+            "help",
+            "Operations",
+            "All pages of help",
+            {
+                "200": {
+                    "content": _describe_json(
+                        define_object(
+                            "schema version topics",
+                            schema={"const": 1},
+                            version=TEXT,
+                            topics=define_array(ref("HelpTopic")),
+                        )
+                    )
+                }
+            },
+        )
+    },
+    "/help/{topic}": {
+        "get": _describe_public(
+            "helpTopic",
+            "Operations",
+            "A page of help by its dotted id, or raw output that it offers",
+            {
+                "200": {"content": _describe_json(ref("HelpTopic"))},
+                "400": {"content": {PROBLEM: {"schema": ref("Problem")}}},
+                "404": {"content": {PROBLEM: {"schema": ref("Problem")}}},
+            },
+            parameters=[{"name": "topic", "in": "path", "required": True, "schema": TEXT}],
+        )
+    },
+    "/help/workflows/schema-version/versions": {
+        "get": _describe_public(
+            "workflowSchemaVersions",
+            "Workflows",
+            "Which import contracts for workflows are known",
+            {"200": {"content": _describe_json({"type": "object"})}},
+        )
+    },
+    "/help/grpc/proto": {
+        "get": _describe_public(
+            "grpcProtoSources",
+            "Calculation members",
+            "The protobuf sources of the gRPC services",
+            {"200": {"content": {"text/plain": {"schema": TEXT}}}},
+        )
+    },
+    "/help/grpc/json": {
+        "get": _describe_public(
+            "grpcDescriptors",
+            "Calculation members",
+            "The same as a FileDescriptorSet in protobuf JSON",
+            {"200": {"content": _describe_json(define_object("file", file=define_array({"type": "object"})))}},
+        )
+    },
+    "/help/workflows/schema": {
+        "get": _describe_public(
+            "workflowSchema",
+            "Workflows",
+            "The JSON Schema of workflow definitions, for editors",
+            {"200": {"content": {"application/schema+json": {"schema": {"type": "object"}}}}},
+        )
+    },
+    "/help/cloudevents/json": {
+        "get": _describe_public(
+            "eventSchemas",
+            "Calculation members",
+            "JSON Schemas of all event payloads",
+            {
+                "200": {
+                    "content": _describe_json(
+                        define_object(
+                            "schema version specVersion baseId schemas",
+                            schema={"const": 1},
+                            version=TEXT,
+                            specVersion=TEXT,
+                            baseId=TEXT,
+                            schemas={"type": "object"},
+                        )
+                    )
+                }
+            },
+        )
+    },
+    "/.well-known/jwks.json": {
+        "get": _describe_public(
+            "jwks",
+            "Identity",
+            "The public keys of tokens (jwt mode)",
+            {"200": {"content": _describe_json(define_object("keys", keys=define_array({"type": "object"})))}},
+        )
+    },
+    "/oauth/token": {
+        "post": _describe_public(
+            "getTechnicalUserToken",
+            "Identity",
+            "A token for a client's credentials (RFC 6749)",
+            {
+                "200": {
+                    "content": _describe_json(
+                        define_object(
+                            "access_token token_type expires_in",
+                            access_token=TEXT,
+                            token_type=TEXT,
+                            expires_in={"type": "integer"},
+                            issued_token_type=TEXT,
+                        )
+                    )
+                },
+                "400": {"content": _describe_json(_OAUTH_ERROR)},
+                "401": {"content": _describe_json(_OAUTH_ERROR)},
+                "403": {"content": _describe_json(_OAUTH_ERROR)},
+                "429": {"content": _describe_json(_OAUTH_ERROR)},
+                "500": {"content": _describe_json(_OAUTH_ERROR)},
+                "503": {"content": _describe_json(_OAUTH_ERROR)},
+            },
+            security=[{"basicAuth": []}, {}],  # or in the form
+            parameters=[
+                {
+                    "name": "Authorization",
+                    "in": "header",
+                    "description": "`Basic` and id and secret of the client, if they are not in the form",
+                    "schema": TEXT,
+                }
+            ],
+            requestBody={
+                "required": True,
+                "content": {
+                    "application/x-www-form-urlencoded": {
+                        "schema": define_open_object(
+                            "grant_type",
+                            grant_type=TEXT,
+                            client_id=TEXT,
+                            client_secret=TEXT,
+                            client_assertion_type=TEXT,
+                            client_assertion=TEXT,
+                            subject_token_type=TEXT,
+                            subject_token=TEXT,
+                        )
+                    }
+                },
+            },
+        )
+    },
+}

@@ -1,8 +1,11 @@
-"""Schemas of playbooks. Requests are open objects, since unknown members are ignored."""
+"""Schemas of playbooks. Requests are open objects, since unknown members are ignored.
+
+Examples of playbooks: parameters, bodies and answers.
+"""
 
 from typing import Final, get_args
 
-from statewright.api.http.openapi.shapes import (
+from statewright.api.http.openapi.operations import (
     FLAG,
     INSTANT,
     INT32,
@@ -11,20 +14,27 @@ from statewright.api.http.openapi.shapes import (
     define_array,
     define_object,
     define_open_object,
-    define_page,
     ref,
 )
-from statewright.api.http.processes.errors import INTERNAL, KINDS
+from statewright.api.http.openapi.process_schemas import (
+    ULID,
+    build_examples,
+    define_checks,
+    define_error,
+    define_history,
+    define_lists,
+)
 from statewright.playbooks.events import EntityType, EventStatus
 from statewright.playbooks.execution import TRANSITIONS
 from statewright.playbooks.source import MAX_PATH_CHARS
 from statewright.playbooks.status import Status
-from statewright.processes.changes import ExecutionStatus
+from statewright.services.playbooks.dialect import PLAYBOOK_DIALECT
 
-_ULID: Final = {"type": "string", "pattern": "^[0-9A-HJKMNP-TV-Z]{26}$"}
 _PATH: Final = {"type": "string", "maxLength": MAX_PATH_CHARS}
 _OBJECT: Final = {"type": "object"}
 _STATES: Final = list(dict.fromkeys(state for move in TRANSITIONS for state in move))
+_STATE: Final = {"type": "string", "enum": _STATES}
+_NOUNS: Final = PLAYBOOK_DIALECT.nouns
 _CHECKED: Final[Document] = {
     "path": _PATH,
     "name": TEXT,
@@ -32,15 +42,26 @@ _CHECKED: Final[Document] = {
     "kinds": {**define_array(TEXT), "description": "of the tasks, each once"},
     "warnings": define_array(ref("PlaybookFinding")),
 }
+_DEFINITION: Final[Document] = {
+    "description": TEXT,
+    "tags": define_array(TEXT),
+    "source": {**TEXT, "description": "the document as it was uploaded"},
+}
 
 PLAYBOOK_SCHEMAS: Final[Document] = {
-    "PlaybookError": define_object(
-        "error reason",
-        error={"type": "string", "enum": [*dict.fromkeys(KINDS.values()), INTERNAL]},
-        reason=TEXT,
+    "PlaybookError": define_error(
         findings={**define_array(TEXT), "description": "all that is wrong with a document, each with its place"},
         parameter={**TEXT, "description": "the parameter that does not bind"},
     ),
+    **define_checks(
+        _NOUNS,
+        _PATH,
+        _CHECKED,
+        _DEFINITION,
+        {"playbookVersion": {**TEXT, "description": "what the author calls the version"}},
+    ),
+    **define_lists(_NOUNS, _PATH, _STATE, abridged="ExecutionAbridged"),
+    **define_history(_NOUNS, "PlaybookRun", {"step": TEXT}, elements="a loop"),
     "Playbook": {"type": "object", "description": "a playbook, as JSON or as YAML (help topic `playbooks`)"},
     "PlaybookFinding": define_object(
         "path message severity",
@@ -48,38 +69,6 @@ PLAYBOOK_SCHEMAS: Final[Document] = {
         message=TEXT,
         severity={"type": "string", "enum": ["error", "warning"]},
     ),
-    "PlaybookCheck": define_object("path name steps kinds warnings", **_CHECKED),
-    "PlaybookUpload": define_object(
-        "path name steps kinds warnings version uploadedAt isNew",
-        **_CHECKED,
-        version=INT32,
-        uploadedAt=INSTANT,
-        isNew={**FLAG, "description": "false: a stored version has the same content"},
-    ),
-    "PlaybookDefinition": define_object(
-        "path name steps kinds warnings version description tags source uploadedAt",
-        **_CHECKED,
-        version=INT32,
-        description=TEXT,
-        tags=define_array(TEXT),
-        playbookVersion={**TEXT, "description": "what the author calls the version"},
-        source={**TEXT, "description": "the document as it was uploaded"},
-        uploadedAt=INSTANT,
-    ),
-    "PlaybookSummary": define_object(
-        "path version name description uploadedAt versions",
-        path=_PATH,
-        version=INT32,
-        name=TEXT,
-        description=TEXT,
-        uploadedAt=INSTANT,
-        versions=define_array(INT32),
-    ),
-    "PlaybookSummaries": define_page("PlaybookSummary"),
-    "PlaybookVersions": define_object(
-        "items", items=define_array(define_object("version uploadedAt", version=INT32, uploadedAt=INSTANT))
-    ),
-    "PlaybookDiagram": {"type": "string", "description": "a flowchart in Mermaid's notation"},
     "ExecutionStart": define_open_object(
         "path",
         path=_PATH,
@@ -98,7 +87,7 @@ PLAYBOOK_SCHEMAS: Final[Document] = {
     "ExecutionCancel": define_open_object(reason=TEXT),
     "PlaybookExecution": define_object(
         "id path version status state workload ctx results activeSteps pendingSteps branches startedAt",
-        id=_ULID,
+        id=ULID,
         path=_PATH,
         version=INT32,
         status={"type": "string", "enum": list(get_args(Status))},
@@ -114,27 +103,7 @@ PLAYBOOK_SCHEMAS: Final[Document] = {
         completedAt=INSTANT,
         failureReason=TEXT,
         businessKey=TEXT,
-        parentExecutionId=_ULID,
-    ),
-    "ExecutionAbridged": {
-        **define_object(
-            "id path state startedAt abridged",
-            id=_ULID,
-            path=_PATH,
-            state={"type": "string", "enum": _STATES},
-            startedAt=INSTANT,
-            completedAt=INSTANT,
-            businessKey=TEXT,
-            abridged={"const": True},
-        ),
-        "description": "an execution in a list, where those before it were large",
-    },
-    "PlaybookExecutions": define_object(
-        "items total page pageSize",
-        items=define_array({"anyOf": [ref("PlaybookExecution"), ref("ExecutionAbridged")]}),
-        total=INT32,
-        page=INT32,
-        pageSize=INT32,
+        parentExecutionId=ULID,
     ),
     "PlaybookEvents": define_object(
         "items next ended",
@@ -148,7 +117,7 @@ PLAYBOOK_SCHEMAS: Final[Document] = {
         event_id=TEXT,
         event_type=TEXT,
         timestamp=INSTANT,
-        execution_id=_ULID,
+        execution_id=ULID,
         seq={"type": "integer", "format": "int64", "description": "from 1, without gaps"},
         source={"type": "string", "enum": ["server", "worker"]},
         entity_type={"type": "string", "enum": list(get_args(EntityType))},
@@ -168,19 +137,110 @@ PLAYBOOK_SCHEMAS: Final[Document] = {
         parent_id=TEXT,
         payload=_OBJECT,
     ),
-    "PlaybookHistory": define_page("PlaybookRun"),
-    "PlaybookRun": define_object(
-        "id step attempt status startedAt",
-        id=_ULID,
-        step=TEXT,
-        attempt=INT32,
-        element={**INT32, "description": "of a loop"},
-        status={"type": "string", "enum": list(get_args(ExecutionStatus))},
-        startedAt=INSTANT,
-        endedAt=INSTANT,
-        input={},
-        output={},
-        valuesOmitted={**FLAG, "description": "input and output are left out, since those before them were large"},
-        failureReason=TEXT,
-    ),
+}
+
+
+PLAYBOOK_TEXT: Final = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: orders, path: examples/orders}
+workload: {limit: 100}
+workflow:
+  - step: check
+    tool: {kind: noop}
+    set: {ctx.total: 120}
+    next:
+      arcs:
+        - {step: approve, when: "{{ ctx.total > workload.limit }}"}
+        - {step: ship}
+  - step: approve
+    spec:
+      policy:
+        admit: {rules: [{when: "{{ ctx.approved }}", then: {allow: true}}, {else: {then: {allow: false}}}]}
+    next: {arcs: [{step: ship}]}
+  - step: ship
+    tool: {kind: noop}
+"""
+"""A playbook."""
+
+_DOCUMENT: Final = {
+    "apiVersion": "noetl.io/v2",
+    "kind": "Playbook",
+    "metadata": {"name": "orders", "path": "examples/orders"},
+    "workflow": [{"step": "ship", "tool": {"kind": "noop"}}],
+}
+_ID: Final = "01JABC3V9E6K8M2Q4S6T8W0Y2Z"
+_AT: Final = "2026-06-01T09:31:00.5Z"
+_CHECK: Final = {
+    "path": "examples/orders",
+    "name": "orders",
+    "steps": ["check", "approve", "ship"],
+    "kinds": ["noop"],
+    "warnings": [],
+}
+_EXECUTION: Final = {
+    "id": _ID,
+    "path": "examples/orders",
+    "version": 1,
+    "status": "waiting",
+    "state": "WAITING",
+    "workload": {"limit": 100},
+    "ctx": {"total": 120},
+    "results": {"check": None},
+    "activeSteps": [],
+    "pendingSteps": ["approve"],
+    "branches": {"succeeded": 0, "failed": 0},
+    "startedAt": _AT,
+    "businessKey": "O-17",
+}
+_RUN: Final = {
+    "id": "01JABC3V9E6K8M2Q4S6T8W0Y30",
+    "step": "check",
+    "attempt": 1,
+    "status": "COMPLETED",
+    "startedAt": _AT,
+    "endedAt": _AT,
+    "input": {"args": {}},
+}
+_EVENT: Final = {
+    "event_id": f"{_ID}-9",
+    "event_type": "workflow.waiting",
+    "timestamp": _AT,
+    "execution_id": _ID,
+    "seq": 9,
+    "source": "server",
+    "entity_type": "workflow",
+    "entity_id": _ID,
+    "status": "paused",
+    "payload": {"tokens": ["01JABC3V9E6K8M2Q4S6T8W0Y31"]},
+}
+
+_PLAYBOOK_EXAMPLES_DEFINITION: Final = {"description": "", "tags": [], "source": PLAYBOOK_TEXT}
+
+PLAYBOOK_PARAMETER_EXAMPLES: Final[dict[str, object]] = {
+    "value": "0f2b6a1c9d3e4f5a6b7c8d9e0f1a2b3c",
+    "id": _ID,
+    "path": "examples/orders",
+    "version": 1,
+    "keyword": "order",
+    "page": 0,
+    "pageSize": 20,
+    "state": "WAITING",
+    "businessKey": "O-17",
+    "after": 0,
+    "limit": 100,
+    "direction": "TB",
+}
+"""An example of every parameter."""
+
+PLAYBOOK_EXAMPLES: Final[dict[str, object]] = {
+    **build_examples(PLAYBOOK_DIALECT.nouns, _CHECK, _PLAYBOOK_EXAMPLES_DEFINITION, _EXECUTION, (_RUN,)),
+    "Playbook": _DOCUMENT,
+    "PlaybookDiagram": 'flowchart LR\n  s0["check"]\n  s1["ship"]\n  s0 --> s1\n',
+    "ExecutionStart": {"path": "examples/orders", "workload": {"limit": 100}, "businessKey": "O-17"},
+    "PlaybookEvents": {"items": [_EVENT], "next": 9, "ended": False},
+    "PlaybookValue": {"value": ["a long list"]},
+    "ExecutionPatch": {"ctx": {"approved": True}, "reason": "the customer called"},
+    "ExecutionToken": {"step": "ship", "args": {"express": True}},
+    "ExecutionCancel": {"reason": "the customer called"},
 }

@@ -8,21 +8,20 @@ from typing import Final
 from msgspec import Struct
 
 from statewright.api.http.flows.routes import FLOW_ROUTES
-from statewright.api.http.openapi.flow_examples import (
+from statewright.api.http.openapi.flow_schemas import (
     FLOW_EXAMPLES,
     FLOW_PARAMETER_EXAMPLES,
     FLOW_TEXT,
 )
-from statewright.api.http.openapi.playbook_examples import (
+from statewright.api.http.openapi.operations import INT32, TEXT, Document, ref
+from statewright.api.http.openapi.playbook_schemas import (
     PLAYBOOK_EXAMPLES,
     PLAYBOOK_PARAMETER_EXAMPLES,
     PLAYBOOK_TEXT,
 )
-from statewright.api.http.openapi.shapes import INT32, TEXT, Document, ref
-from statewright.api.http.openapi.step_examples import REASON_EXAMPLES, STEP_EXAMPLES, STEP_PARAMETER_EXAMPLES
+from statewright.api.http.openapi.step_schemas import REASON_EXAMPLES, STEP_EXAMPLES, STEP_PARAMETER_EXAMPLES
 from statewright.api.http.playbooks.routes import PLAYBOOK_ROUTES
-from statewright.api.http.processes.errors import INTERNAL, KINDS
-from statewright.api.http.processes.routes import Parameter, ProcessRoute
+from statewright.api.http.processes.bodies import INTERNAL, KINDS, Parameter, ProcessRoute
 from statewright.api.http.response import JSON
 from statewright.api.http.steps.routes import STEP_ROUTES
 

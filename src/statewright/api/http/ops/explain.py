@@ -2,23 +2,39 @@
 
 from typing import Final
 
-from statewright.api.http.ops.route import ADMIN, OPERATOR, OpsRoute
+from msgspec.structs import replace
+
+from statewright.api.http.ops.route import ADMIN, OPERATOR, serve
 from statewright.api.http.ops.wait import read_instance_id
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
 from statewright.api.http.router import POINT_IN_TIME, Query
-from statewright.engine.explanation import ProcessorOutlook, TransitionOutlook
+from statewright.engine.explanation import TransitionOutlook
 from statewright.entity import Principal, ScheduledTask
 from statewright.failures import Forbidden, InvalidParameter, ProcessNotFound, ReadOnly
 from statewright.instants import to_rfc3339
-from statewright.jsonval.quoting import quote
+from statewright.jsonval.values import quote
 from statewright.net import uuid_to_ulid
-from statewright.net.open_joins import OpenJoin
-from statewright.services.ops import explaining, instances
-from statewright.services.ops.explaining import EntityExplanation
-from statewright.services.ops.incidents import Incident
-from statewright.services.ops.instances import InstanceExplanation, Place
-from statewright.suspensions import Suspension
+from statewright.net.arrivals import OpenJoin
+from statewright.operations.active_suspensions import Suspension
+from statewright.operations.explanations import (
+    ArmedTimer,
+    AwaitedBranch,
+    AwaitedThing,
+    BlockingSuspension,
+    ExplainedEntity,
+    ExplainedInstance,
+    ExplainedTransition,
+    GoverningWorkflow,
+    InstanceTimer,
+    OpenIncident,
+    Permission,
+    Refusal,
+)
+from statewright.operations.incidents import Incident
+from statewright.operations.table import EXPLAIN_ENTITY, EXPLAIN_INSTANCE
+from statewright.services.ops import explaining
+from statewright.services.ops.explaining import EntityExplanation, InstanceExplanation, Place
 
 EVALUATE: Final = Query("evaluateFunctions", "boolean", "have members judge the criteria that are theirs (*operator*)")
 
@@ -32,173 +48,132 @@ async def explain_entity(request: Request) -> Response:
     if asks_members and instant is not None:
         raise InvalidParameter(EVALUATE.name, "members are not asked about an instant of the past")
     found = await explaining.explain(
-        request.runtime, request.caller, request.entity_id(), instant=instant, asks_members=asks_members
+        request.runtime.operations, request.caller, request.entity_id(), instant=instant, asks_members=asks_members
     )
-    return Response(encode_json(_describe(found, request.principal)))
+    return Response(encode_json(_show_entity(found, request.principal)))
 
 
-def _describe(found: EntityExplanation, principal: Principal) -> dict[str, object]:
+def _show_entity(found: EntityExplanation, principal: Principal) -> ExplainedEntity:
     entity, explanation = found.entity, found.explanation
-    shown: dict[str, object] = {
-        "entityId": entity.id,
-        "model": {"name": found.model.name, "version": found.model.version},
-        "state": entity.state,
-        "transactionId": entity.transaction_id,
-        "workflow": {
-            "name": explanation.workflow,
-            "revision": found.revision,
-            "rule": explanation.rule,
-            "passedOver": explanation.passed_over,
-        },
-        "verdict": explanation.verdict,
-        "summary": explanation.summary,
-        "transitions": [_describe_transition(each, principal) for each in explanation.transitions],
-    }
-    if found.since is not None:
-        shown["since"] = to_rfc3339(found.since)
-    if found.suspensions is not None:
-        shown["suspensions"] = [_describe_suspension(each) for each in found.suspensions]
-    if found.incidents is not None:
-        shown["incidents"] = [_describe_incident(each) for each in found.incidents]
-    if found.timers is not None:
-        shown["timers"] = [{"transition": each.key.transition} | _describe_timer(each) for each in found.timers]
-    return shown
+    permission = _show_permission(principal)
+    return ExplainedEntity(
+        entity_id=entity.id,
+        model=found.model,
+        state=entity.state,
+        since=None if found.since is None else to_rfc3339(found.since),
+        transaction_id=entity.transaction_id,
+        workflow=GoverningWorkflow(
+            name=explanation.workflow,
+            revision=found.revision,
+            rule=explanation.rule,
+            passed_over=explanation.passed_over,
+        ),
+        verdict=explanation.verdict,
+        summary=explanation.summary,
+        transitions=tuple(_show_transition(each, permission) for each in explanation.transitions),
+        suspensions=None if found.suspensions is None else tuple(map(_show_suspension, found.suspensions)),
+        incidents=None if found.incidents is None else tuple(map(_show_incident, found.incidents)),
+        timers=None if found.timers is None else tuple(_show_timer(each, each.key.transition) for each in found.timers),
+    )
 
 
-def _describe_transition(transition: TransitionOutlook, principal: Principal) -> dict[str, object]:
-    return {
-        "name": transition.name,
-        "next": transition.next,
-        "kind": transition.kind,
-        "disabled": transition.disabled,
-        "wouldFire": transition.would_fire,
-        "blockedBy": transition.blocked_by,
-        "criterion": transition.criterion,
-        "processors": [_describe_processor(each) for each in transition.processors],
-        "permission": _describe_permission(principal),
-        "timer": None if transition.timer is None else _describe_timer(transition.timer),
-    }
+def _show_transition(transition: TransitionOutlook, permission: Permission) -> ExplainedTransition:
+    return ExplainedTransition(
+        name=transition.name,
+        next=transition.next,
+        kind=transition.kind,
+        disabled=transition.disabled,
+        would_fire=transition.would_fire,
+        blocked_by=transition.blocked_by,
+        criterion=transition.criterion,
+        processors=transition.processors,
+        permission=permission,
+        timer=None if transition.timer is None else _show_timer(transition.timer),
+    )
 
 
-def _describe_permission(principal: Principal) -> dict[str, object]:
-    """Whether who asks may fire a transition, and why not."""
+def _show_permission(principal: Principal) -> Permission:
     refusals = [ReadOnly()] if principal.is_read_only else []
-    return {
-        "allowed": not refusals,
-        "whyNot": [{"code": each.code, "message": each.message} for each in refusals],
-    }
+    return Permission(
+        allowed=not refusals, why_not=tuple(Refusal(code=each.code, message=each.message) for each in refusals)
+    )
 
 
-def _describe_processor(processor: ProcessorOutlook) -> dict[str, object]:
-    shown: dict[str, object] = {"name": processor.name, "mode": processor.mode, "tags": processor.tags}
-    return shown if processor.members is None else shown | {"members": processor.members}
-
-
-def _describe_timer(task: ScheduledTask) -> dict[str, object]:
-    return {"dueAt": to_rfc3339(task.arming.fire_at * 1000), "attempts": task.attempts}
+def _show_timer(task: ScheduledTask, transition: str | None = None) -> ArmedTimer:
+    return ArmedTimer(transition=transition, due_at=to_rfc3339(task.arming.fire_at * 1000), attempts=task.attempts)
 
 
 async def explain_instance(request: Request) -> Response:
     """What an instance waits for."""
     name = request.path_params["instanceId"]
     unknown = ProcessNotFound(f"instance {quote(name)} not found")
-    found = await instances.explain_instance(request.runtime, request.caller, read_instance_id(name), unknown)
-    return Response(encode_json(_describe_instance(found)))
+    found = await explaining.explain_instance(
+        request.runtime.operations, request.caller, read_instance_id(name), unknown
+    )
+    return Response(encode_json(_show_instance(found)))
 
 
-def _describe_instance(found: InstanceExplanation) -> dict[str, object]:
+def _show_instance(found: InstanceExplanation) -> ExplainedInstance:
     observed = found.observed
-    shown: dict[str, object] = {
-        "instanceId": uuid_to_ulid(found.id),
-        "language": observed.language,
-        "definitionId": observed.definition_id,
-        "status": observed.status,
-        "verdict": found.verdict,
-        "summary": found.summary,
-        "suspensions": [_describe_suspension(each) for each in found.suspensions],
-        "incidents": [_describe_incident(each) for each in found.incidents],
-        "tokens": [*map(_describe_place, found.places), *map(_describe_join, found.joins)],
-        "timers": [{"timerId": uuid_to_ulid(each.id), "dueAt": to_rfc3339(each.fire_at)} for each in observed.timers],
-    }
-    optional: dict[str, object] = {"businessKey": observed.business_key}
-    if observed.status == "FAILED":
-        optional["failure"] = {"stepId": observed.failed_node, "reason": observed.failure}
-    return shown | {name: value for name, value in optional.items() if value is not None}
-
-
-def _describe_join(join: OpenJoin) -> dict[str, object]:
-    missing = [{"branch": each.index + 1, "at": each.nodes} for each in join.missing]
-    return {"stepId": join.node, "waitsFor": "JOIN", "arrived": join.arrived, "missing": missing}
-
-
-def _describe_place(place: Place) -> dict[str, object]:
-    execution, job = place.execution, place.execution.job
-    shown: dict[str, object] = {
-        "stepId": execution.node,
-        "stepType": execution.node_type,
-        "attempt": execution.attempt,
-        "since": to_rfc3339(execution.started_at),
-        "waitsFor": place.waits_for,
-    }
-    if execution.task is not None:
-        shown["userTaskId"] = uuid_to_ulid(execution.task)
-    if job is None:
-        return shown
-    until = None if job.kept or job.lock_expires_at is None else to_rfc3339(job.lock_expires_at)
-    optional: dict[str, object | None] = {
-        "worker": job.worker or None,
-        "leaseUntil": until if place.phase == "LEASED" else None,
-        "availableAt": until if place.phase == "DELAYED" else None,
-    }
-    return (
-        shown
-        | {
-            "jobId": uuid_to_ulid(job.id),
-            "jobType": job.type,
-            "phase": place.phase,
-            "retriesRemaining": job.retries,
-            "workers": place.workers,
-        }
-        | {name: value for name, value in optional.items() if value is not None}
+    return ExplainedInstance(
+        instance_id=uuid_to_ulid(found.id),
+        language=observed.language,
+        definition_id=observed.definition_id,
+        status=observed.status,
+        business_key=observed.business_key,
+        verdict=found.verdict,
+        summary=found.summary,
+        suspensions=tuple(map(_show_suspension, found.suspensions)),
+        incidents=tuple(map(_show_incident, found.incidents)),
+        failure={"stepId": observed.failed_node, "reason": observed.failure} if observed.status == "FAILED" else None,
+        tokens=(*map(_show_place, found.places), *map(_show_join, found.joins)),
+        timers=tuple(
+            InstanceTimer(timer_id=uuid_to_ulid(each.id), due_at=to_rfc3339(each.fire_at)) for each in observed.timers
+        ),
     )
 
 
-def _describe_suspension(suspension: Suspension) -> dict[str, object]:
-    return {
-        "id": suspension.id,
-        "scope": suspension.scope,
-        "reason": suspension.reason,
-        "since": to_rfc3339(suspension.since),
-    }
+def _show_join(join: OpenJoin) -> AwaitedThing:
+    missing = tuple(AwaitedBranch(branch=each.index + 1, at=tuple(each.nodes)) for each in join.missing)
+    return AwaitedThing(step_id=join.node, waits_for="JOIN", arrived=join.arrived, missing=missing)
 
 
-def _describe_incident(incident: Incident) -> dict[str, object]:
-    return {
-        "id": incident.id,
-        "kind": incident.kind,
-        "lastAt": to_rfc3339(incident.last_at),
-        "message": incident.message,
-    }
+def _show_place(place: Place) -> AwaitedThing:
+    execution, job = place.execution, place.execution.job
+    shown = AwaitedThing(
+        step_id=execution.node,
+        step_type=execution.node_type,
+        attempt=execution.attempt,
+        since=to_rfc3339(execution.started_at),
+        waits_for=place.waits_for,
+        user_task_id=None if execution.task is None else uuid_to_ulid(execution.task),
+    )
+    if job is None:
+        return shown
+    until = None if job.kept or job.lock_expires_at is None else to_rfc3339(job.lock_expires_at)
+    return replace(
+        shown,
+        job_id=uuid_to_ulid(job.id),
+        job_type=job.type,
+        phase=place.phase,
+        retries_remaining=job.retries,
+        workers=place.workers,
+        worker=job.worker or None,
+        lease_until=until if place.phase == "LEASED" else None,
+        available_at=until if place.phase == "DELAYED" else None,
+    )
+
+
+def _show_suspension(suspension: Suspension) -> BlockingSuspension:
+    since = to_rfc3339(suspension.since)
+    return BlockingSuspension(id=suspension.id, scope=suspension.scope, reason=suspension.reason, since=since)
+
+
+def _show_incident(incident: Incident) -> OpenIncident:
+    return OpenIncident(id=incident.id, kind=incident.kind, last_at=incident.last_at, message=incident.message)
 
 
 EXPLAIN: Final = (
-    OpsRoute(
-        method="GET",
-        path="/ops/v1/instances/{instanceId}/explain",
-        endpoint=explain_instance,
-        id="explainInstance",
-        summary="What an instance of a process waits for",
-        reply="OpsInstanceExplanation",
-        problems=("BAD_REQUEST", "STEP_NOT_FOUND"),
-    ),
-    OpsRoute(
-        method="GET",
-        path="/ops/v1/entities/{entityId}/explain",
-        endpoint=explain_entity,
-        id="explainEntity",
-        summary="Why an entity is where it is, and what would move it",
-        query=(POINT_IN_TIME, EVALUATE),
-        reply="OpsExplanation",
-        problems=("BAD_REQUEST", "FORBIDDEN", "ENTITY_NOT_FOUND", "HISTORY_PRUNED"),
-    ),
+    serve(EXPLAIN_INSTANCE, explain_instance),
+    serve(EXPLAIN_ENTITY, explain_entity, query=(POINT_IN_TIME, EVALUATE)),
 )

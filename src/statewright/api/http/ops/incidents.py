@@ -1,29 +1,101 @@
-"""Incidents: lists, groups, retry and resolve (docs/reference/operations.md#incidents)."""
+"""Incidents: lists, groups, retry and resolve (docs/reference/operations.md#incidents).
 
-from typing import Annotated, Final, get_args
+Bodies of the operations API: JSON objects without unknown members (docs/reference/operations.md#requests).
+
+Records of requests with an ``Idempotency-Key`` (docs/reference/operations.md#idempotent-requests).
+"""
+
+import re
+from typing import Final, TypeVar, get_args
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
+from msgspec.structs import replace
 
-from statewright.api.http.ops.bodies import read_body, read_json_body, refuse_member
 from statewright.api.http.ops.lists import PAGING, build_list_response, read_page_request
-from statewright.api.http.ops.route import ADMIN, OPERATOR, OpsRoute
-from statewright.api.http.request import Request, uuid_text
+from statewright.api.http.ops.route import ADMIN, OPERATOR, serve
+from statewright.api.http.request import Request, read_entity_id, uuid_text
 from statewright.api.http.response import Response, encode_json
 from statewright.api.http.router import Query
-from statewright.failures import InvalidParameter
-from statewright.incidents import INCIDENT_KINDS, Severity
+from statewright.failures import BadRequest, Forbidden, InvalidParameter
 from statewright.instants import to_rfc3339
-from statewright.services.ops import incidents
-from statewright.services.ops.incidents import (
-    GroupKey,
-    Incident,
-    IncidentFilter,
-    IncidentGroup,
-    IncidentKey,
-    RetryRequest,
-    RetryResult,
+from statewright.jsonval.codec import MalformedJson, decode
+from statewright.jsonval.values import JsonObject
+from statewright.loop.background import run_by_size
+from statewright.operations.incidents import INCIDENT_KINDS, IncidentResolution, Retry, RetryResult, Severity
+from statewright.operations.service import IdempotencyRecord
+from statewright.operations.table import (
+    GET_IDEMPOTENCY_RECORD,
+    GET_INCIDENT,
+    LIST_INCIDENT_GROUPS,
+    LIST_INCIDENTS,
+    RESOLVE_INCIDENT,
+    RETRY_INCIDENT,
 )
+from statewright.services.ops import incidents
+from statewright.services.ops.incidents import GroupKey, IncidentFilter, IncidentKey
+
+MAX_BYTES: Final = 10 * 1024 * 1024
+
+Body = TypeVar("Body", bound=Struct)
+
+_UNKNOWN: Final = re.compile(r"Object contains unknown field `([^`]*)`")
+_MISSING: Final = re.compile(r"Object missing required field `([^`]*)`")
+_PATH: Final = re.compile(r" - at `\$([^`]*)`")
+
+
+async def read_body(request: Request, kind: type[Body]) -> Body:
+    """The body as ``kind``, which forbids unknown members. Raises ``BadRequest`` with the pointer of what is wrong."""
+    return decode_body(await request.body(MAX_BYTES), kind)
+
+
+async def read_exact_body(request: Request, kind: type[Body]) -> Body:
+    """The same with numbers that keep their digits. Raises ``BadRequest``."""
+    value = await read_json_body(request)
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as misfit:
+        raise _refuse_misfit(misfit) from misfit
+
+
+def decode_body(raw: bytes, kind: type[Body]) -> Body:
+    """The same from what was read already."""
+    try:
+        return msgspec.json.decode(raw or b"{}", type=kind)
+    except msgspec.ValidationError as misfit:
+        raise _refuse_misfit(misfit) from misfit
+    except (ValueError, RecursionError) as malformed:
+        raise BadRequest("the body is not JSON") from malformed
+
+
+def refuse_member(pointer: str, wrong: str) -> BadRequest:
+    """The refusal of a member of a body."""
+    return BadRequest(f"invalid body: {pointer or '/'}: {wrong}", {"parameter": pointer or "/"})
+
+
+def _refuse_misfit(misfit: msgspec.ValidationError) -> BadRequest:
+    return refuse_member(_find_pointer(str(misfit)), _PATH.sub("", str(misfit)))
+
+
+def _find_pointer(text: str) -> str:
+    """``/model/version`` from what msgspec says."""
+    path = _PATH.search(text)
+    pointer = re.sub(r"\.|\[", "/", path[1].replace("]", "")) if path else ""
+    named = _UNKNOWN.search(text) or _MISSING.search(text)
+    return f"{pointer}/{named[1]}" if named else pointer
+
+
+async def read_json_body(request: Request) -> JsonObject:
+    """The body as an object whose numbers keep their digits; none is an empty one. Raises ``BadRequest``."""
+    raw = await request.body(MAX_BYTES)
+    try:
+        value = await run_by_size(len(raw), lambda: decode(raw)) if raw else {}
+    except MalformedJson as malformed:
+        raise BadRequest(f"the body is not JSON: {malformed}") from malformed
+    if not isinstance(value, dict):
+        raise refuse_member("", "not an object")
+    return value
+
 
 STATUSES: Final = ("OPEN", "RESOLVED")
 SEVERITIES: Final = get_args(Severity)
@@ -35,7 +107,7 @@ FILTERS: Final = (
     Query("fingerprint", "string", "equal for incidents of one cause", repeatable=True),
     Query("model", "string", "name, or name/version", repeatable=True),
     Query("entityId", "string", "of this entity", "uuid"),
-    Query("instanceId", "string", "of this instance, as a UUID", "uuid"),
+    Query("instanceId", "string", "of this instance", "uuid"),
     Query("component", "string", "the processor, function or type of jobs", repeatable=True),
     Query("code", "string", "such as `WORKFLOW_FAILED`", repeatable=True),
     Query("firstFrom", "string", "inclusive", "date-time"),
@@ -43,12 +115,6 @@ FILTERS: Final = (
     Query("lastFrom", "string", "inclusive", "date-time"),
     Query("lastTo", "string", "exclusive", "date-time"),
 )
-
-
-class ResolutionBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """Why an incident needs nobody any more."""
-
-    reason: Annotated[str, Meta(min_length=1, max_length=500)]
 
 
 async def list_incidents(request: Request) -> Response:
@@ -59,7 +125,8 @@ async def list_incidents(request: Request) -> Response:
         severities=_read_words(request, "severity", SEVERITIES),
         fingerprints=request.query_all("fingerprint") or None,
         models=request.query_all("model") or None,
-        subjects=[uuid_text(name, id_) for name in ("entityId", "instanceId") if (id_ := request.query(name))] or None,
+        subjects=[read_entity_id(name, id_) for name in ("entityId", "instanceId") if (id_ := request.query(name))]
+        or None,
         components=request.query_all("component") or None,
         codes=request.query_all("code") or None,
         first_from=request.query_instant("firstFrom"),
@@ -68,51 +135,43 @@ async def list_incidents(request: Request) -> Response:
         last_to=request.query_instant("lastTo"),
     )
     page = read_page_request(request, FILTERS, IncidentKey)
-    found = await incidents.list_incidents(request.runtime, request.caller, wanted, page)
-    return build_list_response(request, FILTERS, found, _describe)
+    found = await incidents.list_incidents(request.runtime.core, request.caller, wanted, page)
+    return build_list_response(request, FILTERS, found)
 
 
 async def list_groups(request: Request) -> Response:
     """Open incidents by their cause."""
     page = read_page_request(request, (), GroupKey)
-    found = await incidents.list_groups(request.runtime, request.caller, page)
-    return build_list_response(request, (), found, _describe_group)
+    found = await incidents.list_groups(request.runtime.core, request.caller, page)
+    return build_list_response(request, (), found)
 
 
 async def get_incident(request: Request) -> Response:
     """One incident, for operators with what was asked for."""
-    incident = await incidents.get_incident(request.runtime, request.caller, _read_id(request))
-    shown = _describe(incident)
+    found = await incidents.get_incident(request.runtime.core, request.caller, _read_id(request))
+    shown = found.incident
     if not {OPERATOR, ADMIN}.isdisjoint(request.principal.roles):
-        shown["payload"] = None if incident.payload is None else msgspec.Raw(incident.payload.encode())
+        shown = replace(shown, payload=None if found.payload is None else msgspec.Raw(found.payload.encode()))
     return Response(encode_json(shown))
 
 
 async def retry_incident(request: Request) -> Response:
     """Do again what failed."""
-    body = await read_json_body(request)
-    unknown = next((name for name in body if name not in ("document", "variables", "force")), None)
-    if unknown is not None:
-        raise refuse_member(f"/{unknown}", "unknown")
-    force, variables = body.get("force", False), body.get("variables")
-    if not isinstance(force, bool):
-        raise refuse_member("/force", "not true or false")
-    if variables is not None and not isinstance(variables, dict):
-        raise refuse_member("/variables", "not an object")
-    wanted = RetryRequest(document=body.get("document"), variables=variables, force=force)
+    body = await read_exact_body(request, Retry)
 
     async def respond(done: RetryResult) -> Response:
-        return Response(encode_json({"incident": _describe(done.incident), "result": done.result}))
+        return Response(encode_json(done))
 
     caller = request.answer_with(respond)
-    return await respond(await incidents.retry(request.runtime, caller, _read_id(request), wanted))
+    return await respond(await incidents.retry(request.runtime.processes, caller, _read_id(request), body))
 
 
 async def resolve_incident(request: Request) -> Response:
     """Close an incident."""
-    body = await read_body(request, ResolutionBody)
-    incident = await incidents.resolve(request.runtime, request.caller, _read_id(request), body.reason)
-    return Response(encode_json(_describe(incident)))
+    body = await read_body(request, IncidentResolution)
+    return Response(
+        encode_json(await incidents.resolve(request.runtime.processes, request.caller, _read_id(request), body.reason))
+    )
 
 
 def _read_id(request: Request) -> str:
@@ -126,114 +185,36 @@ def _read_words(request: Request, name: str, known: tuple[str, ...]) -> tuple[st
     return given or None
 
 
-def _describe(incident: Incident) -> dict[str, object]:
-    subject: dict[str, object] = {"kind": incident.subject_kind, "id": incident.subject_id, "model": incident.model}
-    subject |= {"state": incident.state, "transactionId": incident.entity_transaction}
-    optional: dict[str, object] = {
-        name: getattr(incident, name) for name in ("workflow", "transition", "step", "component", "cause")
-    }
-    optional["traceId"] = incident.trace_id
-    shown: dict[str, object] = {
-        "id": incident.id,
-        "kind": incident.kind,
-        "severity": incident.severity,
-        "status": incident.status,
-        "fingerprint": incident.fingerprint,
-        "title": incident.title,
-        "firstAt": to_rfc3339(incident.first_at),
-        "lastAt": to_rfc3339(incident.last_at),
-        "occurrences": incident.occurrences,
-        "subject": subject,
-        "code": incident.code,
-        "message": incident.message,
-        "attempts": msgspec.Raw(incident.attempts.encode()),
-        "principal": {"id": incident.principal_id, "kind": incident.principal_kind},
-        "payloadOmitted": incident.payload_omitted,
-    }
-    if incident.resolved_at is not None:
-        shown["resolution"] = {
-            "by": {"id": incident.resolved_by_id, "kind": incident.resolved_by_kind},
-            "at": to_rfc3339(incident.resolved_at),
-            "how": incident.resolution,
-            "reason": incident.resolution_reason,
-        }
-    return shown | {name: value for name, value in optional.items() if value is not None}
-
-
-def _describe_group(group: IncidentGroup) -> dict[str, object]:
-    return {
-        "fingerprint": group.fingerprint,
-        "title": group.title,
-        "kind": group.kind,
-        "open": group.open,
-        "occurrences": group.occurrences,
-        "firstAt": to_rfc3339(group.first_at),
-        "lastAt": to_rfc3339(group.last_at),
-        "sampleIds": group.sample_ids,
-    }
-
-
 _BASE: Final = "/ops/v1/incidents/{incidentId}"
 
 INCIDENTS: Final = (
-    OpsRoute(
-        method="GET",
-        path="/ops/v1/incidents",
-        endpoint=list_incidents,
-        id="listIncidents",
-        summary="Failed work, the last first",
-        query=(*FILTERS, *PAGING),
-        reply="OpsIncidents",
-        problems=("BAD_REQUEST",),
-    ),
-    OpsRoute(
-        method="GET",
-        path="/ops/v1/incident-groups",
-        endpoint=list_groups,
-        id="listIncidentGroups",
-        summary="Open incidents by their cause, that of most of them first",
-        query=PAGING,
-        reply="OpsIncidentGroups",
-        problems=("BAD_REQUEST",),
-    ),
-    OpsRoute(
-        method="GET",
-        path=_BASE,
-        endpoint=get_incident,
-        id="getIncident",
-        summary="One incident, for operators with what was asked for",
-        reply="OpsIncident",
-        problems=("BAD_REQUEST", "INCIDENT_NOT_FOUND"),
-    ),
-    OpsRoute(
-        method="POST",
-        path=f"{_BASE}/retry",
-        endpoint=retry_incident,
-        id="retryIncident",
-        summary="Do again what failed, as the caller",
-        role=OPERATOR,
-        recording="commit",
-        body="OpsRetry",
-        body_required=False,
-        reply="OpsRetryResult",
-        problems=(
-            "BAD_REQUEST",
-            "FORBIDDEN",
-            "INCIDENT_NOT_FOUND",
-            "INCIDENT_CLOSED",
-            "INCIDENT_STALE",
-            "INCIDENT_NOT_RETRYABLE",
-        ),
-    ),
-    OpsRoute(
-        method="POST",
-        path=f"{_BASE}/resolve",
-        endpoint=resolve_incident,
-        id="resolveIncident",
-        summary="Close an incident that needs nobody any more",
-        role=OPERATOR,
-        body="OpsIncidentResolution",
-        reply="OpsIncident",
-        problems=("BAD_REQUEST", "FORBIDDEN", "INCIDENT_NOT_FOUND", "INCIDENT_CLOSED"),
-    ),
+    serve(LIST_INCIDENTS, list_incidents, query=(*FILTERS, *PAGING)),
+    serve(LIST_INCIDENT_GROUPS, list_groups, query=PAGING),
+    serve(GET_INCIDENT, get_incident),
+    serve(RETRY_INCIDENT, retry_incident),
+    serve(RESOLVE_INCIDENT, resolve_incident),
+)
+
+
+async def get_record(request: Request) -> Response:
+    """What became of a request with a key; never what it was answered."""
+    wanted = request.query("principal")
+    principal = request.principal
+    if wanted not in (None, principal.id) and {OPERATOR, ADMIN}.isdisjoint(principal.roles):
+        raise Forbidden("keys of others are shown to operators")
+    requests = request.runtime.core.requests
+    found = await requests.get_record(principal.tenant, wanted or principal.id, request.path_params["key"])
+    record = IdempotencyRecord(
+        status=found.status,
+        transaction_id=found.transaction_id,
+        entity_ids=found.entities,
+        answer_status=None if found.answer is None else found.answer.status,
+        created_at=to_rfc3339(found.created_at),
+        expires_at=to_rfc3339(found.expires_at),
+    )
+    return Response(encode_json(record))
+
+
+IDEMPOTENCY: Final = (
+    serve(GET_IDEMPOTENCY_RECORD, get_record, query=(Query("principal", "string", "whose key it is; for operators"),)),
 )

@@ -1,17 +1,81 @@
-"""Pages of lists: how they are asked for and what they look like (docs/reference/operations.md#lists)."""
+"""Pages of lists: how they are asked for and what they look like (docs/reference/operations.md#lists).
+
+Changes of entities as clients read them (docs/reference/operations.md#changes).
+
+Events of runs as clients read them (docs/reference/operations.md#events-of-runs).
+
+Transactions as clients read them (docs/reference/operations.md#transactions).
+
+Nodes as clients read them (docs/reference/operations.md#nodes).
+
+Messages and search jobs as clients list them (docs/reference/operations.md#messages-and-search-jobs).
+
+Idle entities as clients read them (docs/reference/operations.md#idle-entities).
+
+Searching page by page, counting, estimating for clients (docs/reference/operations.md#searching-page-by-page).
+
+Counts of instances as clients read them (docs/reference/operations.md#counts-of-instances).
+
+How much was written in the last hour, as clients read it (docs/reference/operations.md#rates).
+
+SettingList as administrators read them (docs/reference/operations.md#settings).
+
+The audit trail of operators (docs/reference/operations.md#audit).
+"""
 
 import hashlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Final, TypeVar, get_args
 
 import msgspec
 
-from statewright.api.http.request import Request
-from statewright.api.http.response import Response, encode_json
-from statewright.api.http.router import Query
+from statewright.api.http.ops.route import serve
+from statewright.api.http.request import Request, uuid_text
+from statewright.api.http.response import Framing, Response, encode_json, respond_with_envelopes
+from statewright.api.http.router import POINT_IN_TIME, TRANSACTION, Query
+from statewright.api.http.search import SORT, read_sort
 from statewright.failures import InvalidParameter
-from statewright.services.ops.lists import MAX_COUNT, Page, PageRequest
+from statewright.ids import TransactionId, ulid_to_uuid
+from statewright.loop.background import run_by_size
+from statewright.operations.history import ChangedEntities
+from statewright.operations.listings import IdleEntities, JobStatus, MatchCount
+from statewright.operations.records import Listed
+from statewright.operations.service import ActFilter, ActKey, SettingList
+from statewright.operations.table import (
+    COUNT_INSTANCES,
+    COUNT_MATCHING_ENTITIES,
+    COUNT_STEPS,
+    LIST_CHANGES,
+    LIST_EVENTS,
+    LIST_IDLE_ENTITIES,
+    LIST_MESSAGES,
+    LIST_MODEL_ESTIMATES,
+    LIST_NODES,
+    LIST_OPERATOR_ACTS,
+    LIST_SEARCH_JOBS,
+    LIST_SETTINGS,
+    LIST_WRITTEN_ENTITIES,
+    SEARCH_ENTITY_PAGES,
+    SHOW_RATES,
+)
+from statewright.services.ops import audit, lists, searches
+from statewright.services.ops.lists import (
+    MAX_COUNT,
+    ChangeFilter,
+    ChangeKey,
+    EventKey,
+    MessageKey,
+    NodeKey,
+    Page,
+    PageRequest,
+    ScanKey,
+    SearchJobKey,
+    TransactionKey,
+)
+from statewright.services.ops.searches import EntityKey, NameVersionKey
+from statewright.services.search import Search, read_condition
 
 DEFAULT_LIMIT: Final = 50
 MAX_LIMIT: Final = 1000
@@ -45,17 +109,17 @@ def read_page_request(
 
 
 def build_list_response(
-    request: Request, filters: Sequence[Query], page: Page[Item, Key], describe: Callable[[Item], object]
+    request: Request, filters: Sequence[Query], page: Page[Item, Key], describe: Callable[[Item], object] | None = None
 ) -> Response:
     """A page as clients get it."""
-    body: dict[str, object] = {"items": [describe(item) for item in page.items]}
-    if page.last_key is not None:
-        body["nextCursor"] = build_cursor(request, filters, page.last_key)
-    if page.total is not None:
-        body["total"] = min(page.total, MAX_COUNT)
-        if page.total > MAX_COUNT:
-            body["totalIsLowerBound"] = True
-    return Response(encode_json(body))
+    total = page.total
+    found = Listed(
+        items=[*map(describe, page.items)] if describe else page.items,
+        next_cursor=None if page.last_key is None else build_cursor(request, filters, page.last_key),
+        total=None if total is None else min(total, MAX_COUNT),
+        total_is_lower_bound=total is not None and total > MAX_COUNT,
+    )
+    return Response(encode_json(found))
 
 
 def build_cursor(request: Request, filters: Sequence[Query], last_key: object, *, body: bytes = b"") -> str:
@@ -79,3 +143,256 @@ def _digest(request: Request, filters: Sequence[Query], body: bytes) -> str:
     given = [[query.name, *sorted(request.query_all(query.name))] for query in filters]
     content = _encode([request.principal.tenant, request.path_params, given])
     return hashlib.sha256(content + body).hexdigest()[:16]
+
+
+FILTERS: Final = (
+    Query("model", "string", "name of the model"),
+    Query("actor", "string", "id of who did it, or of whom it was done for"),
+    Query("atFrom", "string", "inclusive", "date-time"),
+    Query("atTo", "string", "exclusive", "date-time"),
+)
+LISTING: Final = tuple(query for query in PAGING if query.name != "count")
+
+
+async def list_changes(request: Request) -> Response:
+    """What was done to the entities of the tenant, the newest first."""
+    wanted = ChangeFilter(
+        model=request.query("model"),
+        actor=request.query("actor"),
+        since=request.query_instant("atFrom"),
+        before=request.query_instant("atTo"),
+    )
+    page = read_page_request(request, FILTERS, ChangeKey)
+    scan = await lists.find_changes(request.runtime.core, request.caller, wanted, page)
+    cursor = None if scan.position is None else build_cursor(request, FILTERS, scan.position)
+    return Response(encode_json(ChangedEntities(items=scan.found, scanned=scan.scanned, next_cursor=cursor)))
+
+
+CHANGES: Final = (serve(LIST_CHANGES, list_changes, query=(*FILTERS, *LISTING)),)
+
+
+EVENTS_FILTERS: Final = (TRANSACTION,)
+
+
+async def list_events(request: Request) -> Response:
+    """The events of an entity, those of the newest run first."""
+    transaction = request.query_transaction("transactionId")
+    page = read_page_request(request, EVENTS_FILTERS, EventKey)
+    found = await lists.list_events(
+        request.runtime.core, request.caller, request.entity_id(), page, transaction=transaction
+    )
+    return build_list_response(request, EVENTS_FILTERS, found)
+
+
+EVENTS: Final = (serve(LIST_EVENTS, list_events, query=(*EVENTS_FILTERS, *LISTING)),)
+
+
+async def list_written_entities(request: Request) -> Response:
+    """The entities that a transaction has written."""
+    transaction = TransactionId(uuid_text("transactionId", request.path_params["transactionId"]))
+    page = read_page_request(request, (), TransactionKey)
+    found = await lists.list_written(request.runtime.core, request.caller, transaction, page)
+    return build_list_response(request, (), found)
+
+
+TRANSACTIONS: Final = (serve(LIST_WRITTEN_ENTITIES, list_written_entities, query=LISTING),)
+
+
+async def list_nodes(request: Request) -> Response:
+    """The nodes of the installation that are alive."""
+    page = read_page_request(request, (), NodeKey)
+    return build_list_response(request, (), await lists.list_nodes(request.runtime.core, request.caller, page))
+
+
+NODES: Final = (serve(LIST_NODES, list_nodes, query=PAGING),)
+
+
+STATUSES: Final[tuple[str, ...]] = get_args(JobStatus)
+
+JOB_FILTERS: Final = (
+    Query("status", "string", ", ".join(STATUSES), repeatable=True),
+    Query("model", "string", "name of the model"),
+)
+
+
+async def list_messages(request: Request) -> Response:
+    """Edge messages, the newest first, without their payloads."""
+    page = read_page_request(request, (), MessageKey)
+    found = await lists.list_messages(request.runtime.core, request.caller, page)
+    return build_list_response(request, (), found)
+
+
+async def list_search_jobs(request: Request) -> Response:
+    """Search jobs, the newest first."""
+    statuses = request.query_all("status")
+    if not {*statuses} <= {*STATUSES}:
+        raise InvalidParameter("status")
+    page = read_page_request(request, JOB_FILTERS, SearchJobKey)
+    found = await lists.list_search_jobs(
+        request.runtime.core, request.caller, page, statuses=statuses or None, model=request.query("model")
+    )
+    return build_list_response(request, JOB_FILTERS, found)
+
+
+LISTINGS: Final = (
+    serve(LIST_MESSAGES, list_messages, query=LISTING),
+    serve(LIST_SEARCH_JOBS, list_search_jobs, query=(*JOB_FILTERS, *LISTING)),
+)
+
+
+IDLE_ENTITIES_FILTERS: Final = (Query("model", "string", "name of the model"),)
+
+
+async def list_idle_entities(request: Request) -> Response:
+    """Entities in states that can still be left, those first that were written the longest time ago."""
+    page = read_page_request(request, IDLE_ENTITIES_FILTERS, ScanKey)
+    scan = await lists.find_idle_entities(request.runtime.core, request.caller, page, name=request.query("model"))
+    found = IdleEntities(
+        items=scan.found,
+        scanned=scan.scanned,
+        complete=scan.position is None and page.after is None,
+        next_cursor=None if scan.position is None else build_cursor(request, IDLE_ENTITIES_FILTERS, scan.position),
+    )
+    return Response(encode_json(found))
+
+
+IDLE_ENTITIES: Final = (serve(LIST_IDLE_ENTITIES, list_idle_entities, query=(*IDLE_ENTITIES_FILTERS, *LISTING)),)
+
+
+SEARCHES_FILTERS: Final = (POINT_IN_TIME,)
+
+_BASE: Final = "/ops/v1/models/{entityName}/{modelVersion}/entities"
+
+
+async def search_entities(request: Request) -> Response:
+    """A page of the entities that match, in order."""
+    raw, wanted = await _read_search(request)
+    bound = encode_json([request.query_all("sort")]) + raw
+    page = read_page_request(request, SEARCHES_FILTERS, EntityKey, body=bound)
+    found = await searches.search_page(request.runtime.core, request.caller, wanted, page)
+    tail = b"]}\n"
+    if found.last_key is not None:
+        tail = b'],"nextCursor":"%b"}\n' % build_cursor(request, SEARCHES_FILTERS, found.last_key, body=bound).encode()
+    framing = Framing(b'{"items":[', tail=tail)
+    return await respond_with_envelopes(found.found.take_portions(), wanted.key, framing)
+
+
+async def count_entities(request: Request) -> Response:
+    """How many entities match, up to a bound."""
+    _, wanted = await _read_search(request)
+    count = await searches.count_matches(request.runtime.core, request.caller, wanted, limit=MAX_COUNT + 1)
+    found = MatchCount(total=min(count, MAX_COUNT), total_is_lower_bound=count > MAX_COUNT)
+    return Response(encode_json(found))
+
+
+async def list_models(request: Request) -> Response:
+    """The models, with about how many entities each has."""
+    page = read_page_request(request, (), NameVersionKey)
+    found = await searches.list_models(request.runtime.core, request.caller, page)
+    return build_list_response(request, (), found)
+
+
+async def _read_search(request: Request) -> tuple[bytes, Search]:
+    """The body, and the search."""
+    instant, key = request.query_instant("pointInTime"), request.model_key()
+    raw = await request.body()
+    condition = await run_by_size(len(raw), partial(read_condition, raw))
+    return raw, Search(key=key, condition=condition, sort=read_sort(request), instant=instant)
+
+
+SEARCHES: Final = (
+    serve(LIST_MODEL_ESTIMATES, list_models, query=LISTING),
+    serve(SEARCH_ENTITY_PAGES, search_entities, query=(*SEARCHES_FILTERS, SORT, *LISTING)),
+    serve(COUNT_MATCHING_ENTITIES, count_entities, query=SEARCHES_FILTERS),
+)
+
+
+LANGUAGE: Final = Query("language", "string", "process language, such as `steps`")
+DEFINITION: Final = Query("definitionId", "string", "id of the definition")
+
+
+async def count_instances(request: Request) -> Response:
+    """How many instances there are by definition and status."""
+    found = await lists.count_instances(
+        request.runtime.core,
+        request.caller,
+        language=_read(request, LANGUAGE),
+        definition_id=_read(request, DEFINITION),
+    )
+    return Response(encode_json(found))
+
+
+async def count_steps(request: Request) -> Response:
+    """How many executions are under way by step."""
+    language, definition_id = _read(request, LANGUAGE), _read(request, DEFINITION)
+    if not language or not definition_id:
+        raise InvalidParameter("definitionId" if language else "language")
+    found = await lists.count_steps(
+        request.runtime.core, request.caller, language=language, definition_id=definition_id
+    )
+    return Response(encode_json(found))
+
+
+def _read(request: Request, query: Query) -> str | None:
+    text = request.query(query.name)
+    if text is not None and "\0" in text:
+        raise InvalidParameter(query.name)
+    return text
+
+
+INSTANCE_COUNTS: Final = (
+    serve(COUNT_INSTANCES, count_instances, query=(LANGUAGE, DEFINITION)),
+    serve(COUNT_STEPS, count_steps, query=(LANGUAGE, DEFINITION)),
+)
+
+
+async def show_rates(request: Request) -> Response:
+    """What the tenant has written in each minute of the last hour."""
+    return Response(encode_json(await audit.show_rates(request.runtime.operations.rates, request.caller)))
+
+
+RATES: Final = (serve(SHOW_RATES, show_rates),)
+
+
+async def list_settings(request: Request) -> Response:
+    """What the node that answers runs with."""
+    return Response(encode_json(SettingList(items=tuple(audit.list_settings(request.runtime.operations.settings)))))
+
+
+EFFECTIVE_SETTINGS: Final = (serve(LIST_SETTINGS, list_settings),)
+
+
+AUDIT_FILTERS: Final = (
+    Query("action", "string", "such as `entity.restore`", repeatable=True),
+    Query("actor", "string", "id of who did it", repeatable=True),
+    Query("targetKind", "string", "such as `ENTITY`", repeatable=True),
+    Query("targetId", "string", "id of what it was done to", repeatable=True),
+    Query("atFrom", "string", "inclusive", "date-time"),
+    Query("atTo", "string", "exclusive", "date-time"),
+)
+
+
+async def list_acts(request: Request) -> Response:
+    """What operators have done, newest first."""
+    wanted = ActFilter(
+        actions=request.query_all("action") or None,
+        actors=request.query_all("actor") or None,
+        target_kinds=request.query_all("targetKind") or None,
+        target_ids=tuple(_list_forms(request.query_all("targetId"))) or None,
+        since=request.query_instant("atFrom"),
+        before=request.query_instant("atTo"),
+    )
+    page = read_page_request(request, AUDIT_FILTERS, ActKey)
+    found = await audit.list_acts(request.runtime.core, request.caller, wanted, page)
+    return build_list_response(request, AUDIT_FILTERS, found)
+
+
+def _list_forms(ids: Iterable[str]) -> Iterator[str]:
+    """The ids of targets; those that are ULIDs also as the UUIDs under which entities are recorded."""
+    for id_ in ids:
+        yield id_
+        if uuid := ulid_to_uuid(id_):
+            yield uuid
+
+
+AUDIT: Final = (serve(LIST_OPERATOR_ACTS, list_acts, query=(*AUDIT_FILTERS, *PAGING)),)

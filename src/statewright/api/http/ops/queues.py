@@ -6,16 +6,16 @@ from datetime import timedelta
 from typing import Final
 
 from statewright.api.http.ops.lists import PAGING, build_list_response, read_page_request
-from statewright.api.http.ops.route import OPERATOR, OpsRoute
+from statewright.api.http.ops.route import serve
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
 from statewright.api.http.router import Query
 from statewright.failures import InvalidParameter
-from statewright.instants import to_rfc3339
 from statewright.net.durations import parse_delay
-from statewright.services.ops import members, queues
-from statewright.services.ops.members import Worker, WorkerKind
-from statewright.services.ops.queues import NameKey, Queue, QueueKind, WorkerFilter
+from statewright.operations.table import DRAIN_MEMBER, GET_CALLOUT_QUEUE, GET_QUEUE, LIST_MEMBERS, LIST_QUEUES
+from statewright.operations.work import QueueKind, WorkerKind
+from statewright.services.ops import queues
+from statewright.services.ops.queues import NameKey, WorkerFilter, show_queue, show_worker
 
 KINDS: Final[dict[str, WorkerKind]] = {"STREAM": "STREAM", "POLL": "POLL"}
 QUEUE_KINDS: Final[dict[str, QueueKind]] = {"JOB_TYPE": "JOB_TYPE", "TAG": "TAG"}
@@ -43,7 +43,7 @@ async def list_members(request: Request) -> Response:
     """The calculation members of all nodes, and workers that hold jobs."""
     kinds = request.query_all("kind")
     stale = None if request.query("stale") is None else request.query_flag("stale")
-    limit = request.runtime.clock() - STALE_AFTER // timedelta(microseconds=1)
+    limit = request.runtime.core.clock() - STALE_AFTER // timedelta(microseconds=1)
     if not set(kinds) <= KINDS.keys():
         raise InvalidParameter("kind")
     wanted = WorkerFilter(
@@ -54,8 +54,8 @@ async def list_members(request: Request) -> Response:
         seen_since=limit if stale is False else None,
     )
     page = read_page_request(request, MEMBER_FILTERS, NameKey)
-    found = await queues.list_workers(request.runtime, request.caller, wanted, page)
-    return build_list_response(request, MEMBER_FILTERS, found, _describe_worker)
+    found = await queues.list_workers(request.runtime.operations.work, request.caller, wanted, page)
+    return build_list_response(request, MEMBER_FILTERS, found, show_worker)
 
 
 async def list_queues(request: Request) -> Response:
@@ -65,13 +65,13 @@ async def list_queues(request: Request) -> Response:
         raise InvalidParameter("kind")
     page = read_page_request(request, QUEUE_FILTERS, NameKey)
     found = await queues.list_queues(
-        request.runtime,
+        request.runtime.operations.work,
         request.caller,
         page,
         without_worker=request.query_flag("withoutWorker"),
         kinds=[QUEUE_KINDS[kind] for kind in kinds] or None,
     )
-    return build_list_response(request, QUEUE_FILTERS, found, _describe_queue)
+    return build_list_response(request, QUEUE_FILTERS, found, show_queue)
 
 
 async def get_job_queue(request: Request) -> Response:
@@ -88,8 +88,8 @@ async def _get_queue(request: Request, kind: QueueKind, parameter: str) -> Respo
     name = request.path_params[parameter]
     if "\0" in name:
         raise InvalidParameter(parameter)
-    queue = await queues.get_queue(request.runtime, request.caller, name, kind=kind)
-    return Response(encode_json(_describe_queue(queue)))
+    queue = await queues.get_queue(request.runtime.operations.work, request.caller, name, kind=kind)
+    return Response(encode_json(show_queue(queue)))
 
 
 async def drain_member(request: Request) -> Response:
@@ -99,94 +99,21 @@ async def drain_member(request: Request) -> Response:
     if text is not None and (delay is None or delay.months or timedelta(microseconds=delay.microseconds) > MAX_DRAIN):
         raise InvalidParameter("within", "an ISO 8601 duration of at most 24 hours")
     within = DEFAULT_DRAIN if delay is None else timedelta(microseconds=delay.microseconds)
-    member = await members.drain(request.runtime, request.caller, request.path_params["memberId"], within=within)
-    return Response(encode_json(_describe_worker(member)), 202)
-
-
-def _describe_worker(worker: Worker) -> dict[str, object]:
-    optional: dict[str, object] = {
-        "node": worker.node,
-        "software": worker.software,
-        "tags": sorted(worker.tags) if worker.kind == "STREAM" else None,
-        "jobTypes": worker.job_types if worker.kind == "POLL" else None,
-        "connectedAt": None if worker.connected_at is None else to_rfc3339(worker.connected_at),
-        "lastSeenAt": None if worker.last_seen_at is None else to_rfc3339(worker.last_seen_at),
-        "inFlight": worker.in_flight,
-    }
-    if worker.calls is not None:
-        calls = worker.calls
-        optional |= {"succeeded": calls.succeeded, "failed": calls.failed, "timedOut": calls.timed_out}
-    known = {name: value for name, value in optional.items() if value is not None}
-    return {"id": worker.id, "kind": worker.kind, "draining": worker.is_draining} | known
-
-
-def _describe_queue(queue: Queue) -> dict[str, object]:
-    shown: dict[str, object] = {
-        "kind": queue.kind,
-        "name": queue.name,
-        "depth": queue.depth,
-        "inFlight": queue.in_flight,
-        "delayed": queue.delayed,
-        "held": queue.held,
-        "oldestAgeSeconds": None if queue.oldest_age_us is None else queue.oldest_age_us // 1_000_000,
-        "workers": queue.workers,
-        "wanted": queue.wanted,
-        "ratePerMinute": queue.handed_out,
-        "suspended": queue.is_suspended,
-        "since": None if queue.since is None else to_rfc3339(queue.since),
-    }
-    return shown | {"isLowerBound": True} if queue.is_lower_bound else shown
+    member = await queues.drain(
+        request.runtime.core,
+        request.runtime.operations.members,
+        request.runtime.operations.drains,
+        request.caller,
+        request.path_params["memberId"],
+        within=within,
+    )
+    return Response(encode_json(show_worker(member)), 202)
 
 
 QUEUES: Final = (
-    OpsRoute(
-        method="GET",
-        path="/ops/v1/members",
-        endpoint=list_members,
-        id="listMembers",
-        summary="The calculation members of all nodes, and workers that hold jobs, by id",
-        query=(*MEMBER_FILTERS, *PAGING),
-        reply="OpsMembers",
-        problems=("BAD_REQUEST",),
-    ),
-    OpsRoute(
-        method="POST",
-        path="/ops/v1/members/{memberId}/drain",
-        endpoint=drain_member,
-        id="drainMember",
-        summary="Send a member nothing any more, and end its stream when it is idle",
-        role=OPERATOR,
-        query=(WITHIN,),
-        status=202,
-        reply="OpsMember",
-        problems=("BAD_REQUEST", "FORBIDDEN", "MEMBER_NOT_FOUND", "COMPUTE_MEMBER_DISCONNECTED"),
-    ),
-    OpsRoute(
-        method="GET",
-        path="/ops/v1/queues",
-        endpoint=list_queues,
-        id="listQueues",
-        summary="The job types that have unfinished jobs, and the tags that callouts need, by kind and name",
-        query=(*QUEUE_FILTERS, *PAGING),
-        reply="OpsQueues",
-        problems=("BAD_REQUEST",),
-    ),
-    OpsRoute(
-        method="GET",
-        path="/ops/v1/queues/JOB_TYPE/{jobType}",
-        endpoint=get_job_queue,
-        id="getQueue",
-        summary="The queue of a job type; an empty one where there are no jobs",
-        reply="OpsQueue",
-        problems=("BAD_REQUEST",),
-    ),
-    OpsRoute(
-        method="GET",
-        path="/ops/v1/queues/TAG/{tags}",
-        endpoint=get_tag_queue,
-        id="getCalloutQueue",
-        summary="The callouts that need some tags, which are joined by commas; there may be none",
-        reply="OpsQueue",
-        problems=("BAD_REQUEST",),
-    ),
+    serve(LIST_MEMBERS, list_members, query=(*MEMBER_FILTERS, *PAGING)),
+    serve(DRAIN_MEMBER, drain_member, query=(WITHIN,)),
+    serve(LIST_QUEUES, list_queues, query=(*QUEUE_FILTERS, *PAGING)),
+    serve(GET_QUEUE, get_job_queue),
+    serve(GET_CALLOUT_QUEUE, get_tag_queue),
 )

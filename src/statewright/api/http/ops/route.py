@@ -1,14 +1,11 @@
 """What the routes of the operations API have in common (docs/reference/operations.md#common-rules)."""
 
-from typing import Final, Literal
-
-from statewright.api.http.router import Route
-from statewright.idempotency import Recording
-
-OPERATOR: Final = "ROLE_OPERATOR"
-ADMIN: Final = "ROLE_ADMIN"
-
-Role = Literal["ROLE_OPERATOR", "ROLE_ADMIN"]
+from statewright.api.http.ops.record_names import name_schema
+from statewright.api.http.router import Endpoint, Query, Route
+from statewright.operations.idempotency import Recording
+from statewright.operations.table import ADMIN as ADMIN
+from statewright.operations.table import OPERATOR as OPERATOR
+from statewright.operations.table import ApiOperation, Role
 
 
 class OpsRoute(Route, frozen=True, kw_only=True):
@@ -25,3 +22,23 @@ class OpsRoute(Route, frozen=True, kw_only=True):
     @property
     def allowed_roles(self) -> frozenset[str]:
         return frozenset() if self.role is None else frozenset({self.role, ADMIN})
+
+
+def serve(operation: ApiOperation[object], endpoint: Endpoint, *, query: tuple[Query, ...] = ()) -> OpsRoute:
+    """The route of an operation, with the query parameters that its endpoint reads."""
+    return OpsRoute(
+        method=operation.method,
+        path=operation.path,
+        endpoint=endpoint,
+        id=operation.id,
+        summary=operation.summary,
+        role=operation.role,
+        recording=operation.recording,
+        is_read=operation.is_read,
+        query=query,
+        body=None if operation.body is None else name_schema(operation.body),
+        body_required=operation.body_required,
+        reply=name_schema(operation.answer),
+        status=operation.status,
+        problems=operation.problems,
+    )

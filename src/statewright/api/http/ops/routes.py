@@ -1,30 +1,48 @@
-"""Every route of the operations API. The router, the OpenAPI document, help and tests are made from this table."""
+"""Every route of the operations API. The router, the OpenAPI document, help and tests are made from this table.
+
+Checks of workflows as clients read them (docs/reference/operations.md#checking-workflows).
+"""
 
 from typing import Final
 
-from statewright.api.http.ops.audit import AUDIT
-from statewright.api.http.ops.changes import CHANGES
-from statewright.api.http.ops.events import EVENTS
 from statewright.api.http.ops.explain import EXPLAIN
-from statewright.api.http.ops.idempotency import IDEMPOTENCY
-from statewright.api.http.ops.idle_entities import IDLE_ENTITIES
-from statewright.api.http.ops.incidents import INCIDENTS
-from statewright.api.http.ops.instance_counts import INSTANCE_COUNTS
-from statewright.api.http.ops.listings import LISTINGS
-from statewright.api.http.ops.nodes import NODES
+from statewright.api.http.ops.incidents import IDEMPOTENCY, INCIDENTS
+from statewright.api.http.ops.lists import (
+    AUDIT,
+    CHANGES,
+    EFFECTIVE_SETTINGS,
+    EVENTS,
+    IDLE_ENTITIES,
+    INSTANCE_COUNTS,
+    LISTINGS,
+    NODES,
+    RATES,
+    SEARCHES,
+    TRANSACTIONS,
+)
 from statewright.api.http.ops.queues import QUEUES
-from statewright.api.http.ops.rates import RATES
-from statewright.api.http.ops.route import OpsRoute
-from statewright.api.http.ops.searches import SEARCHES
-from statewright.api.http.ops.settings import EFFECTIVE_SETTINGS
+from statewright.api.http.ops.route import OpsRoute, serve
 from statewright.api.http.ops.simulations import SIMULATIONS
 from statewright.api.http.ops.suspensions import SUSPENSIONS
-from statewright.api.http.ops.transactions import TRANSACTIONS
 from statewright.api.http.ops.versions import VERSIONS
 from statewright.api.http.ops.wait import WAIT
-from statewright.api.http.ops.workflow_checks import WORKFLOW_CHECKS
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
+from statewright.operations.service import ApiDescription, Asker
+from statewright.operations.table import CHECK_WORKFLOWS, DESCRIBE_OPERATIONS_API
+from statewright.services.ops import checking
+from statewright.workflow import MAX_IMPORT_BYTES
+
+
+async def check_workflows(request: Request) -> Response:
+    """What an import would come to; nothing is saved."""
+    body = await request.body(MAX_IMPORT_BYTES)
+    found = await checking.check_workflows(request.runtime.operations, request.caller, request.model_key(), body)
+    return Response(encode_json(found))
+
+
+WORKFLOW_CHECKS: Final = (serve(CHECK_WORKFLOWS, check_workflows),)
+
 
 VERSION: Final = "1.0"
 
@@ -58,22 +76,13 @@ FEATURES: Final = (
 async def describe_api(request: Request) -> Response:
     """What this API offers, and who asks."""
     principal = request.principal
-    who = {"id": principal.id, "kind": principal.kind, "roles": principal.roles}
-    return Response(
-        encode_json({"version": VERSION, "features": FEATURES, "principal": who, "tenant": principal.tenant})
-    )
+    who = Asker(id=principal.id, kind=principal.kind, roles=principal.roles)
+    found = ApiDescription(version=VERSION, features=FEATURES, principal=who, tenant=principal.tenant)
+    return Response(encode_json(found))
 
 
 OPS_ROUTES: Final[tuple[OpsRoute, ...]] = (
-    OpsRoute(
-        method="GET",
-        path="/ops/v1",
-        endpoint=describe_api,
-        id="describeOperationsApi",
-        summary="What this API offers, and who asks",
-        reply="OpsDescription",
-        problems=("BAD_REQUEST",),
-    ),
+    serve(DESCRIBE_OPERATIONS_API, describe_api),
     *AUDIT,
     *CHANGES,
     *EFFECTIVE_SETTINGS,

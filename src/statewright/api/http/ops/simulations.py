@@ -4,29 +4,30 @@ from typing import Annotated, Final, TypeVar
 
 from msgspec import Meta, Raw, Struct
 
-from statewright.api.http.ops.bodies import MAX_BYTES, decode_body, refuse_member
-from statewright.api.http.ops.route import OpsRoute
-from statewright.api.http.request import Request, uuid_text
+from statewright.api.http.ops.incidents import MAX_BYTES, decode_body, refuse_member
+from statewright.api.http.ops.route import serve
+from statewright.api.http.request import Request, read_entity_id, uuid_text
 from statewright.api.http.response import Response, encode_json
 from statewright.engine.simulation import (
     Advance,
     Fire,
     FunctionStub,
     Loopback,
-    PathStep,
     ProcessorStub,
     SimulatedEvent,
     SimulationResult,
     Stubs,
 )
 from statewright.entity import Principal, PrincipalKind
-from statewright.ids import EntityId, TenantId, TransactionId
+from statewright.ids import TenantId, TransactionId
 from statewright.instants import from_rfc3339, to_rfc3339
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net.durations import parse_delay
-from statewright.services.ops import simulating
-from statewright.services.ops.simulating import SimulationRequest
+from statewright.operations.checks import SimulatedTimer, Simulation
+from statewright.operations.table import SIMULATE_WORKFLOWS
+from statewright.services.ops import checking
+from statewright.services.ops.checking import SimulationRequest
 
 MAX_EVENTS: Final = 1_000
 
@@ -92,8 +93,8 @@ async def simulate_workflows(request: Request) -> Response:
     """What would become of an entity."""
     key = request.model_key()
     wanted = read_scenario(await request.body(MAX_BYTES), request.principal.tenant)
-    found = await simulating.simulate_workflows(request.runtime, request.caller, key, wanted)
-    return Response(encode_json(describe_simulation(found)))
+    found = await checking.simulate_workflows(request.runtime.operations, request.caller, key, wanted)
+    return Response(encode_json(show_simulation(found)))
 
 
 def read_scenario(raw: bytes, tenant: TenantId) -> SimulationRequest:
@@ -112,7 +113,7 @@ def read_scenario(raw: bytes, tenant: TenantId) -> SimulationRequest:
     return SimulationRequest(
         workflows=_read_json(body.workflows, "/workflows"),
         document=document,
-        entity_id=None if start.entity_id is None else EntityId(uuid_text("entityId", start.entity_id)),
+        entity_id=None if start.entity_id is None else read_entity_id("entityId", start.entity_id),
         transaction_id=None
         if start.transaction_id is None
         else TransactionId(uuid_text("transactionId", start.transaction_id)),
@@ -193,52 +194,21 @@ def _read_principal(body: PrincipalBody, tenant: TenantId) -> Principal:
     return Principal(id=body.id, name=body.id, kind=body.kind, tenant=tenant, roles=tuple(body.roles))
 
 
-def describe_simulation(found: SimulationResult) -> dict[str, object]:
-    """What clients are told of a simulation."""
-    return {
-        "outcome": found.outcome,
-        "state": found.state,
-        "document": found.document,
-        "path": [_describe_step(step) for step in found.path],
-        "timers": [
-            {"state": key.state, "transition": key.transition, "dueAt": to_rfc3339(due * 1000)}
-            for key, due in sorted(found.timers.items(), key=lambda item: (item[1], item[0].transition))
-        ],
-        "findings": [{"code": each.code, "path": each.path, "message": each.message} for each in found.findings],
-        "failure": found.failure,
-    }
-
-
-def _describe_step(step: PathStep) -> dict[str, object]:
-    return {
-        "event": step.event,
-        "at": to_rfc3339(step.at),
-        "from": step.source,
-        "transition": step.transition,
-        "to": step.target,
-        "criteria": [{"name": each.name, "matches": each.matches, "reason": each.reason} for each in step.criteria],
-        "processors": [{"name": each.name, "mode": each.mode, "error": each.error} for each in step.processors],
-        "failure": step.failure,
-    }
-
-
-SIMULATIONS: Final = (
-    OpsRoute(
-        method="POST",
-        path="/ops/v1/models/{entityName}/{modelVersion}/workflow/simulate",
-        endpoint=simulate_workflows,
-        is_read=True,
-        id="simulateWorkflows",
-        summary="What would become of an entity, with stubs for members and a clock that jumps",
-        body="OpsScenario",
-        reply="OpsSimulation",
-        problems=(
-            "BAD_REQUEST",
-            "VALIDATION_FAILED",
-            "MODEL_NOT_FOUND",
-            "ENTITY_NOT_FOUND",
-            "VERSION_NOT_FOUND",
-            "FORBIDDEN",
+def show_simulation(found: SimulationResult) -> Simulation:
+    """As clients are told of it."""
+    timers = sorted(found.timers.items(), key=lambda item: (item[1], item[0].transition))
+    return Simulation(
+        outcome=found.outcome,
+        state=found.state,
+        document=found.document,
+        path=found.path,
+        timers=tuple(
+            SimulatedTimer(state=key.state, transition=key.transition, due_at=to_rfc3339(due * 1000))
+            for key, due in timers
         ),
-    ),
-)
+        findings=found.findings,
+        failure=found.failure,
+    )
+
+
+SIMULATIONS: Final = (serve(SIMULATE_WORKFLOWS, simulate_workflows),)

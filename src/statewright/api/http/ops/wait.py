@@ -3,20 +3,21 @@
 from datetime import timedelta
 from typing import Final
 
-from statewright.api.http.ops.route import OpsRoute
-from statewright.api.http.request import Request, uuid_text
+from statewright.api.http.ops.route import serve
+from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
 from statewright.api.http.router import Query
 from statewright.failures import InvalidParameter, ProcessNotFound
-from statewright.ids import EntityId
+from statewright.ids import EntityId, parse_entity_id
 from statewright.instants import to_rfc3339
-from statewright.jsonval.quoting import quote
+from statewright.jsonval.values import quote
 from statewright.net import parse_delay
+from statewright.operations.history import EntityWait, InstanceWait
+from statewright.operations.table import WAIT_FOR_ENTITY, WAIT_FOR_INSTANCE
 from statewright.services.ops import awaiting
 from statewright.services.ops.awaiting import InstanceTarget
-from statewright.services.ops.waiting import MAX_WAIT, WaitResult
+from statewright.services.ops.waiting import MAX_WAIT
 from statewright.services.processes.documents import read_object
-from statewright.services.processes.writing import parse_entity_id
 
 DEFAULT_TIMEOUT: Final = timedelta(seconds=30)
 MAX_STATES: Final = 100
@@ -32,15 +33,24 @@ async def wait_for_entity(request: Request) -> Response:
     entity_id = request.entity_id()
     after, within = request.query_transaction("after"), _read_timeout(request)
     result = await awaiting.wait_for_entity(
-        request.runtime, request.caller, entity_id, states=states, after=after, within=within
+        request.runtime.operations, request.caller, entity_id, states=states, after=after, within=within
     )
     version = result.version
     if version is None:  # there is none that counts
-        now = await request.runtime.reader.get(request.caller.tenant, entity_id)
-        known = {} if now is None else {"state": now.state, "transactionId": now.transaction_id, "at": now.updated_at}
+        now = await request.runtime.core.reader.get(request.caller.tenant, entity_id)
+        known = None if now is None else (now.state, now.transaction_id, now.updated_at)
     else:
-        known = {"state": version.state, "transactionId": version.transaction_id, "at": version.at}
-    return _respond(result, known)
+        known = (version.state, version.transaction_id, version.at)
+    state, transaction, at = known or (None, None, None)
+    found = EntityWait(
+        reached=result.outcome == "reached",
+        deleted=result.outcome == "deleted",
+        state=state,
+        transaction_id=transaction,
+        at=None if at is None else to_rfc3339(at),
+        waited_ms=result.waited_ms,
+    )
+    return Response(encode_json(found))
 
 
 async def wait_for_instance(request: Request) -> Response:
@@ -51,27 +61,24 @@ async def wait_for_instance(request: Request) -> Response:
     target: InstanceTarget = "WAITING" if until == "WAITING" else "FINISHED"
     name = request.path_params["instanceId"]
     result, entity = await awaiting.wait_for_instance(
-        request.runtime,
+        request.runtime.operations,
         request.caller,
         read_instance_id(name),
         until=target,
         within=_read_timeout(request),
         unknown=ProcessNotFound(f"instance {quote(name)} not found"),
     )
-    known: dict[str, object] = {
-        "status": entity.state,
-        "transactionId": entity.transaction_id,
-        "at": entity.updated_at,
-    }
     reason = read_object(entity.document or "{}").get("failureReason")
-    return _respond(result, known if reason is None else known | {"failureReason": reason})
-
-
-def _respond(result: WaitResult, known: dict[str, object]) -> Response:
-    at = known.get("at")
-    told = known | ({"at": to_rfc3339(at)} if isinstance(at, int) else {})
-    outcome = {"reached": result.outcome == "reached", "deleted": result.outcome == "deleted"}
-    return Response(encode_json({**outcome, **told, "waitedMs": result.waited_ms}))
+    found = InstanceWait(
+        reached=result.outcome == "reached",
+        deleted=result.outcome == "deleted",
+        status=entity.state,
+        failure_reason=reason if isinstance(reason, str) else None,
+        transaction_id=entity.transaction_id,
+        at=to_rfc3339(entity.updated_at),
+        waited_ms=result.waited_ms,
+    )
+    return Response(encode_json(found))
 
 
 def _read_timeout(request: Request) -> timedelta:
@@ -87,37 +94,24 @@ def _read_timeout(request: Request) -> timedelta:
 def read_instance_id(text: str) -> EntityId:
     """From a ULID or a UUID. Raises ``ProcessNotFound`` for what is neither."""
     found = parse_entity_id(text)
-    if found is not None:
-        return found
-    try:
-        return EntityId(uuid_text("instanceId", text))
-    except InvalidParameter:
-        raise ProcessNotFound(f"instance {quote(text)} not found") from None
+    if found is None:
+        raise ProcessNotFound(f"instance {quote(text)} not found")
+    return found
 
 
 WAIT: Final = (
-    OpsRoute(
-        method="GET",
-        path="/ops/v1/entities/{entityId}/wait",
-        endpoint=wait_for_entity,
-        id="waitForEntity",
-        summary="Answer when an entity has got somewhere: into a state, to a new version, to its end",
+    serve(
+        WAIT_FOR_ENTITY,
+        wait_for_entity,
         query=(
             Query("state", "string", "one of these is awaited", repeatable=True),
             Query("after", "string", "a transaction: only what came after it counts", "uuid"),
             TIMEOUT,
         ),
-        reply="OpsWaited",
-        problems=("BAD_REQUEST", "ENTITY_NOT_FOUND", "VERSION_NOT_FOUND", "TOO_MANY_REQUESTS"),
     ),
-    OpsRoute(
-        method="GET",
-        path="/ops/v1/instances/{instanceId}/wait",
-        endpoint=wait_for_instance,
-        id="waitForInstance",
-        summary="Answer when an instance has ended, or waits for a person or a signal",
+    serve(
+        WAIT_FOR_INSTANCE,
+        wait_for_instance,
         query=(Query("until", "string", "`FINISHED`, which is the default, or `WAITING`"), TIMEOUT),
-        reply="OpsInstanceWaited",
-        problems=("BAD_REQUEST", "STEP_NOT_FOUND", "TOO_MANY_REQUESTS"),
     ),
 )

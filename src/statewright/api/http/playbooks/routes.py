@@ -1,160 +1,38 @@
-"""Every route of playbooks (docs/reference/executions.md#rest). The table serves router and OpenAPI document."""
+"""The routes of playbooks (docs/reference/executions.md#rest): those of all languages, and the event log.
+
+Playbooks as they are uploaded (docs/reference/executions.md#rest).
+"""
 
 from typing import Final
 
-from statewright.api.http.playbooks import definitions, executions
-from statewright.api.http.playbooks.definitions import YAML
-from statewright.api.http.processes.routes import PAGE, Parameter, ProcessRoute
-from statewright.api.http.response import JSON, TEXT
+from statewright.api.http.playbooks import event_log
+from statewright.api.http.processes.bodies import Parameter, ProcessRoute, decode_text
+from statewright.api.http.processes.interface import ProcessInterface
+from statewright.api.http.processes.tables import build_table
+from statewright.api.http.request import Request
+from statewright.api.http.response import JSON
+from statewright.failures import BodyTooLarge, ProcessBadRequest
+from statewright.playbooks.documents import MAX_DOCUMENT_BYTES
+from statewright.playbooks.source import PlaybookSource
+from statewright.services.playbooks.dialect import PLAYBOOK_DIALECT
 
-_DEFINITION: Final = "/v1/playbooks/{path}"
-_EXECUTION: Final = "/v1/executions/{id}"
-_DIRECTION: Final = (Parameter("direction", "string", "`LR`, which is the default, or `TB`"),)
+YAML: Final = "application/yaml"
+
+
+async def read_source(request: Request) -> PlaybookSource:
+    """The playbook in a request, whatever its media type: YAML, of which JSON is a part."""
+    raw = await request.body(excess=BodyTooLarge)
+    if len(raw) > MAX_DOCUMENT_BYTES:
+        raise ProcessBadRequest(f"a playbook has at most {MAX_DOCUMENT_BYTES} bytes, this one {len(raw)}")
+    return PlaybookSource(text=decode_text(raw))
+
 
 PLAYBOOK_ROUTES: Final[tuple[ProcessRoute, ...]] = (
-    ProcessRoute(
-        method="POST",
-        path="/v1/playbooks",
-        endpoint=definitions.upload,
-        id="uploadPlaybook",
-        tag="Playbook definitions",
-        summary="Store a playbook as the next version of its path; the same content again is the same version",
-        body="Playbook",
-        body_types=(JSON, YAML),
-        status=201,
-        reply="PlaybookUpload",
-        errors=(400, 413),
-        is_ours=True,
-    ),
-    ProcessRoute(
-        method="POST",
-        path="/v1/playbooks/validate",
-        endpoint=definitions.validate,
-        recording="nothing",
-        is_read=True,
-        id="validatePlaybook",
-        tag="Playbook definitions",
-        summary="Check a playbook, and store nothing",
-        body="Playbook",
-        body_types=(JSON, YAML),
-        reply="PlaybookCheck",
-        errors=(400, 413),
-        is_ours=True,
-    ),
+    *build_table(ProcessInterface(PLAYBOOK_DIALECT, read_source), source_types=(JSON, YAML)).values(),
     ProcessRoute(
         method="GET",
-        path="/v1/playbooks",
-        endpoint=definitions.list_definitions,
-        id="listPlaybooks",
-        tag="Playbook definitions",
-        summary="Playbooks by path, each with its latest version",
-        query=(Parameter("keyword", "string", "a part of name or path, in any case"), *PAGE),
-        reply="PlaybookSummaries",
-        is_ours=True,
-    ),
-    ProcessRoute(
-        method="GET",
-        path=_DEFINITION,
-        endpoint=definitions.get_latest,
-        id="getPlaybook",
-        tag="Playbook definitions",
-        summary="The latest version of a playbook; `/` in its path is written `%2F`",
-        reply="PlaybookDefinition",
-        errors=(404,),
-        is_ours=True,
-    ),
-    ProcessRoute(
-        method="GET",
-        path=f"{_DEFINITION}/versions",
-        endpoint=definitions.list_versions,
-        id="listPlaybookVersions",
-        tag="Playbook definitions",
-        summary="All versions of a playbook",
-        reply="PlaybookVersions",
-        errors=(404,),
-        is_ours=True,
-    ),
-    ProcessRoute(
-        method="GET",
-        path=f"{_DEFINITION}/versions/{{version}}",
-        endpoint=definitions.get_version,
-        id="getPlaybookVersion",
-        tag="Playbook definitions",
-        summary="One version of a playbook",
-        reply="PlaybookDefinition",
-        errors=(400, 404),
-        is_ours=True,
-    ),
-    ProcessRoute(
-        method="GET",
-        path=f"{_DEFINITION}/diagram",
-        endpoint=definitions.draw_latest,
-        id="drawPlaybook",
-        tag="Playbook definitions",
-        summary="The latest version as a Mermaid flowchart",
-        query=_DIRECTION,
-        reply="PlaybookDiagram",
-        media_type=TEXT,
-        errors=(400, 404),
-        is_ours=True,
-    ),
-    ProcessRoute(
-        method="GET",
-        path=f"{_DEFINITION}/versions/{{version}}/diagram",
-        endpoint=definitions.draw_version,
-        id="drawPlaybookVersion",
-        tag="Playbook definitions",
-        summary="One version as a Mermaid flowchart",
-        query=_DIRECTION,
-        reply="PlaybookDiagram",
-        media_type=TEXT,
-        errors=(400, 404),
-        is_ours=True,
-    ),
-    ProcessRoute(
-        method="POST",
-        path="/v1/executions",
-        endpoint=executions.start_execution,
-        id="startExecution",
-        tag="Playbook executions",
-        summary="Start an execution; the answer is as it stands after all the steps that need nobody",
-        body="ExecutionStart",
-        status=201,
-        reply="PlaybookExecution",
-        errors=(400, 404, 409, 413),
-        is_ours=True,
-    ),
-    ProcessRoute(
-        method="GET",
-        path="/v1/executions",
-        endpoint=executions.list_executions,
-        id="listExecutions",
-        tag="Playbook executions",
-        summary="Executions, the newest first",
-        query=(
-            Parameter("path", "string", "only of this playbook"),
-            Parameter("state", "string", "only in this state; an unknown one matches nothing"),
-            Parameter("businessKey", "string", "only with this business key"),
-            *PAGE,
-        ),
-        reply="PlaybookExecutions",
-        is_ours=True,
-    ),
-    ProcessRoute(
-        method="GET",
-        path=_EXECUTION,
-        endpoint=executions.get_execution,
-        id="getExecution",
-        tag="Playbook executions",
-        summary="An execution as it is now",
-        reply="PlaybookExecution",
-        errors=(404,),
-        is_ours=True,
-    ),
-    ProcessRoute(
-        method="GET",
-        path=f"{_EXECUTION}/events",
-        endpoint=executions.list_events,
+        path="/v1/executions/{id}/events",
+        endpoint=event_log.list_events,
         id="listExecutionEvents",
         tag="Playbook executions",
         summary="The event log behind a number; with `Accept: text/event-stream` as it grows, until the end",
@@ -169,97 +47,13 @@ PLAYBOOK_ROUTES: Final[tuple[ProcessRoute, ...]] = (
     ),
     ProcessRoute(
         method="GET",
-        path=f"{_EXECUTION}/values/{{value}}",
-        endpoint=executions.read_value,
+        path="/v1/executions/{id}/values/{value}",
+        endpoint=event_log.read_value,
         id="getExecutionValue",
         tag="Playbook executions",
         summary="A large value of the event log, by the name that `references` of its events have",
         reply="PlaybookValue",
         errors=(404,),
-        is_ours=True,
-    ),
-    ProcessRoute(
-        method="GET",
-        path=f"{_EXECUTION}/history",
-        endpoint=executions.list_history,
-        id="getExecutionHistory",
-        tag="Playbook executions",
-        summary="Every run of a step with its input and output, oldest first",
-        query=PAGE,
-        reply="PlaybookHistory",
-        errors=(404,),
-        is_ours=True,
-    ),
-    ProcessRoute(
-        method="GET",
-        path=f"{_EXECUTION}/diagram",
-        endpoint=executions.draw_execution,
-        id="drawExecution",
-        tag="Playbook executions",
-        summary="The playbook of an execution as a Mermaid flowchart: completed, running, pending, failed",
-        query=_DIRECTION,
-        reply="PlaybookDiagram",
-        media_type=TEXT,
-        errors=(400, 404),
-        is_ours=True,
-    ),
-    ProcessRoute(
-        method="POST",
-        path=f"{_EXECUTION}/patch",
-        endpoint=executions.patch_execution,
-        id="patchExecution",
-        tag="Playbook executions",
-        summary="Change members of `ctx`; tokens that were denied are looked at again",
-        body="ExecutionPatch",
-        reply="PlaybookExecution",
-        errors=(400, 404, 409, 413),
-        is_ours=True,
-    ),
-    ProcessRoute(
-        method="POST",
-        path=f"{_EXECUTION}/tokens",
-        endpoint=executions.inject_token,
-        id="injectToken",
-        tag="Playbook executions",
-        summary="One more token for a step; it goes through admission",
-        body="ExecutionToken",
-        reply="PlaybookExecution",
-        errors=(400, 404, 409, 413),
-        is_ours=True,
-    ),
-    ProcessRoute(
-        method="POST",
-        path=f"{_EXECUTION}/evaluate",
-        endpoint=executions.evaluate_execution,
-        id="evaluateExecution",
-        tag="Playbook executions",
-        summary="Look at all tokens once more that were denied",
-        reply="PlaybookExecution",
-        errors=(404, 409),
-        is_ours=True,
-    ),
-    ProcessRoute(
-        method="POST",
-        path=f"{_EXECUTION}/cancel",
-        endpoint=executions.cancel_execution,
-        id="cancelExecution",
-        tag="Playbook executions",
-        summary="Stop an execution for good, and withdraw its runs",
-        body="ExecutionCancel",
-        body_required=False,
-        reply="PlaybookExecution",
-        errors=(400, 404, 409, 413),
-        is_ours=True,
-    ),
-    ProcessRoute(
-        method="POST",
-        path=f"{_EXECUTION}/restart",
-        endpoint=executions.restart_execution,
-        id="restartExecution",
-        tag="Playbook executions",
-        summary="Begin the runs that failed again, with the same args",
-        reply="PlaybookExecution",
-        errors=(404, 409),
         is_ours=True,
     ),
 )

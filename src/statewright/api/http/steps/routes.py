@@ -1,68 +1,43 @@
 """Every route of the step dialect (docs/reference/steps.md#operations): method, path, what it does, what its
 documentation says.
 
-One table serves the router and the OpenAPI document. ``ours`` marks what the public engine does not have.
+One table serves the router and the OpenAPI document. ``is_extension`` marks what the public engine does not have.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
-from statewright.api.http.processes.routes import DEFAULT_TIMEOUT, PAGE, Parameter, ProcessRoute
-from statewright.api.http.response import TEXT
-from statewright.api.http.steps import definitions, instances, jobs, tasks
+from msgspec.structs import replace
+
+from statewright.api.http.processes import jobs
+from statewright.api.http.processes.bodies import DEFAULT_TIMEOUT, PAGE, Parameter, ProcessRoute
+from statewright.api.http.processes.tables import build_table
+from statewright.api.http.steps import tasks
+from statewright.api.http.steps.interface import STEP_INTERFACE
 from statewright.services.processes.jobs import MAX_WAIT
 
-_DEFINITION: Final = "/v1/definitions/{id}"
-_INSTANCE: Final = "/v1/instances/{id}"
 _JOB: Final = "/v1/jobs/{id}"
+_WARNINGS: Final = Parameter("warnings", "boolean", "ours: tell in the answer what looks like a mistake")
+_OTHERWISE: Final[Mapping[str, Mapping[str, object]]] = {
+    "upload": {"query": (_WARNINGS,), "errors": (400, 413, 415)},
+    "draw": {"errors": (404,), "is_extension": True},
+    "draw_version": {"is_extension": True},
+    "start": {"hold": STEP_INTERFACE.hold_start},
+    "history": {"query": ()},
+    "draw_instance": {"errors": (404,), "is_extension": True},
+}
+"""How the dialect of the public engine differs from what other languages have in common."""
 
 STEP_ROUTES: Final[tuple[ProcessRoute, ...]] = (
-    ProcessRoute(
-        method="POST",
-        path="/v1/definitions",
-        endpoint=definitions.upload,
-        id="uploadDefinition",
-        tag="Step definitions",
-        summary="Store a definition as its next version; the same content again is the same version",
-        query=(Parameter("warnings", "boolean", "ours: tell in the answer what looks like a mistake"),),
-        body="StepDefinition",
-        status=201,
-        reply="StepUpload",
-        errors=(400, 413, 415),
+    *(
+        replace(route, is_ours=False, **_OTHERWISE.get(role, {}))
+        for role, route in build_table(STEP_INTERFACE).items()
+        if role != "versions"
     ),
     ProcessRoute(
         method="GET",
-        path="/v1/definitions",
-        endpoint=definitions.list_definitions,
-        id="listDefinitions",
-        tag="Step definitions",
-        summary="Definitions by id, each with its latest version",
-        query=(Parameter("keyword", "string", "a part of name or id, in any case"), *PAGE),
-        reply="StepSummaries",
-    ),
-    ProcessRoute(
-        method="GET",
-        path=_DEFINITION,
-        endpoint=definitions.get_latest,
-        id="getDefinition",
-        tag="Step definitions",
-        summary="The latest version of a definition",
-        reply="StepDefinition",
-        errors=(404,),
-    ),
-    ProcessRoute(
-        method="GET",
-        path=f"{_DEFINITION}/versions/{{version}}",
-        endpoint=definitions.get_version,
-        id="getDefinitionVersion",
-        tag="Step definitions",
-        summary="One version of a definition",
-        reply="StepDefinition",
-        errors=(400, 404),
-    ),
-    ProcessRoute(
-        method="GET",
-        path=f"{_DEFINITION}/warnings",
-        endpoint=definitions.list_warnings,
+        path="/v1/definitions/{id}/warnings",
+        endpoint=STEP_INTERFACE.list_warnings,
         id="lintDefinition",
         tag="Step definitions",
         summary="What looks like a mistake in the latest version",
@@ -71,129 +46,9 @@ STEP_ROUTES: Final[tuple[ProcessRoute, ...]] = (
         is_extension=True,
     ),
     ProcessRoute(
-        method="GET",
-        path=f"{_DEFINITION}/diagram",
-        endpoint=definitions.draw_latest,
-        id="drawDefinition",
-        tag="Step definitions",
-        summary="The latest version as a Mermaid flowchart",
-        reply="Mermaid",
-        media_type=TEXT,
-        errors=(404,),
-        is_extension=True,
-    ),
-    ProcessRoute(
-        method="GET",
-        path=f"{_DEFINITION}/versions/{{version}}/diagram",
-        endpoint=definitions.draw_version,
-        id="drawDefinitionVersion",
-        tag="Step definitions",
-        summary="One version as a Mermaid flowchart",
-        reply="Mermaid",
-        media_type=TEXT,
-        errors=(400, 404),
-        is_extension=True,
-    ),
-    ProcessRoute(
-        method="POST",
-        path="/v1/instances",
-        endpoint=instances.start_instance,
-        hold=instances.hold_start,
-        id="startInstance",
-        tag="Step instances",
-        summary="Start an instance; the answer is as it stands after all the steps that need nobody",
-        body="StepStart",
-        status=201,
-        reply="StepInstance",
-        errors=(400, 404, 409, 413),
-    ),
-    ProcessRoute(
-        method="GET",
-        path="/v1/instances",
-        endpoint=instances.list_instances,
-        id="listInstances",
-        tag="Step instances",
-        summary="Instances, the newest first",
-        query=(
-            Parameter("definitionId", "string", "only of this definition"),
-            Parameter("status", "string", "only in this status; an unknown one matches nothing"),
-            Parameter("businessKey", "string", "only with this business key"),
-            *PAGE,
-        ),
-        reply="StepInstances",
-    ),
-    ProcessRoute(
-        method="GET",
-        path=_INSTANCE,
-        endpoint=instances.get_instance,
-        id="getInstance",
-        tag="Step instances",
-        summary="An instance as it is now",
-        reply="StepInstance",
-        errors=(404,),
-    ),
-    ProcessRoute(
-        method="GET",
-        path=f"{_INSTANCE}/history",
-        endpoint=instances.list_history,
-        id="getInstanceHistory",
-        tag="Step instances",
-        summary="Every entry into a step, oldest first",
-        reply="StepHistory",
-        errors=(404,),
-    ),
-    ProcessRoute(
-        method="GET",
-        path=f"{_INSTANCE}/diagram",
-        endpoint=instances.draw_instance,
-        id="drawInstance",
-        tag="Step instances",
-        summary="The instance on its definition as a Mermaid flowchart: done, active, failed",
-        reply="Mermaid",
-        media_type=TEXT,
-        errors=(404,),
-        is_extension=True,
-    ),
-    ProcessRoute(
-        method="POST",
-        path=f"{_INSTANCE}/cancel",
-        endpoint=instances.cancel_instance,
-        id="cancelInstance",
-        tag="Step instances",
-        summary="Stop an instance and all it has going on",
-        body="StepCancel",
-        body_required=False,
-        reply="StepInstance",
-        errors=(404, 409, 413),
-    ),
-    ProcessRoute(
-        method="POST",
-        path=f"{_INSTANCE}/steps/{{stepId}}/retry",
-        endpoint=instances.retry_step,
-        id="retryStep",
-        tag="Step instances",
-        summary="Run the step again that failed the instance, after a shallow merge of variables",
-        body="StepVariables",
-        body_required=False,
-        reply="StepInstance",
-        errors=(400, 404, 409, 413),
-    ),
-    ProcessRoute(
-        method="POST",
-        path=f"{_INSTANCE}/signals/{{stepId}}",
-        endpoint=instances.signal_step,
-        id="signalWait",
-        tag="Step instances",
-        summary="Resume a WAIT step; the body is the variables to merge, without a wrapper",
-        body="StepVariableMap",
-        body_required=False,
-        status=204,
-        errors=(400, 404, 409, 413),
-    ),
-    ProcessRoute(
         method="POST",
         path="/v1/instances/purge",
-        endpoint=instances.purge_instances,
+        endpoint=STEP_INTERFACE.purge,
         id="purgeInstances",
         tag="Step instances",
         summary="Remove completed and cancelled instances of some age for good, for a few seconds; administrators only",
@@ -303,18 +158,6 @@ STEP_ROUTES: Final[tuple[ProcessRoute, ...]] = (
         ),
         reply="StepInbox",
         is_extension=True,
-    ),
-    ProcessRoute(
-        method="POST",
-        path=f"{_INSTANCE}/user-tasks/{{stepId}}/complete",
-        endpoint=tasks.complete_task,
-        id="completeUserTask",
-        tag="Step user tasks",
-        summary="A person's result for the task at a step, the oldest one if there are several",
-        body="StepTaskResult",
-        body_required=False,
-        status=204,
-        errors=(400, 404, 409, 413),
     ),
     ProcessRoute(
         method="POST",

@@ -1,85 +1,144 @@
-"""Who works, and what waits: members, queues, nodes (docs/reference/operations.md#members)."""
+"""Who works, what waits, what is stored, and what workflows would do (docs/reference/operations.md#members).
 
-from collections.abc import Sequence
-from typing import Literal
+What requests to the operations API have in common: they follow from the table of operations.
+"""
 
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal, Protocol, TypeVar
+
+import msgspec
 from msgspec import Struct
 
-from statewright.sdk.operations.calls import Operation, Page, Script, build_query, quote_segment
-from statewright.sdk.operations.ops.answers import (
-    build_call,
-    build_reader,
-    read_list,
-    repeat_parameter,
-    write_duration,
+from statewright.jsonval.codec import decode
+from statewright.jsonval.values import JsonValue
+from statewright.operations.checks import Simulation, WorkflowCheck
+from statewright.operations.listings import (
+    IdleEntity,
+    InstanceCounts,
+    ListedMessage,
+    ListedSearchJob,
+    MatchCount,
+    ModelEstimate,
+    StepCounts,
 )
+from statewright.operations.table import (
+    CHECK_WORKFLOWS,
+    COUNT_INSTANCES,
+    COUNT_MATCHING_ENTITIES,
+    COUNT_STEPS,
+    DRAIN_MEMBER,
+    GET_CALLOUT_QUEUE,
+    GET_QUEUE,
+    LIST_IDLE_ENTITIES,
+    LIST_MEMBERS,
+    LIST_MESSAGES,
+    LIST_MODEL_ESTIMATES,
+    LIST_NODES,
+    LIST_QUEUES,
+    LIST_SEARCH_JOBS,
+    SEARCH_ENTITY_PAGES,
+    SHOW_RATES,
+    SIMULATE_WORKFLOWS,
+    ApiOperation,
+)
+from statewright.operations.work import MemberView, QueueView, Rates, ServiceNode
+from statewright.sdk.conditions import Condition, to_condition
+from statewright.sdk.operations.calls import (
+    MAX_PAGE_SIZE,
+    Call,
+    Instant,
+    Operation,
+    Page,
+    Query,
+    Script,
+    ask,
+    build_key_header,
+    build_query,
+    quote_segment,
+)
+from statewright.sdk.operations.entities import Entity, Envelope, to_entity
+from statewright.sdk.operations.models import ImportMode
+from statewright.sdk.outcomes import encode_json
+
+ResultT = TypeVar("ResultT")
+ItemT = TypeVar("ItemT")
+ItemT_co = TypeVar("ItemT_co", covariant=True)
 
 
-class Member(Struct, frozen=True, rename="camel", kw_only=True):
-    """A calculation member (STREAM), or a worker that polls for jobs (POLL). Calls are counted since it connected, and
-    None for workers.
-    """
+class PageRecord(Protocol[ItemT_co]):
+    """An answer that is a part of a list."""
 
-    id: str
-    kind: str
-    draining: bool
-    node: str = ""
-    software: str = ""
-    tags: tuple[str, ...] = ()
-    job_types: tuple[str, ...] = ()
-    connected_at: str = ""
-    last_seen_at: str = ""
-    in_flight: int = 0
-    succeeded: int | None = None
-    failed: int | None = None
-    timed_out: int | None = None
+    @property
+    def items(self) -> Sequence[ItemT_co]: ...
+
+    @property
+    def next_cursor(self) -> str | None: ...
 
 
-class Queue(Struct, frozen=True, rename="camel", kw_only=True):
-    """What waits for workers of one kind. ``depth`` could be taken now; ``wanted`` is depth and what is under way, the
-    number to scale by. ``since`` is when it began to have no worker.
-    """
-
-    kind: str
-    name: str
-    depth: int
-    in_flight: int
-    delayed: int
-    held: int
-    oldest_age_seconds: int | None
-    workers: int
-    wanted: int
-    suspended: bool
-    since: str | None = None
-    is_lower_bound: bool = False
-
-
-class ServiceNode(Struct, frozen=True, rename="camel", kw_only=True):
-    """A process of the service that is alive."""
-
-    id: str
-    name: str
-    version: str
-    draining: bool
-    started_at: str
-    lease_until: str
-    members: int
+def build_call(
+    operation: ApiOperation[object],
+    *target: str,
+    query: Query = (),
+    body: Struct | Mapping[str, object] | None = None,
+    key: str | None = None,
+) -> Call:
+    """A request for an operation; ``target`` are the parameters of its path, ``key`` lets a write be repeated."""
+    values = iter(target)
+    return Call(
+        name=re.sub(r"(?=[A-Z])", "_", operation.id).lower(),
+        target=target,
+        method=operation.method,
+        path=re.sub(r"\{\w+\}", lambda _: quote_segment(next(values)), operation.path),
+        query=query,
+        headers=build_key_header(key),
+        body=None if body is None else encode_json(body),
+        at_root=True,
+        only_asks=operation.is_read,
+    )
 
 
-class MinuteRate(Struct, frozen=True):
-    """What was written in the minute that began ``at``."""
+def request(
+    operation: ApiOperation[ResultT],
+    *target: str,
+    query: Query = (),
+    body: Struct | Mapping[str, object] | None = None,
+    key: str | None = None,
+) -> Operation[ResultT]:
+    """A request, and how its answer is read."""
+    return Operation(build_call(operation, *target, query=query, body=body, key=key), _build_reader(operation))
 
-    at: str
-    transactions: int
-    versions: int
+
+def read_list(
+    operation: ApiOperation[PageRecord[ItemT]],
+    *target: str,
+    query: Query = (),
+    size: int = MAX_PAGE_SIZE,
+    cursor: str | None = None,
+) -> Script[Page[ItemT]]:
+    """A list, page by page (docs/reference/operations.md#lists)."""
+    asked = (*query, ("limit", str(size)), *((("cursor", cursor),) if cursor is not None else ()))
+    found = yield from ask(request(operation, *target, query=asked))
+    if found.next_cursor is None:
+        return Page(found.items)
+    return Page(found.items, partial(read_list, operation, *target, query=query, size=size, cursor=found.next_cursor))
 
 
-class Rates(Struct, frozen=True):
-    """What was written in the last hour."""
+def _build_reader(operation: ApiOperation[ResultT]) -> Callable[[bytes], ResultT]:
+    """Reads an answer with exact numbers."""
+    kind: Any = operation.answer  # a record, or the name of a schema that the caller reads itself
+    return lambda body: msgspec.convert(decode(body), kind)
 
-    transactions: int
-    versions: int
-    minutes: tuple[MinuteRate, ...]
+
+def repeat_parameter(name: str, values: Sequence[str] | str) -> Query:
+    """A parameter for each value; one may be given as a mere text."""
+    return tuple((name, value) for value in ([values] if isinstance(values, str) else values))
+
+
+def write_duration(seconds: float) -> str:
+    """Seconds in ISO 8601."""
+    return f"PT{seconds:.3f}S"
 
 
 def members(
@@ -88,7 +147,7 @@ def members(
     kinds: Sequence[str] = (),
     nodes: Sequence[str] = (),
     stale: bool | None = None,
-) -> Script[Page[Member]]:
+) -> Script[Page[MemberView]]:
     """Calculation members of all nodes, and workers, by id; ``stale`` ones were not heard of for 20 seconds."""
     query = (
         *repeat_parameter("tag", tags),
@@ -96,45 +155,151 @@ def members(
         *repeat_parameter("node", nodes),
         *build_query(stale=stale),
     )
-    return (yield from read_list("members", "/members", Member, query))
+    return (yield from read_list(LIST_MEMBERS, query=query))
 
 
-def drain(member_id: str, *, within_s: float = 300) -> Operation[Member]:
+def drain(member_id: str, *, within_s: float = 300) -> Operation[MemberView]:
     """Send a calculation member nothing any more; its stream ends when it is idle, after ``within_s`` seconds in any
     case. For operators.
     """
-    call = build_call(
-        "drain",
-        "POST",
-        f"/members/{quote_segment(member_id)}/drain",
-        target=(member_id,),
-        query=build_query(within=write_duration(within_s)),
-    )
-    return Operation(call, _read_member)
+    return request(DRAIN_MEMBER, member_id, query=build_query(within=write_duration(within_s)))
 
 
 def nodes() -> Script[Page[ServiceNode]]:
     """The processes of the service that are alive, by id."""
-    return (yield from read_list("nodes", "/nodes", ServiceNode, ()))
+    return (yield from read_list(LIST_NODES))
 
 
-def queues(*, kinds: Sequence[str] = (), without_worker: bool | None = None) -> Script[Page[Queue]]:
+def queues(*, kinds: Sequence[str] = (), without_worker: bool | None = None) -> Script[Page[QueueView]]:
     """Types of jobs with unfinished jobs, and tags that callouts need; only what nobody can take ``without_worker``."""
     query = (*repeat_parameter("kind", kinds), *build_query(withoutWorker=without_worker))
-    return (yield from read_list("queues", "/queues", Queue, query))
+    return (yield from read_list(LIST_QUEUES, query=query))
 
 
-def queue(kind: Literal["JOB_TYPE", "TAG"], name: str) -> Operation[Queue]:
+def queue(kind: Literal["JOB_TYPE", "TAG"], name: str) -> Operation[QueueView]:
     """One queue; one that nobody knows is empty. The name of tags is all of them, joined by commas."""
-    path = f"/queues/{kind}/{quote_segment(name)}"
-    return Operation(build_call("queue", "GET", path, target=(kind, name)), _read_queue)
+    return request(GET_QUEUE if kind == "JOB_TYPE" else GET_CALLOUT_QUEUE, name)
 
 
 def rates() -> Operation[Rates]:
     """What was written in each minute of the last hour."""
-    return Operation(build_call("rates", "GET", "/rates"), _read_rates)
+    return request(SHOW_RATES)
 
 
-_read_member = build_reader(Member)
-_read_queue = build_reader(Queue)
-_read_rates = build_reader(Rates)
+AnyCondition = Condition | Mapping[str, JsonValue]
+
+
+def search(
+    model: str,
+    version: int,
+    condition: AnyCondition,
+    *,
+    sort: Sequence[str] = (),
+    at: Instant | None = None,
+    size: int = MAX_PAGE_SIZE,
+    cursor: str | None = None,
+) -> Script[Page[Entity]]:
+    """Entities that match, in order, read page by page as you iterate; nothing is kept in between, so entities that are
+    written meanwhile may be left out, or seen as they are then. ``Client.search_all`` reads them as of one instant.
+    """
+    query = (*repeat_parameter("sort", sort), *build_query(pointInTime=at, limit=size, cursor=cursor))
+    call = build_call(SEARCH_ENTITY_PAGES, model, str(version), query=query, body=to_condition(condition))
+    found = yield from ask(Operation(call, _decode_entities))
+    entities = [to_entity(envelope) for envelope in found.items]
+    if found.next_cursor is None:
+        return Page(entities)
+    onward = partial(search, model, version, condition, sort=sort, at=at, size=size, cursor=found.next_cursor)
+    return Page(entities, onward)
+
+
+def count(model: str, version: int, condition: AnyCondition, *, at: Instant | None = None) -> Operation[MatchCount]:
+    """How many entities match, exact up to 10,000."""
+    query = build_query(pointInTime=at)
+    return request(COUNT_MATCHING_ENTITIES, model, str(version), query=query, body=to_condition(condition))
+
+
+def models() -> Script[Page[ModelEstimate]]:
+    """The models by name and version, with about how many entities each has."""
+    return (yield from read_list(LIST_MODEL_ESTIMATES))
+
+
+def idle(*, model: str | None = None, size: int = MAX_PAGE_SIZE) -> Script[Page[IdleEntity]]:
+    """Entities that could still move and were written the longest time ago. Each page holds the oldest of those that
+    one request looks at: the whole is not sorted (docs/reference/operations.md#idle-entities).
+    """
+    return (yield from read_list(LIST_IDLE_ENTITIES, query=build_query(model=model), size=size))
+
+
+def messages() -> Script[Page[ListedMessage]]:
+    """Edge messages, the newest first."""
+    return (yield from read_list(LIST_MESSAGES))
+
+
+def search_jobs(*, statuses: Sequence[str] = (), model: str | None = None) -> Script[Page[ListedSearchJob]]:
+    """Searches whose results are kept, the newest first."""
+    query = (*repeat_parameter("status", statuses), *build_query(model=model))
+    return (yield from read_list(LIST_SEARCH_JOBS, query=query))
+
+
+def count_instances(*, language: str | None = None, definition_id: str | None = None) -> Operation[InstanceCounts]:
+    """How many instances there are by definition and status, of all process languages."""
+    query = build_query(language=language, definitionId=definition_id)
+    return request(COUNT_INSTANCES, query=query)
+
+
+def count_steps(language: str, definition_id: str) -> Operation[StepCounts]:
+    """How many executions of a definition are under way, by step."""
+    return request(COUNT_STEPS, query=build_query(language=language, definitionId=definition_id))
+
+
+class _Entities(Struct, frozen=True, rename="camel"):
+    items: list[Envelope]
+    next_cursor: str | None = None
+
+
+_decode_entities = msgspec.json.Decoder(_Entities).decode
+
+
+def check_workflows(
+    model: str,
+    version: int,
+    workflows: Sequence[Mapping[str, JsonValue]] | Mapping[str, JsonValue],
+    *,
+    mode: ImportMode | None = None,
+) -> Operation[WorkflowCheck]:
+    """What is wrong with workflows, what an import would change, and whom that concerns; nothing is imported. They are
+    given as to ``Client.workflows.import_``.
+    """
+    body: dict[str, object] = {"workflows": _list_workflows(workflows)}
+    if isinstance(workflows, Mapping) and "workflows" in workflows:
+        body = dict(workflows)
+    if mode is not None:
+        body["importMode"] = mode
+    return request(CHECK_WORKFLOWS, model, str(version), body=body)
+
+
+def simulate(
+    model: str,
+    version: int,
+    start: Mapping[str, JsonValue],
+    events: Sequence[Mapping[str, JsonValue]] = (),
+    *,
+    stubs: Mapping[str, Mapping[str, JsonValue]] | None = None,
+    workflows: Sequence[Mapping[str, JsonValue]] | None = None,
+    principal: Mapping[str, JsonValue] | None = None,
+    at: Instant | None = None,
+) -> Operation[Simulation]:
+    """What would become of an entity, with stubs for members and a clock that jumps; nothing is written.
+
+    ``start`` is ``{"document": {…}}`` or ``{"entityId": …}``; events are ``{"fire": NAME}``, ``{"loopback": {}}`` or
+    ``{"advance": "PT2H"}`` (docs/reference/operations.md#simulating-workflows). Without ``workflows`` it is played by
+    those of the model.
+    """
+    body: dict[str, object] = {"start": dict(start), "events": [dict(each) for each in events]}
+    given = {"stubs": stubs, "workflows": workflows, "principal": principal}
+    body |= {name: value for name, value in given.items() if value is not None} | dict(build_query(at=at))
+    return request(SIMULATE_WORKFLOWS, model, str(version), body=body)
+
+
+def _list_workflows(workflows: Sequence[Mapping[str, JsonValue]] | Mapping[str, JsonValue]) -> list[object]:
+    return [workflows] if isinstance(workflows, Mapping) else list(workflows)

@@ -1,0 +1,1 @@
+"""Programs of those who work on Statewright; none of them is part of it."""

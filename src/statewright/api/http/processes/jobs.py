@@ -1,0 +1,134 @@
+"""Jobs over REST: what workers call (docs/reference/steps.md#jobs, docs/reference/steps.md#workers).
+
+``waitSeconds`` of a poll is ours: the same answer, given as soon as there is a job. Workers that do not know it are
+answered at once, and none of them minds the member, since the public engine ignores members it does not know.
+"""
+
+from datetime import timedelta
+from typing import Final
+
+from statewright.api.http.processes.bodies import NO_CONTENT, RequestMembers, read, reply, reply_by_size, respond_empty
+from statewright.api.http.request import Request
+from statewright.api.http.response import Response
+from statewright.failures import ProcessBadRequest
+from statewright.instants import format_instant
+from statewright.processes.changes import MAX_RETRY_AFTER_S, FailureReport
+from statewright.services.processes import jobs
+from statewright.services.processes.hosting import find_shared_queue
+from statewright.services.processes.jobs import MAX_WAIT, JobClaim
+from statewright.services.processes.public_jobs import clamp_batch_size, clamp_lease_s, to_job_record
+
+DEFAULT_BATCH_SIZE: Final = 10
+"""``maxJobs`` when a worker does not say (docs/reference/steps.md#jobs)."""
+
+
+async def poll_jobs(request: Request) -> Response:
+    """Claim jobs."""
+    body = await read(request)
+    worker, job_types = body.text("workerId"), body.texts("jobTypes")
+    if not worker:
+        raise ProcessBadRequest("workerId is required")
+    if not job_types:
+        raise ProcessBadRequest("jobTypes must not be empty")
+    claim = JobClaim(
+        worker_id=worker,
+        job_types=job_types,
+        max_jobs=clamp_batch_size(body.number("maxJobs"), DEFAULT_BATCH_SIZE),
+        lease=_read_lease(body),
+        wait=min(timedelta(seconds=max(body.number("waitSeconds"), 0)), MAX_WAIT),
+    )
+    claimed = await jobs.claim(find_shared_queue(request.runtime.processes), request.caller, claim)
+    return await reply_by_size({"jobs": [to_job_record(job) for job in claimed]})
+
+
+async def complete_job(request: Request) -> Response:
+    """Take a worker's result."""
+    body = await read(request)
+    result = body.get("variables")
+    if not isinstance(result, list):  # some languages take arrays; which one the job is of, it is too early to know
+        result = body.object("variables")
+    worker = body.text("workerId")
+    caller = request.answer_with(respond_empty)
+    await jobs.complete(
+        find_shared_queue(request.runtime.processes), caller, request.path_params["id"], result, worker_id=worker
+    )
+    return NO_CONTENT
+
+
+async def fail_job(request: Request) -> Response:
+    """Take a worker's failure."""
+    body = await read(request)
+    rest_s = body.integer("retryAfterSeconds")
+    if rest_s is not None and not 0 <= rest_s <= MAX_RETRY_AFTER_S:
+        raise ProcessBadRequest(f"retryAfterSeconds must be from 0 to {MAX_RETRY_AFTER_S}")
+    report = FailureReport(
+        worker_id=body.text("workerId"),
+        message=body.text("errorMessage"),
+        retryable=body.flag("retryable") or False,
+        retry_after_s=rest_s,
+    )
+    await jobs.fail(
+        find_shared_queue(request.runtime.processes),
+        request.answer_with(respond_empty),
+        request.path_params["id"],
+        report,
+    )
+    return NO_CONTENT
+
+
+async def renew_job(request: Request) -> Response:
+    """Lengthen the lease of a job that its worker still works on."""
+    return reply({"lockExpiresAt": format_instant(await _renew(request))})
+
+
+async def heartbeat_job(request: Request) -> Response:
+    """The same, as workers of the public SDKs ask for it."""
+    return reply({"accepted": True, "lockExpiresAt": format_instant(await _renew(request))})
+
+
+async def _renew(request: Request) -> int:
+    body = await read(request)
+    return await jobs.renew(
+        find_shared_queue(request.runtime.processes),
+        request.caller,
+        request.path_params["id"],
+        worker_id=_require_worker(body),
+        lease=_read_lease(body),
+    )
+
+
+async def report_progress(request: Request) -> Response:
+    """Take what a worker has done of a job that it goes on with."""
+    body = await read(request)
+    worker, report = _require_worker(body), body.object("progress")
+    taken = await jobs.report_progress(
+        find_shared_queue(request.runtime.processes),
+        request.caller,
+        request.path_params["id"],
+        report,
+        worker_id=worker,
+    )
+    return reply(taken)
+
+
+async def release_job(request: Request) -> Response:
+    """Take back a job that its worker will not begin."""
+    body = await read(request)
+    await jobs.release(
+        find_shared_queue(request.runtime.processes),
+        request.caller,
+        request.path_params["id"],
+        worker_id=_require_worker(body),
+    )
+    return NO_CONTENT
+
+
+def _require_worker(body: RequestMembers) -> str:
+    worker = body.text("workerId")
+    if not worker:
+        raise ProcessBadRequest("workerId is required")
+    return worker
+
+
+def _read_lease(body: RequestMembers) -> timedelta:
+    return timedelta(seconds=clamp_lease_s(body.number("leaseSeconds")))

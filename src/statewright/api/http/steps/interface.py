@@ -1,0 +1,181 @@
+"""What the step dialect does otherwise than the interfaces of other languages: uploads and lists in the form of the
+public engine, streamed, and what is ours beside it (docs/reference/steps.md#operations).
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from datetime import timedelta
+from typing import Final
+
+from statewright.api.http.processes import bodies
+from statewright.api.http.processes.bodies import build_error, encode_items, read, reply, reply_by_size
+from statewright.api.http.processes.interface import ProcessInterface
+from statewright.api.http.request import Request, add_wait_headers, read_wish
+from statewright.api.http.response import Response
+from statewright.failures import BodyTooLarge, Failure, Forbidden, ProcessBadRequest, ProcessNotFound
+from statewright.instants import format_instant
+from statewright.jsonval.values import JsonObject, JsonValue, quote
+from statewright.net import parse_delay
+from statewright.services.ops.awaiting import wait_for_instance
+from statewright.services.processes.advancing import parse_instance_id
+from statewright.services.processes.definitions import Summary
+from statewright.services.processes.hosting import PublishedDefinition
+from statewright.services.processes.instances import StreamedPage
+from statewright.services.steps import definitions, instances
+from statewright.services.steps.definitions import UploadResult
+from statewright.services.steps.dialect import STEP_DIALECT
+from statewright.services.steps.instances import StreamedHistory
+from statewright.steps import Instance, Process, render_history_item, render_instance
+from statewright.steps.upload import lint_definition
+
+ADMIN: Final = "ROLE_ADMIN"
+_XML: Final = ("application/xml", "text/xml")
+
+
+class StepInterface(ProcessInterface[bytes, Process, Instance]):
+    """The endpoints of definitions and instances."""
+
+    async def upload(self, request: Request) -> Response:
+        """Store a definition."""
+        content_type = request.header(b"content-type") or ""
+        if any(kind in content_type.lower() for kind in _XML):
+            return build_error(415, "Only JSON workflow definitions are accepted")
+        raw = await request.body(excess=BodyTooLarge)
+        wants_warnings = bodies.read_flag(request, "warnings")
+
+        async def respond(stored: UploadResult) -> Response:
+            return _respond_uploaded(stored, with_warnings=wants_warnings)
+
+        return await respond(await definitions.upload(request.runtime.processes, request.answer_with(respond), raw))
+
+    async def list_definitions(self, request: Request) -> Response:
+        """A page of definitions."""
+        found = await self.find_definitions(request)
+        items: list[JsonValue] = [_summarize(summary) for summary in found.items]
+        return await reply_by_size(
+            {"items": items, "page": found.page, "pageSize": found.page_size, "total": found.total}
+        )
+
+    def render_version(self, found: PublishedDefinition[Process]) -> JsonObject:
+        """A version as the public engine shows it."""
+        return self.dialect.render_definition(found.process)
+
+    async def list_warnings(self, request: Request) -> Response:
+        """What looks like a mistake in the latest version."""
+        id_ = bodies.read_definition_id(request)
+        found = await definitions.get_version(request.runtime.processes, request.caller, id_)
+        return reply({"version": found.version, "warnings": list(lint_definition(found.process.definition))})
+
+    async def list_instances(self, request: Request) -> Response:
+        """A page of instances."""
+        found = await instances.stream_instances(
+            request.runtime.processes,
+            request.caller,
+            definition_id=bodies.read_text(request, "definitionId"),
+            status=bodies.read_text(request, "status"),
+            business_key=bodies.read_text(request, "businessKey"),
+            page=bodies.read_number(request, "page"),
+            page_size=bodies.read_number(request, "pageSize"),
+        )
+        parts = _stream_page(found)
+        return Response(b"".join([part async for part in parts]) if found.is_small else parts)
+
+    async def list_history(self, request: Request) -> Response:
+        """The entries into steps."""
+        found = await instances.stream_history(request.runtime.processes, request.caller, request.path_params["id"])
+        parts = _stream_history(found)
+        begun = [await anext(parts), await anext(parts), await anext(parts, b"")]
+        return Response(_join(begun, parts) if begun[-1] else b"".join(begun))
+
+    async def hold_start(self, request: Request, response: Response) -> Response:
+        """Hold the response to the start of an instance until it has ended; it tells how the instance is then."""
+        wish, started = read_wish(request.scope), request.written
+        if wish is None or not isinstance(started, Instance):
+            return response
+        unknown = ProcessNotFound(f"instance {quote(started.id)} not found")
+        try:
+            result, _ = await wait_for_instance(
+                request.runtime.operations,
+                request.caller,
+                parse_instance_id(started.id, unknown),
+                until="FINISHED",
+                within=timedelta(seconds=wish.seconds),
+                unknown=unknown,
+            )
+            instance = await instances.get_instance(request.runtime.processes, request.caller, started.id)
+        except Failure:  # it was started, whatever becomes of the wait
+            return add_wait_headers(response, wish, "timeout", "")
+        held = await reply_by_size(render_instance(instance), response.status)
+        return add_wait_headers(held, wish, result.outcome, instance.status)
+
+    async def purge(self, request: Request) -> Response:
+        """Remove finished instances of some age, for a few seconds; whether that was all. Only for administrators."""
+        if ADMIN not in request.principal.roles:
+            raise Forbidden("admin role required")
+        body = await read(request)
+        purged = await instances.purge(
+            request.runtime.processes, request.caller, older_than=_read_age(body.text("olderThan"))
+        )
+        return reply({"purged": purged.removed, "complete": purged.is_complete})
+
+
+async def _read_raw(request: Request) -> bytes:
+    return await request.body(excess=BodyTooLarge)
+
+
+STEP_INTERFACE: Final = StepInterface(STEP_DIALECT, _read_raw)
+
+
+def _respond_uploaded(stored: UploadResult, *, with_warnings: bool) -> Response:
+    summary: JsonObject = {
+        "id": stored.id,
+        "version": stored.version,
+        "name": stored.name,
+        "uploadedAt": format_instant(stored.uploaded_at),
+    }
+    if with_warnings:
+        summary["warnings"] = list(stored.warnings)
+    return reply(summary, 201)
+
+
+def _summarize(summary: Summary) -> JsonObject:
+    return {
+        "id": summary.id,
+        "version": summary.version,
+        "name": summary.name,
+        "uploadedAt": format_instant(summary.uploaded_at),
+        "versions": list(summary.versions),
+    }
+
+
+async def _stream_page(found: StreamedPage[Instance]) -> AsyncGenerator[bytes]:
+    head = b'{"items":['
+    async for portion in found.portions:
+        yield head + await encode_items([render_instance(instance) for instance in portion])
+        head = b","
+    numbers = b'],"total":%d,"page":%d,"pageSize":%d}\n' % (found.total, found.page, found.page_size)
+    yield numbers if head == b"," else head + numbers
+
+
+async def _stream_history(found: StreamedHistory) -> AsyncGenerator[bytes]:
+    """A part for each portion, and the end."""
+    head = b'{"items":['
+    async for portion in found.portions:
+        yield head + await encode_items([render_history_item(line, found.process) for line in portion])
+        head = b","
+    yield b"]}\n"
+
+
+async def _join(begun: list[bytes], parts: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
+    while begun:
+        yield begun.pop(0)
+    async for part in parts:
+        yield part
+
+
+def _read_age(given: str) -> timedelta:
+    if not given:
+        raise ProcessBadRequest("olderThan is required")
+    delay = parse_delay(given)
+    if delay is None or delay.months:
+        raise ProcessBadRequest("olderThan must be an ISO-8601 duration in weeks, days or less, such as P30D")
+    return timedelta(microseconds=delay.microseconds)

@@ -1,0 +1,184 @@
+"""``statewright keys …``: key pairs of the service, and keys of others that a tenant trusts
+(docs/reference/authentication.md#keys).
+"""
+
+import base64
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+from urllib.parse import quote
+
+import typer
+
+from statewright.cli.client import AsJson, print_document, print_table, read_object, with_client
+
+if TYPE_CHECKING:
+    from statewright.sdk import Client
+
+Json = Any  # what a service answers is checked where it is used
+
+PAIRS: Final = "/oauth/keys/keypair"
+TRUSTED: Final = "/oauth/keys/trusted"
+PUBLISHED: Final = "/.well-known/jwks.json"
+
+
+class Audience(StrEnum):
+    """What a key is for."""
+
+    CLIENT = "client"
+    HUMAN = "human"
+
+
+KeyId = Annotated[str, typer.Argument(help="The `kid`.", metavar="KEY")]
+For = Annotated[Audience, typer.Option("--audience", help="Tokens of this service's clients, or of external tools.")]
+Grace = Annotated[int, typer.Option(help="For so long what it has signed still counts.", min=0, metavar="SECONDS")]
+Until = Annotated[str, typer.Option(help="The end of its validity.", metavar="RFC3339")]
+
+keys = typer.Typer(help="Keys that sign and verify tokens.", no_args_is_help=True)
+trusted = typer.Typer(help="Public keys of others that the tenant trusts.", no_args_is_help=True)
+keys.add_typer(trusted, name="trusted")
+
+
+@keys.command(name="list")
+@with_client
+def list_published(client: "Client", as_json: AsJson = False) -> None:
+    """List the published keys: those whose validity has not ended."""
+    found: Json = client.request("GET", PUBLISHED)
+    if as_json:
+        print_document(found)
+        return
+    print_table(("key", "algorithm"), ((one["kid"], one["alg"]) for one in found["keys"]))
+
+
+@keys.command()
+@with_client
+def current(client: "Client", audience: For = Audience.CLIENT) -> None:
+    """Show the active pair whose validity began last: for clients, the one that signs."""
+    print_document(client.request("GET", f"{PAIRS}/current", query={"audience": audience.value}))
+
+
+@keys.command()
+@with_client
+def issue(client: "Client", audience: For = Audience.CLIENT) -> None:
+    """Issue a key pair; for clients it signs from now on. The others stay as they are."""
+    print_document(client.request("POST", PAIRS, {"algorithm": "RS256", "audience": audience.value}))
+
+
+@keys.command()
+@with_client
+def rotate(client: "Client", audience: For = Audience.CLIENT, grace: Grace = 3600) -> None:
+    """Issue a key pair that takes the place of all others of its audience."""
+    wanted = {
+        "algorithm": "RS256",
+        "audience": audience.value,
+        "invalidateCurrent": True,
+        "invalidateGracePeriodSec": grace,
+    }
+    print_document(client.request("POST", PAIRS, wanted))
+
+
+@keys.command()
+@with_client
+def invalidate(client: "Client", key: KeyId, grace: Grace = 0) -> None:
+    """Have a key pair sign no more."""
+    client.request("POST", _build_path(PAIRS, key, "invalidate"), {"gracePeriodSec": grace})
+
+
+@keys.command()
+@with_client
+def reactivate(client: "Client", key: KeyId, until: Until) -> None:
+    """Make a key pair active again, from now on."""
+    print_document(client.request("POST", _build_path(PAIRS, key, "reactivate"), {"validTo": until}))
+
+
+@keys.command()
+@with_client
+def delete(client: "Client", key: KeyId) -> None:
+    """Delete a key pair: what it has signed counts no more."""
+    client.request("DELETE", _build_path(PAIRS, key))
+
+
+@trusted.command(name="list")
+@with_client
+def list_trusted(client: "Client", as_json: AsJson = False) -> None:
+    """List the keys that the tenant trusts."""
+    found: Json = client.request("GET", TRUSTED)
+    if as_json:
+        print_document(found)
+        return
+    rows = (
+        (one["keyId"], one["audience"], one["active"], one["validTo"], " ".join(one.get("issuers", ())))
+        for one in found
+    )
+    print_table(("key", "audience", "active", "until", "issuers"), rows)
+
+
+@trusted.command()
+@with_client
+def register(
+    client: "Client",
+    key: KeyId,
+    file: Annotated[str, typer.Argument(help="File with the public key: a JWK, or PEM.", metavar="FILE")],
+    audience: For = Audience.CLIENT,
+    issuer: Annotated[
+        list[str] | None,
+        typer.Option(help="Whom its tokens may name as `iss`: a client that is to sign, or an identity provider."),
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="The end of its validity.", metavar="RFC3339")] = None,
+) -> None:
+    """Trust a key, or another one under the same id."""
+    wanted = {"keyId": key, "audience": audience.value, "jwk": _read_jwk(file), "issuers": issuer or []}
+    print_document(client.request("POST", TRUSTED, wanted | ({"validTo": until} if until else {})))
+
+
+@trusted.command(name="invalidate")
+@with_client
+def invalidate_trusted(client: "Client", key: KeyId) -> None:
+    """Trust a key no more."""
+    client.request("POST", _build_path(TRUSTED, key, "invalidate"))
+
+
+@trusted.command(name="reactivate")
+@with_client
+def reactivate_trusted(client: "Client", key: KeyId, until: Until) -> None:
+    """Trust a key again, from now on."""
+    print_document(client.request("POST", _build_path(TRUSTED, key, "reactivate"), {"validTo": until}))
+
+
+@trusted.command(name="delete")
+@with_client
+def delete_trusted(client: "Client", key: KeyId) -> None:
+    """Forget a key."""
+    client.request("DELETE", _build_path(TRUSTED, key))
+
+
+def _build_path(base: str, key: str, *rest: str) -> str:
+    return "/".join((base, quote(key, safe=""), *rest))
+
+
+def _read_jwk(file: str) -> Json:
+    """A public key as a JWK. Raises ``OSError``, ``ValueError``."""
+    is_pem = file != "-" and Path(file).read_bytes().lstrip().startswith(b"-----BEGIN")
+    return _convert_pem(Path(file).read_bytes()) if is_pem else read_object(file)
+
+
+def _convert_pem(pem: bytes) -> Json:
+    try:
+        from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+        from cryptography.hazmat.primitives.serialization import load_pem_public_key
+    except ModuleNotFoundError:
+        raise ValueError('reading PEM needs pip install "statewright[server]"; a JWK does not') from None
+    try:
+        key = load_pem_public_key(pem)
+    except ValueError:
+        raise ValueError("this PEM holds no public key") from None
+    if not isinstance(key, RSAPublicKey):
+        raise ValueError("this is no RSA key")  # noqa: TRY004 - of the file, not of a type
+    numbers = key.public_numbers()
+    return {"kty": "RSA", "n": _encode(numbers.n), "e": _encode(numbers.e)}
+
+
+def _encode(number: int) -> str:
+    """RFC 7518 §2."""
+    raw = number.to_bytes((number.bit_length() + 7) // 8, "big")
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()

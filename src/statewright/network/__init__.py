@@ -1,0 +1,1 @@
+"""Addresses, sockets and TLS, the same for everything that listens."""

@@ -1,0 +1,147 @@
+"""Checks and simulations of workflows (docs/reference/operations.md#checking-workflows)."""
+
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import Meta, field
+
+from statewright.operations.records import Instant, Int32, Int64, Members, Record, Value, name_words
+
+FindingSeverity: TypeAlias = Literal["ERROR", "WARNING", "INFO"]
+ChangeKind: TypeAlias = Literal["ADDED", "REMOVED", "CHANGED"]
+Issue: TypeAlias = Literal["STATE_REMOVED"]
+Outcome: TypeAlias = Literal["SETTLED", "FAILED"]
+
+
+class CheckFinding(Record, frozen=True, kw_only=True):
+    """One thing to be told. ``path`` is a JSON pointer into the document of the import; ``witness`` is a document that
+    shows it, if there is one that is not too large.
+    """
+
+    code: str
+    severity: Annotated[str, name_words(FindingSeverity)]
+    path: str
+    message: str
+    hint: str | None
+    witness: Annotated[Value, Meta(extra_json_schema={"type": "object", "additionalProperties": True})] = None
+
+
+class WorkflowChange(Record, frozen=True, kw_only=True):
+    """A workflow that would not be as it is; ``patch`` is the JSON Patch of its export."""
+
+    name: str
+    change: Annotated[str, name_words(ChangeKind)]
+    patch: tuple[Members, ...]
+
+
+class TimerChange(Record, frozen=True, kw_only=True):
+    """A scheduled transition that would not be as it is."""
+
+    workflow: str
+    state: str
+    transition: str
+    change: Annotated[str, name_words(ChangeKind)]
+
+
+class NameChanges(Record, frozen=True, kw_only=True):
+    """Names that come and go."""
+
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+
+
+class WorkflowChanges(Record, frozen=True, kw_only=True):
+    """All that would change; states and tags are those of all workflows together."""
+
+    workflows: tuple[WorkflowChange, ...]
+    states: NameChanges
+    timers: tuple[TimerChange, ...]
+    tags: NameChanges
+
+
+class AffectedState(Record, frozen=True, kw_only=True):
+    """Entities that follow a workflow and are in a state; ``issue`` is what the import would do to them, None:
+    nothing.
+    """
+
+    workflow: str
+    state: str
+    count: Int64
+    issue: Annotated[str, name_words(Issue)] | None
+
+
+class AffectedEntities(Record, frozen=True, kw_only=True):
+    """Whom an import concerns."""
+
+    total: Int64
+    by_state: tuple[AffectedState, ...]
+    armed_timers: Int64
+
+
+class WorkflowCheck(Record, frozen=True, kw_only=True):
+    """What an import would come to. ``diff`` and ``affected`` are None where they cannot be told, or counting would
+    take too long.
+    """
+
+    importable: bool
+    findings: tuple[CheckFinding, ...]
+    diff: WorkflowChanges | None
+    affected: AffectedEntities | None
+
+
+class JudgedCriterion(Record, frozen=True, kw_only=True, omit_defaults=False):
+    """A criterion on the way, and why it did not hold; ``name`` is that of its transition."""
+
+    name: str
+    matches: bool
+    reason: str | None = None
+
+
+class CalledProcessor(Record, frozen=True, kw_only=True):
+    """A processor on the way; ``error`` None: it succeeded."""
+
+    name: str
+    mode: str
+    error: str | None
+
+
+class SimulatedMove(Record, frozen=True, kw_only=True, omit_defaults=False):
+    """A move of the simulated entity, or one that was tried: then ``failure`` says why it failed. ``event`` is the
+    position of the event that it follows from, -1: the start.
+    """
+
+    event: Int32
+    at: Instant
+    from_state: str = field(name="from")
+    transition: str
+    to_state: str = field(name="to")
+    criteria: tuple[JudgedCriterion, ...]
+    processors: tuple[CalledProcessor, ...] = ()
+    failure: str | None = None
+
+
+class SimulatedTimer(Record, frozen=True, kw_only=True):
+    """A timer that is armed at the end."""
+
+    state: str
+    transition: str
+    due_at: Instant
+
+
+class SimulationFinding(Record, frozen=True, kw_only=True):
+    """Something to know about a simulation, such as a stub that is missing."""
+
+    code: str
+    path: str
+    message: str
+
+
+class Simulation(Record, frozen=True, kw_only=True):
+    """What became of the entity: ``outcome`` is SETTLED, or FAILED with the ``failure``."""
+
+    outcome: Annotated[str, name_words(Outcome)]
+    state: str | None
+    document: Annotated[Value, Meta(extra_json_schema={"type": ["object", "null"], "additionalProperties": True})]
+    path: tuple[SimulatedMove, ...]
+    timers: tuple[SimulatedTimer, ...]
+    findings: tuple[SimulationFinding, ...]
+    failure: str | None

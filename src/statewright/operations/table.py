@@ -1,0 +1,504 @@
+"""Every operation of the operations API: what routes, the OpenAPI document, help and clients are made from
+(docs/reference/operations.md). Query parameters stand beside the endpoints that read them (``api/http/ops``).
+"""
+
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
+
+from msgspec import Struct
+
+from statewright.operations.checks import Simulation, WorkflowCheck
+from statewright.operations.explanations import ExplainedEntity, ExplainedInstance
+from statewright.operations.history import (
+    ChangedEntities,
+    Difference,
+    EntityWait,
+    InstanceWait,
+    Restoration,
+    Restored,
+    RunEvent,
+    VersionView,
+    WholeVersion,
+    WrittenEntity,
+)
+from statewright.operations.incidents import Incident, IncidentGroup, IncidentResolution, Retry, RetryResult
+from statewright.operations.listings import (
+    IdleEntities,
+    InstanceCounts,
+    ListedMessage,
+    ListedSearchJob,
+    MatchCount,
+    ModelEstimate,
+    StepCounts,
+)
+from statewright.operations.records import Listed
+from statewright.operations.service import ApiDescription, IdempotencyRecord, OperatorAct, SettingList
+from statewright.operations.suspensions import Resumption, SuspensionOrder, SuspensionView
+from statewright.operations.work import MemberView, QueueView, Rates, ServiceNode
+
+AnswerT_co = TypeVar("AnswerT_co", covariant=True)
+
+Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+Role: TypeAlias = Literal["ROLE_OPERATOR", "ROLE_ADMIN"]
+
+OPERATOR: Final = "ROLE_OPERATOR"
+ADMIN: Final = "ROLE_ADMIN"
+
+
+_SEARCH_PROBLEMS: Final = (
+    "BAD_REQUEST",
+    "INVALID_CONDITION",
+    "INVALID_FIELD_PATH",
+    "CONDITION_TYPE_MISMATCH",
+    "MODEL_NOT_FOUND",
+    "HISTORY_PRUNED",
+    "SCAN_BUDGET_EXHAUSTED",
+    "SEARCH_SHARD_TIMEOUT",
+)
+
+
+class ApiOperation(Struct, Generic[AnswerT_co], frozen=True, kw_only=True):
+    """What can be asked for. ``body`` and ``answer`` are records, or names of schemas that are no records.
+
+    ``role`` is the least one that may ask; None: any authenticated principal. ``recording`` says when the
+    answer to a request with an idempotency key is recorded, ``is_read`` that it changes nothing, though its method
+    might. ``problems`` lists the error codes.
+    """
+
+    id: str
+    method: Method
+    path: str
+    summary: str
+    role: Role | None = None
+    recording: Literal["commit", "only commit", "transaction", "either", "nothing"] = "transaction"
+    is_read: bool = False
+    body: type[Any] | str | None = None  # whatever record
+    body_required: bool = True
+    answer: type[AnswerT_co] | str
+    status: int = 200
+    problems: tuple[str, ...] = ()
+
+
+DESCRIBE_OPERATIONS_API: Final = ApiOperation(
+    id="describeOperationsApi",
+    method="GET",
+    path="/ops/v1",
+    summary="What this API offers, and who asks",
+    answer=ApiDescription,
+    problems=("BAD_REQUEST",),
+)
+
+LIST_OPERATOR_ACTS: Final = ApiOperation(
+    id="listOperatorActs",
+    method="GET",
+    path="/ops/v1/audit",
+    summary="What operators have done through this API, newest first",
+    role=OPERATOR,
+    answer=Listed[OperatorAct],
+    problems=("BAD_REQUEST", "FORBIDDEN"),
+)
+
+LIST_CHANGES: Final = ApiOperation(
+    id="listChanges",
+    method="GET",
+    path="/ops/v1/changes",
+    summary="What was done to the entities of the tenant, the newest first",
+    answer=ChangedEntities,
+    problems=("BAD_REQUEST", "SEARCH_SHARD_TIMEOUT"),
+)
+
+LIST_SETTINGS: Final = ApiOperation(
+    id="listSettings",
+    method="GET",
+    path="/ops/v1/settings",
+    summary="The settings of the node that answers; secrets are masked",
+    role=ADMIN,
+    answer=SettingList,
+    problems=("BAD_REQUEST", "FORBIDDEN"),
+)
+
+LIST_EVENTS: Final = ApiOperation(
+    id="listEvents",
+    method="GET",
+    path="/ops/v1/entities/{entityId}/events",
+    summary="The events of the runs of an entity, those of the newest run first",
+    answer=Listed[RunEvent],
+    problems=("BAD_REQUEST", "ENTITY_NOT_FOUND"),
+)
+
+EXPLAIN_INSTANCE: Final = ApiOperation(
+    id="explainInstance",
+    method="GET",
+    path="/ops/v1/instances/{instanceId}/explain",
+    summary="What an instance of a process waits for",
+    answer=ExplainedInstance,
+    problems=("BAD_REQUEST", "STEP_NOT_FOUND"),
+)
+
+EXPLAIN_ENTITY: Final = ApiOperation(
+    id="explainEntity",
+    method="GET",
+    path="/ops/v1/entities/{entityId}/explain",
+    summary="Why an entity is where it is, and what would move it",
+    answer=ExplainedEntity,
+    problems=("BAD_REQUEST", "FORBIDDEN", "ENTITY_NOT_FOUND", "HISTORY_PRUNED"),
+)
+
+GET_IDEMPOTENCY_RECORD: Final = ApiOperation(
+    id="getIdempotencyRecord",
+    method="GET",
+    path="/ops/v1/idempotency/{key}",
+    summary="What became of a request with an Idempotency-Key",
+    answer=IdempotencyRecord,
+    problems=("BAD_REQUEST", "FORBIDDEN", "IDEMPOTENCY_KEY_NOT_FOUND"),
+)
+
+LIST_IDLE_ENTITIES: Final = ApiOperation(
+    id="listIdleEntities",
+    method="GET",
+    path="/ops/v1/idle-entities",
+    summary="Entities in states that can still be left, those first that were written the longest time ago",
+    answer=IdleEntities,
+    problems=("BAD_REQUEST", "SEARCH_SHARD_TIMEOUT"),
+)
+
+LIST_INCIDENTS: Final = ApiOperation(
+    id="listIncidents",
+    method="GET",
+    path="/ops/v1/incidents",
+    summary="Failed work, the last first",
+    answer=Listed[Incident],
+    problems=("BAD_REQUEST",),
+)
+
+LIST_INCIDENT_GROUPS: Final = ApiOperation(
+    id="listIncidentGroups",
+    method="GET",
+    path="/ops/v1/incident-groups",
+    summary="Open incidents by their cause, that of most of them first",
+    answer=Listed[IncidentGroup],
+    problems=("BAD_REQUEST",),
+)
+
+GET_INCIDENT: Final = ApiOperation(
+    id="getIncident",
+    method="GET",
+    path="/ops/v1/incidents/{incidentId}",
+    summary="One incident, for operators with what was asked for",
+    answer=Incident,
+    problems=("BAD_REQUEST", "INCIDENT_NOT_FOUND"),
+)
+
+RETRY_INCIDENT: Final = ApiOperation(
+    id="retryIncident",
+    method="POST",
+    path="/ops/v1/incidents/{incidentId}/retry",
+    summary="Do again what failed, as the caller",
+    role=OPERATOR,
+    recording="commit",
+    body=Retry,
+    body_required=False,
+    answer=RetryResult,
+    problems=(
+        "BAD_REQUEST",
+        "FORBIDDEN",
+        "INCIDENT_NOT_FOUND",
+        "INCIDENT_CLOSED",
+        "INCIDENT_STALE",
+        "INCIDENT_NOT_RETRYABLE",
+    ),
+)
+
+RESOLVE_INCIDENT: Final = ApiOperation(
+    id="resolveIncident",
+    method="POST",
+    path="/ops/v1/incidents/{incidentId}/resolve",
+    summary="Close an incident that needs nobody any more",
+    role=OPERATOR,
+    body=IncidentResolution,
+    answer=Incident,
+    problems=("BAD_REQUEST", "FORBIDDEN", "INCIDENT_NOT_FOUND", "INCIDENT_CLOSED"),
+)
+
+COUNT_INSTANCES: Final = ApiOperation(
+    id="countInstances",
+    method="GET",
+    path="/ops/v1/instance-counts",
+    summary="How many instances there are by definition and status",
+    answer=InstanceCounts,
+    problems=("BAD_REQUEST", "SEARCH_SHARD_TIMEOUT"),
+)
+
+COUNT_STEPS: Final = ApiOperation(
+    id="countSteps",
+    method="GET",
+    path="/ops/v1/instance-counts/steps",
+    summary="How many executions of a definition are under way by step",
+    answer=StepCounts,
+    problems=("BAD_REQUEST", "SEARCH_SHARD_TIMEOUT"),
+)
+
+LIST_MESSAGES: Final = ApiOperation(
+    id="listMessages",
+    method="GET",
+    path="/ops/v1/messages",
+    summary="Edge messages, the newest first, without their payloads",
+    answer=Listed[ListedMessage],
+    problems=("BAD_REQUEST",),
+)
+
+LIST_SEARCH_JOBS: Final = ApiOperation(
+    id="listSearchJobs",
+    method="GET",
+    path="/ops/v1/search-jobs",
+    summary="Search jobs whose results are kept, the newest first",
+    answer=Listed[ListedSearchJob],
+    problems=("BAD_REQUEST",),
+)
+
+LIST_NODES: Final = ApiOperation(
+    id="listNodes",
+    method="GET",
+    path="/ops/v1/nodes",
+    summary="The nodes of the installation that are alive, by id",
+    answer=Listed[ServiceNode],
+    problems=("BAD_REQUEST",),
+)
+
+LIST_MEMBERS: Final = ApiOperation(
+    id="listMembers",
+    method="GET",
+    path="/ops/v1/members",
+    summary="The calculation members of all nodes, and workers that hold jobs, by id",
+    answer=Listed[MemberView],
+    problems=("BAD_REQUEST",),
+)
+
+DRAIN_MEMBER: Final = ApiOperation(
+    id="drainMember",
+    method="POST",
+    path="/ops/v1/members/{memberId}/drain",
+    summary="Send a member nothing any more, and end its stream when it is idle",
+    role=OPERATOR,
+    answer=MemberView,
+    status=202,
+    problems=("BAD_REQUEST", "FORBIDDEN", "MEMBER_NOT_FOUND", "COMPUTE_MEMBER_DISCONNECTED"),
+)
+
+LIST_QUEUES: Final = ApiOperation(
+    id="listQueues",
+    method="GET",
+    path="/ops/v1/queues",
+    summary="The job types that have unfinished jobs, and the tags that callouts need, by kind and name",
+    answer=Listed[QueueView],
+    problems=("BAD_REQUEST",),
+)
+
+GET_QUEUE: Final = ApiOperation(
+    id="getQueue",
+    method="GET",
+    path="/ops/v1/queues/JOB_TYPE/{jobType}",
+    summary="The queue of a job type; an empty one where there are no jobs",
+    answer=QueueView,
+    problems=("BAD_REQUEST",),
+)
+
+GET_CALLOUT_QUEUE: Final = ApiOperation(
+    id="getCalloutQueue",
+    method="GET",
+    path="/ops/v1/queues/TAG/{tags}",
+    summary="The callouts that need some tags, which are joined by commas; there may be none",
+    answer=QueueView,
+    problems=("BAD_REQUEST",),
+)
+
+SHOW_RATES: Final = ApiOperation(
+    id="showRates",
+    method="GET",
+    path="/ops/v1/rates",
+    summary="What was written in each minute of the last hour",
+    answer=Rates,
+    problems=("BAD_REQUEST",),
+)
+
+LIST_MODEL_ESTIMATES: Final = ApiOperation(
+    id="listModelEstimates",
+    method="GET",
+    path="/ops/v1/models",
+    summary="The models by name and version, with about how many entities each has",
+    answer=Listed[ModelEstimate],
+    problems=("BAD_REQUEST", "SEARCH_SHARD_TIMEOUT"),
+)
+
+SEARCH_ENTITY_PAGES: Final[ApiOperation[Any]] = ApiOperation(  # entities are read by clients as those of searches are
+    id="searchEntityPages",
+    method="POST",
+    path="/ops/v1/models/{entityName}/{modelVersion}/entities/search",
+    summary="Find entities page by page, in order",
+    recording="nothing",
+    is_read=True,
+    body="Condition",
+    answer="OpsEntities",
+    problems=_SEARCH_PROBLEMS,
+)
+
+COUNT_MATCHING_ENTITIES: Final = ApiOperation(
+    id="countMatchingEntities",
+    method="POST",
+    path="/ops/v1/models/{entityName}/{modelVersion}/entities/count",
+    summary="How many entities match, exact to 10000, in two seconds at most",
+    recording="nothing",
+    is_read=True,
+    body="Condition",
+    answer=MatchCount,
+    problems=_SEARCH_PROBLEMS,
+)
+
+SUSPEND: Final = ApiOperation(
+    id="suspend",
+    method="POST",
+    path="/ops/v1/suspensions",
+    summary="Stop movement at a chosen place, on every node",
+    role=OPERATOR,
+    recording="commit",
+    body=SuspensionOrder,
+    answer=SuspensionView,
+    status=201,
+    problems=("BAD_REQUEST", "FORBIDDEN", "ENTITY_NOT_FOUND", "STEP_NOT_FOUND", "ALREADY_EXISTS", "LIMIT_REACHED"),
+)
+
+LIST_SUSPENSIONS: Final = ApiOperation(
+    id="listSuspensions",
+    method="GET",
+    path="/ops/v1/suspensions",
+    summary="What is or was suspended, newest first",
+    answer=Listed[SuspensionView],
+    problems=("BAD_REQUEST",),
+)
+
+GET_SUSPENSION: Final = ApiOperation(
+    id="getSuspension",
+    method="GET",
+    path="/ops/v1/suspensions/{suspensionId}",
+    summary="One suspension, active or ended",
+    answer=SuspensionView,
+    problems=("BAD_REQUEST", "SUSPENSION_NOT_FOUND"),
+)
+
+RESUME: Final = ApiOperation(
+    id="resume",
+    method="POST",
+    path="/ops/v1/suspensions/{suspensionId}/resume",
+    summary="Let movement go on",
+    role=OPERATOR,
+    recording="commit",
+    body=Resumption,
+    answer=SuspensionView,
+    problems=("BAD_REQUEST", "FORBIDDEN", "SUSPENSION_NOT_FOUND"),
+)
+
+LIST_WRITTEN_ENTITIES: Final = ApiOperation(
+    id="listWrittenEntities",
+    method="GET",
+    path="/ops/v1/transactions/{transactionId}/entities",
+    summary="The entities that a transaction has written, by id",
+    answer=Listed[WrittenEntity],
+    problems=("BAD_REQUEST", "SEARCH_SHARD_TIMEOUT"),
+)
+
+RESTORE_VERSION: Final = ApiOperation(
+    id="restoreVersion",
+    method="POST",
+    path="/ops/v1/entities/{entityId}/restore",
+    summary="Write a former document of an entity as its next version",
+    role=OPERATOR,
+    recording="commit",
+    body=Restoration,
+    answer=Restored,
+    problems=(
+        "BAD_REQUEST",
+        "FORBIDDEN",
+        "ENTITY_NOT_FOUND",
+        "VERSION_NOT_FOUND",
+        "HISTORY_PRUNED",
+        "ENTITY_MODIFIED",
+        "CONFLICT",
+        "UNIQUE_VIOLATION",
+        "TRANSITION_NOT_FOUND",
+        "WORKFLOW_FAILED",
+        "SUSPENDED",
+    ),
+)
+
+LIST_VERSIONS: Final = ApiOperation(
+    id="listVersions",
+    method="GET",
+    path="/ops/v1/entities/{entityId}/versions",
+    summary="The versions of an entity, newest first, also of a deleted one",
+    answer=Listed[VersionView],
+    problems=("BAD_REQUEST", "ENTITY_NOT_FOUND"),
+)
+
+GET_VERSION: Final = ApiOperation(
+    id="getVersion",
+    method="GET",
+    path="/ops/v1/entities/{entityId}/versions/{transactionId}",
+    summary="The version that a transaction wrote, with its document",
+    answer=WholeVersion,
+    problems=("BAD_REQUEST", "ENTITY_NOT_FOUND", "VERSION_NOT_FOUND"),
+)
+
+COMPARE_VERSIONS: Final = ApiOperation(
+    id="compareVersions",
+    method="GET",
+    path="/ops/v1/entities/{entityId}/diff",
+    summary="What changed between two versions, as a JSON Patch",
+    answer=Difference,
+    problems=("BAD_REQUEST", "ENTITY_NOT_FOUND", "VERSION_NOT_FOUND", "HISTORY_PRUNED"),
+)
+
+WAIT_FOR_ENTITY: Final = ApiOperation(
+    id="waitForEntity",
+    method="GET",
+    path="/ops/v1/entities/{entityId}/wait",
+    summary="Answer when an entity has got somewhere: into a state, to a new version, to its end",
+    answer=EntityWait,
+    problems=("BAD_REQUEST", "ENTITY_NOT_FOUND", "VERSION_NOT_FOUND", "TOO_MANY_REQUESTS"),
+)
+
+WAIT_FOR_INSTANCE: Final = ApiOperation(
+    id="waitForInstance",
+    method="GET",
+    path="/ops/v1/instances/{instanceId}/wait",
+    summary="Answer when an instance has ended, or waits for a person or a signal",
+    answer=InstanceWait,
+    problems=("BAD_REQUEST", "STEP_NOT_FOUND", "TOO_MANY_REQUESTS"),
+)
+
+SIMULATE_WORKFLOWS: Final = ApiOperation(
+    id="simulateWorkflows",
+    method="POST",
+    path="/ops/v1/models/{entityName}/{modelVersion}/workflow/simulate",
+    summary="What would become of an entity, with stubs for members and a clock that jumps",
+    is_read=True,
+    body="OpsScenario",
+    answer=Simulation,
+    problems=(
+        "BAD_REQUEST",
+        "VALIDATION_FAILED",
+        "MODEL_NOT_FOUND",
+        "ENTITY_NOT_FOUND",
+        "VERSION_NOT_FOUND",
+        "FORBIDDEN",
+    ),
+)
+
+CHECK_WORKFLOWS: Final = ApiOperation(
+    id="checkWorkflows",
+    method="POST",
+    path="/ops/v1/models/{entityName}/{modelVersion}/workflow/check",
+    summary="What an import of workflows would come to; nothing is saved",
+    is_read=True,
+    body="WorkflowImport",
+    answer=WorkflowCheck,
+    problems=("BAD_REQUEST", "MODEL_NOT_FOUND", "FORBIDDEN"),
+)

@@ -1,0 +1,216 @@
+"""Why something is where it is, what was done, and waiting until something has happened
+(docs/reference/operations.md#explain).
+"""
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from msgspec.structs import replace
+
+from statewright.operations.explanations import ExplainedEntity, ExplainedInstance
+from statewright.operations.history import (
+    ChangedEntity,
+    Difference,
+    EntityWait,
+    InstanceWait,
+    Restoration,
+    Restored,
+    RunEvent,
+    VersionView,
+    WholeVersion,
+    WrittenEntity,
+)
+from statewright.operations.service import ApiDescription, IdempotencyRecord, OperatorAct, Setting
+from statewright.operations.table import (
+    COMPARE_VERSIONS,
+    DESCRIBE_OPERATIONS_API,
+    EXPLAIN_ENTITY,
+    EXPLAIN_INSTANCE,
+    GET_IDEMPOTENCY_RECORD,
+    GET_VERSION,
+    LIST_CHANGES,
+    LIST_EVENTS,
+    LIST_OPERATOR_ACTS,
+    LIST_SETTINGS,
+    LIST_VERSIONS,
+    LIST_WRITTEN_ENTITIES,
+    RESTORE_VERSION,
+    WAIT_FOR_ENTITY,
+    WAIT_FOR_INSTANCE,
+)
+from statewright.sdk.operations.calls import (
+    MAX_PAGE_SIZE,
+    Instant,
+    Operation,
+    Page,
+    Script,
+    ask,
+    build_query,
+)
+from statewright.sdk.operations.ops.work import (
+    read_list,
+    repeat_parameter,
+    request,
+    write_duration,
+)
+
+
+def explain(
+    entity_id: str, *, at: Instant | None = None, evaluate_functions: bool = False
+) -> Operation[ExplainedEntity]:
+    """Why an entity is where it is, and what would move it. ``evaluate_functions`` has members judge the criteria that
+    are theirs; that is for operators.
+    """
+    query = build_query(pointInTime=at, evaluateFunctions=evaluate_functions or None)
+    return request(EXPLAIN_ENTITY, entity_id, query=query)
+
+
+def explain_instance(instance_id: str) -> Operation[ExplainedInstance]:
+    """What an instance of a process, in whatever language, waits for."""
+    return request(EXPLAIN_INSTANCE, instance_id)
+
+
+def versions(
+    entity_id: str, *, states: Sequence[str] = (), since: Instant | None = None, until: Instant | None = None
+) -> Script[Page[VersionView]]:
+    """The versions of an entity, newest first, also of a deleted one. ``until`` is exclusive."""
+    query = (*repeat_parameter("state", states), *build_query(atFrom=since, atTo=until))
+    return (yield from read_list(LIST_VERSIONS, entity_id, query=query))
+
+
+def version(entity_id: str, transaction_id: str) -> Operation[WholeVersion]:
+    """One version, with its document."""
+    return request(GET_VERSION, entity_id, transaction_id)
+
+
+def diff(entity_id: str, *, older: str | None = None, newer: str | None = None) -> Operation[Difference]:
+    """What changed between two versions; without any, by the last one. Each is a transaction, an instant, ``current``
+    or ``previous``.
+    """
+    query = (*build_query(to=newer), *((("from", older),) if older is not None else ()))
+    return request(COMPARE_VERSIONS, entity_id, query=query)
+
+
+def restore(
+    entity_id: str,
+    version: str,
+    *,
+    reason: str,
+    paths: Sequence[str] = (),
+    transition: str | None = None,
+    if_match: str | None = None,
+    idempotency_key: str | None = None,
+) -> Operation[Restored]:
+    """Write a former document, or only what is at the JSON Pointers ``paths``, as the next version. For operators.
+
+    ``version`` is a transaction, an instant or ``previous``; the ``reason`` is on record.
+    """
+    body = Restoration(
+        version=version, reason=reason, if_match=if_match, transition=transition, paths=tuple(paths) or None
+    )
+    return request(RESTORE_VERSION, entity_id, body=body, key=idempotency_key)
+
+
+def describe() -> Operation[ApiDescription]:
+    """What the service offers, and who asks."""
+    return request(DESCRIBE_OPERATIONS_API)
+
+
+def transaction(transaction_id: str) -> Script[Page[WrittenEntity]]:
+    """The entities that a transaction has written, by id."""
+    return (yield from read_list(LIST_WRITTEN_ENTITIES, transaction_id))
+
+
+def changes(
+    *,
+    model: str | None = None,
+    actor: str | None = None,
+    since: Instant | None = None,
+    until: Instant | None = None,
+    size: int = MAX_PAGE_SIZE,
+) -> Script[Page[ChangedEntity]]:
+    """What runs have done to entities, newest first; ``model`` is a name, ``until`` exclusive. The service looks
+    backwards in time: iterate over the whole only with ``since``.
+    """
+    query = build_query(model=model, actor=actor, atFrom=since, atTo=until)
+    return (yield from read_list(LIST_CHANGES, query=query, size=size))
+
+
+def events(entity_id: str, *, transaction_id: str | None = None) -> Script[Page[RunEvent]]:
+    """The events of the runs of an entity, those of the newest run first."""
+    query = build_query(transactionId=transaction_id)
+    return (yield from read_list(LIST_EVENTS, entity_id, query=query))
+
+
+def audit(
+    *,
+    actions: Sequence[str] = (),
+    actor: str | None = None,
+    target_kind: str | None = None,
+    target_id: str | None = None,
+    since: Instant | None = None,
+    until: Instant | None = None,
+) -> Script[Page[OperatorAct]]:
+    """What operators have done, newest first; an ``action`` is such as ``entity.restore``. For operators."""
+    query = (
+        *repeat_parameter("action", actions),
+        *build_query(actor=actor, targetKind=target_kind, targetId=target_id, atFrom=since, atTo=until),
+    )
+    return (yield from read_list(LIST_OPERATOR_ACTS, query=query))
+
+
+def idempotency(key: str, *, principal: str | None = None) -> Operation[IdempotencyRecord]:
+    """What became of a request with an idempotency key; of another principal, for operators."""
+    return request(GET_IDEMPOTENCY_RECORD, key, query=build_query(principal=principal))
+
+
+def settings() -> Operation[tuple[Setting, ...]]:
+    """The settings of the node that answers; secrets are not told. For administrators."""
+    asked = request(LIST_SETTINGS)
+    return Operation(asked.call, lambda body: asked.read(body).items)
+
+
+LONGEST_S: Final = 50.0
+"""Seconds that the service holds one request."""
+
+
+def wait(
+    entity_id: str, *, states: Sequence[str] = (), after: str | None = None, timeout_s: float = 30.0
+) -> Script[EntityWait]:
+    """Wait until an entity is in one of the states; without states, until it has a version newer than the transaction
+    ``after``; without either, until no transition leads out of its state. ``timeout_s`` may be any number of seconds.
+
+    That the time is over is no failure: see ``reached``.
+    """
+    left_s, behind = timeout_s, after
+    while True:
+        query = (
+            *repeat_parameter("state", states),
+            *build_query(after=behind, timeout=write_duration(min(max(left_s, 0.0), LONGEST_S))),
+        )
+        asked = request(WAIT_FOR_ENTITY, entity_id, query=query)
+        found = yield from ask(replace(asked, call=replace(asked.call, name="wait")))
+        left_s -= max(found.waited_ms / 1000, SHORTEST_S)
+        if found.reached or found.deleted or left_s <= 0:
+            return found
+        if states:  # what is entered and left between two requests counts, too
+            behind = found.transaction_id or behind
+
+
+def wait_for_instance(
+    instance_id: str, *, until: Literal["FINISHED", "WAITING"] = "FINISHED", timeout_s: float = 30.0
+) -> Script[InstanceWait]:
+    """Wait until an instance of a process has ended, or, with ``WAITING``, waits for a person or a signal, or has
+    ended. ``timeout_s`` may be any number of seconds.
+    """
+    left_s = timeout_s
+    while True:
+        query = build_query(until=until, timeout=write_duration(min(max(left_s, 0.0), LONGEST_S)))
+        found = yield from ask(request(WAIT_FOR_INSTANCE, instance_id, query=query))
+        left_s -= max(found.waited_ms / 1000, SHORTEST_S)
+        if found.reached or found.deleted or left_s <= 0:
+            return found
+
+
+SHORTEST_S: Final = 0.1
+"""Seconds that a wait counts for at least: a node that is about to end answers at once, and is not asked for ever."""

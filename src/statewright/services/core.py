@@ -1,0 +1,165 @@
+"""What use cases of entities need of the running service, put together once in ``app``."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import TypeAlias, TypeVar, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from statewright.computations import ComputationPool
+from statewright.engine.engine import Engine
+from statewright.entity import Actor, ModelKey, Principal
+from statewright.failures import Failure, ModelNotFound
+from statewright.ids import Clock, IdSource, ModelId, TenantId, TransactionId
+from statewright.operations.active_suspensions import ActiveSuspensions
+from statewright.services.builtin import BuiltinModels, FireRequest
+from statewright.services.definitions import DefinitionCache, ModelDefinition
+from statewright.services.idempotency.keyed import KeyedRequest
+from statewright.services.idempotency.requests import IdempotentRequests
+from statewright.services.incident_reports import IncidentReports
+from statewright.services.search_runner import IndexBuilder, SearchRunner
+from statewright.services.takings import Takings
+from statewright.services.transactions import OpenTransactions
+from statewright.storage.commit.group_commit import GroupCommit
+from statewright.storage.commit.submission import StagedPart
+from statewright.storage.commit.transaction import Transaction
+from statewright.storage.commit.unit_of_work import UnitOfWork
+from statewright.storage.entities import EntityReader
+from statewright.storage.pool import Pool
+from statewright.storage.schedules import StoredTasks
+from statewright.storage.search.indexes import SearchIndexes
+from statewright.storage.search.jobs import SearchJobs
+from statewright.storage.search.query import SearchDatabase
+from statewright.telemetry import logs
+from statewright.telemetry.tracing import Tracer
+
+T = TypeVar("T")
+
+log = logs.logger(__name__)
+
+
+class Caller(Struct, frozen=True):
+    """Whom a request acts for, the open transaction it takes part in, if any, what is recorded of a request with an
+    idempotency key, and what else commits with its effect.
+    """
+
+    principal: Principal
+    transaction: UnitOfWork | None = None
+    keyed: KeyedRequest | None = None
+    parts: Mapping[str, StagedPart] = {}
+    """What its transactions write beside their effect, by names of optional parts of the commit statement."""
+
+    @property
+    def tenant(self) -> TenantId:
+        return self.principal.tenant
+
+    def convert_result(self, convert: Callable[[T], object]) -> None:
+        """What the interface makes the answer of, where the next commit is made with another result."""
+        if self.keyed is not None:
+            self.keyed.convert_results(lambda result: convert(cast("T", result)))  # what it is committed with
+
+    def commit(self, unit: UnitOfWork, result: object) -> Awaitable[int | None]:
+        """Commit what the request amounts to, with its answer if it has an idempotency key: ``result`` is what the
+        interface makes the answer of. Otherwise as ``UnitOfWork.commit``.
+        """
+        return unit.commit() if self.keyed is None else self.keyed.commit(unit, result)
+
+
+BuiltinTransition: TypeAlias = Callable[[Caller, FireRequest], Awaitable[TransactionId]]
+"""What a transition of a built-in model does that clients may fire; the transaction that wrote the entity."""
+
+
+class Core(Struct, frozen=True, kw_only=True):
+    """What a service process has whatever it hosts: storage, definitions, the engine, clock and ids."""
+
+    pool: Pool
+    computations: ComputationPool
+    reader: EntityReader
+    commits: GroupCommit
+    tasks: StoredTasks
+    definitions: DefinitionCache
+    engine: Engine
+    transactions: OpenTransactions
+    ids: IdSource
+    clock: Clock
+    detached_runs: "set[asyncio.Task[object]]"
+    """Runs that go on although their client has gone, or that never had one."""
+    search: SearchDatabase
+    search_jobs: SearchJobs
+    search_runner: SearchRunner
+    search_indexes: SearchIndexes
+    index_builder: IndexBuilder
+    builtin: BuiltinModels
+    builtin_transitions: dict[ModelId, BuiltinTransition]
+    """For each built-in model that has transitions open to clients."""
+    suspensions: ActiveSuspensions
+    incidents: IncidentReports
+    takings: Takings
+    requests: IdempotentRequests
+    """Those with idempotency keys."""
+    max_stats_groups: int = 10_000
+    """Most groups of one grouped statistic."""
+    max_sort_keys: int = 16
+    """Most sort keys of one search."""
+    tracer: Tracer | None = None
+    """Makes spans; None where traces are only passed on."""
+
+    def open_unit(self, caller: Caller, *, origin: Actor | None = None) -> UnitOfWork:
+        """A new transaction, or a part of the one the caller joins; to be used in an ``async with`` block.
+
+        ``origin`` is on whose behalf a new one acts, when that is not the caller
+        (docs/reference/workflows.md#attribution-of-runs).
+        """
+        if caller.transaction is not None:
+            return caller.transaction.join(caller.principal)
+        transaction = Transaction(
+            self.ids.new_transaction_id(),
+            reader=self.reader,
+            commits=self.commits,
+            clock=self.clock,
+            origin=origin,
+            on_model_change=self.definitions.forget,
+            request=caller.keyed,
+        )
+        unit = UnitOfWork(transaction, caller.principal)
+        if caller.parts:
+            unit.parts.update(caller.parts)
+        return unit
+
+    def within(self, pool: Pool) -> "Core":
+        """The same, for a use case that writes by statements of its own: all of them go over ``pool``."""
+        return replace(self, pool=pool, search_indexes=self.search_indexes.within(pool))
+
+    def forget_definitions(self, tenant: TenantId) -> None:
+        """Look again at what a transaction may have changed in which a use case has run."""
+        self.definitions.forget_tenant(tenant)
+        self.index_builder.wake()
+
+    async def get_definition(self, tenant: TenantId, key: ModelKey) -> ModelDefinition:
+        """The definition of a model as entity operations see it.
+
+        Raises ``ModelNotFound`` without properties (docs/reference/models.md#model-states-and-operations).
+        """
+        definition = await self.definitions.find(tenant, key)
+        if definition is None:
+            raise ModelNotFound(f"model not found: {key.name}/{key.version}")
+        return definition
+
+    async def run_to_completion(self, work: Coroutine[object, object, T]) -> T:
+        """Do work that must not stop in the middle when its client goes away
+        (docs/reference/workflows.md#commit_before_dispatch).
+        """
+        return await asyncio.shield(self.start_detached(work))
+
+    def start_detached(self, work: Coroutine[object, object, T]) -> "asyncio.Task[T]":
+        """Start work that no caller need wait for; a shutdown gives it time to end."""
+        task = asyncio.create_task(work, name="outliving-run")
+        self.detached_runs.add(task)
+        task.add_done_callback(self._finish_detached)
+        return task
+
+    def _finish_detached(self, task: "asyncio.Task[T]") -> None:
+        self.detached_runs.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, Failure):
+            log.error("outliving_run_failed", error=repr(error))

@@ -1,0 +1,153 @@
+"""Flows as their clients know them (docs/reference/flows.md#rest, docs/reference/flows.md#as-entities)."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+from statewright.flows.definition import FlowProcess, definition_to_document
+from statewright.flows.graph import describe
+from statewright.flows.instance import FlowInstance, render_instance
+from statewright.flows.mermaid import draw_instance, draw_process
+from statewright.flows.operations import (
+    ContextChange,
+    cancel_instance,
+    change_context,
+    restart_instance,
+    terminate_instance,
+)
+from statewright.flows.process_language import FLOWS
+from statewright.jsonval.values import JsonObject
+from statewright.processes.changes import Execution
+from statewright.processes.language import InstanceOperation
+from statewright.services.core import Caller
+from statewright.services.flows import definitions, instances
+from statewright.services.flows.instances import FlowStart
+from statewright.services.processes.dialects import (
+    DefinitionIntake,
+    Demand,
+    Nouns,
+    ProcessDialect,
+    RequestReader,
+    Verb,
+    build_transitions,
+)
+from statewright.services.processes.hosting import Processes
+
+
+async def _start(processes: Processes, caller: Caller, body: RequestReader) -> FlowInstance:
+    request = FlowStart(
+        definition_id=body.text("definitionId"),
+        definition_version=body.number("definitionVersion"),
+        input=body.get("input"),
+        business_key=body.text("businessKey"),
+    )
+    if not request.definition_id:
+        raise body.build_refusal("definitionId is required")
+    return await instances.start(processes, caller, request)
+
+
+def _read_cancel(body: RequestReader, _: Mapping[str, str]) -> Demand[FlowProcess, FlowInstance]:
+    reason = body.text("reason")
+    return Demand(operation=partial(cancel_instance, reason=reason), reason=reason, stored=({"reason": reason},))
+
+
+def _read_stop(
+    body: RequestReader, _: Mapping[str, str], operation: InstanceOperation[FlowProcess, FlowInstance]
+) -> Demand[FlowProcess, FlowInstance]:
+    return Demand(operation=operation, reason=body.text("reason"))
+
+
+def _read_change(body: RequestReader, _: Mapping[str, str]) -> Demand[FlowProcess, FlowInstance]:
+    node, reason = body.integer("node"), body.text("reason")
+    if node is None:
+        raise body.build_refusal("node is required")
+    if "input" not in body.document:
+        raise body.build_refusal("input is required")
+    given = body.get("input")
+    change = ContextChange(node=node, element=body.integer("element"), input=given, reason=reason)
+    return Demand(
+        operation=partial(change_context, change=change),
+        given=given,
+        stored=({"input": given, "reason": reason},),
+        reason=reason,
+    )
+
+
+def _locate(process: FlowProcess, line: Execution) -> JsonObject:
+    node = process.flow.graph.nodes[int(line.node_id)]
+    return {"node": node.index, "name": describe(node), "kind": node.kind}
+
+
+def _render_definition(process: FlowProcess) -> JsonObject:
+    return definition_to_document(process.source, process.describe(), process.version)
+
+
+FLOW_DIALECT: Final = ProcessDialect(
+    language=FLOWS,
+    nouns=Nouns(
+        language="flows",
+        title="Flow",
+        definition="flow",
+        definitions="flows",
+        diagram="state diagram",
+        drawn_instance="The flow of an instance as a Mermaid state diagram: completed, running, failed, skipped",
+        definitions_path="/v1/flows/definitions",
+        instances_path="/v1/flows/instances",
+        validate_path="/v1/flows/validate",
+        names={"start": "startFlow", "history": "getFlowHistory"},
+        schemas={"source": "FlowSource"},
+        summaries={"validate": "Compile a flow, and store nothing"},
+    ),
+    verbs=(
+        Verb(
+            name="cancel",
+            id="cancelFlow",
+            summary="Stop an instance for good, and withdraw its tasks",
+            read=_read_cancel,
+            kind="flow.cancel",
+            body="FlowCancel",
+            use="optional",
+            errors=(400, 404, 409, 413),
+            ends=True,
+        ),
+        Verb(
+            name="terminate",
+            id="terminateFlow",
+            summary="Let running tasks end, and begin no others; once more: stop at once. It can be restarted",
+            read=partial(_read_stop, operation=terminate_instance),
+            kind="flow.terminate",
+            ends=True,
+        ),
+        Verb(
+            name="restart",
+            id="restartFlow",
+            summary="Begin again what failed or was interrupted, with the same input",
+            read=partial(_read_stop, operation=restart_instance),
+            kind="flow.restart",
+        ),
+        Verb(
+            name="change",
+            id="changeFlowContext",
+            summary="Give a node that failed or was interrupted another input, with which a restart begins it again",
+            read=_read_change,
+            kind="flow.change",
+            body="FlowChange",
+            use="required",
+            errors=(400, 404, 409, 413),
+        ),
+    ),
+    intake=DefinitionIntake(
+        check=definitions.check,
+        upload=definitions.upload,
+        checked_members=("id", "name", "nodes", "tasks", "warnings"),
+    ),
+    render_definition=_render_definition,
+    start=_start,
+    render_instance=render_instance,
+    locate=_locate,
+    draw=draw_process,
+    draw_instance=draw_instance,
+    drawing_options=("format", "direction", "docs"),
+)
+
+TRANSITIONS: Final = build_transitions(FLOW_DIALECT)

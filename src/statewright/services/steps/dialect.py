@@ -1,0 +1,215 @@
+"""The step language as its clients know it (docs/reference/steps.md#operations,
+docs/reference/steps.md#writes-through-the-entity-api).
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+from statewright.failures import ProcessNotFound
+from statewright.ids import ModelId, TransactionId, model_id
+from statewright.jsonval.values import JsonObject
+from statewright.net import Moment
+from statewright.processes.changes import Execution
+from statewright.processes.language import Rejection
+from statewright.services.builtin import FireRequest
+from statewright.services.core import Caller
+from statewright.services.processes import instances as hosted
+from statewright.services.processes.dialects import (
+    Demand,
+    Nouns,
+    ProcessDialect,
+    RequestReader,
+    TransitionMembers,
+    Verb,
+    build_transitions,
+)
+from statewright.services.processes.documents import cut_reason, read_object, refuse_unstorable
+from statewright.services.processes.hosting import HostedTransition, Processes
+from statewright.services.processes.instances import StartRequest
+from statewright.services.processes.writing import to_entity_id
+from statewright.services.steps import find_steps, instances
+from statewright.services.steps.instances import INSTANCE_NOT_FOUND
+from statewright.steps import (
+    Applied,
+    Instance,
+    Process,
+    cancel_instance,
+    complete_user_task,
+    draw_process,
+    draw_process_instance,
+    render_instance,
+    retry_step,
+    signal_step,
+)
+from statewright.steps.documents import definition_to_document
+from statewright.steps.instance import USER_TASK
+from statewright.steps.process_language import STEPS
+
+
+async def _start(processes: Processes, caller: Caller, body: RequestReader) -> Instance:
+    request = StartRequest(
+        definition_id=body.text("definitionId"),
+        definition_version=body.number("definitionVersion"),
+        variables=body.object("variables") or {},
+        business_key=body.text("businessKey"),
+    )
+    return await hosted.start(find_steps(processes), caller, request)
+
+
+def _read_cancel(body: RequestReader, _: Mapping[str, str]) -> Demand[Process, Instance]:
+    reason = cut_reason(body.text("reason"))
+    return Demand(operation=partial(cancel_instance, reason=reason), stored=({"reason": reason},))
+
+
+def _read_retry(body: RequestReader, segments: Mapping[str, str]) -> Demand[Process, Instance]:
+    variables = body.object("variables")
+    step = segments["stepId"] if "stepId" in segments else body.text("stepId") or None
+    operation = _retry_failed_step if step is None else partial(retry_step, step_id=step)
+    return Demand(operation=partial(operation, variables=variables), given=variables, stored=(variables,))
+
+
+def _retry_failed_step(
+    process: Process, instance: Instance, *, variables: "JsonObject | None", moment: Moment
+) -> Applied | Rejection:
+    failed = next((str(token.node) for token in instance.marking.tokens if token.stage == "FAILED"), "")
+    return retry_step(process, instance, step_id=failed, variables=variables, moment=moment)
+
+
+def _read_signal(body: RequestReader, segments: Mapping[str, str]) -> Demand[Process, Instance]:
+    variables = body.document
+    operation = partial(signal_step, step_id=segments["stepId"], variables=variables)
+    return Demand(operation=operation, given=variables, stored=(variables,))
+
+
+def read_task_result(body: RequestReader) -> "tuple[JsonObject | None, str]":
+    """What a person brought, and who it was; empty where nobody says."""
+    variables = body.object("variables")
+    return body.object("result") if variables is None else variables, body.text("completedBy") or body.text("workerId")
+
+
+def _read_task(body: RequestReader, segments: Mapping[str, str]) -> Demand[Process, Instance]:
+    variables, by = read_task_result(body)
+    operation = partial(complete_user_task, step_id=segments["stepId"], variables=variables, by=by)
+    return Demand(operation=operation, given=variables, stored=(variables, {"completedBy": by}))
+
+
+def _render_definition(process: Process) -> JsonObject:
+    return definition_to_document(process.definition, process.version)
+
+
+def _locate(_: Process, line: Execution) -> JsonObject:
+    return {"stepId": line.node_id}
+
+
+STEP_DIALECT: Final[ProcessDialect[bytes, Process, Instance]] = ProcessDialect(
+    language=STEPS,
+    nouns=Nouns(
+        language="steps",
+        title="Step",
+        definition="definition",
+        definitions="definitions",
+        diagram="flowchart",
+        nodes="steps",
+        drawn_instance="The instance on its definition as a Mermaid flowchart: done, active, failed",
+        entry="Every entry into a step",
+        definitions_path="/v1/definitions",
+        instances_path="/v1/instances",
+        names={
+            "upload": "uploadDefinition",
+            "definitions": "listDefinitions",
+            "definition": "getDefinition",
+            "version": "getDefinitionVersion",
+            "draw": "drawDefinition",
+            "draw_version": "drawDefinitionVersion",
+            "start": "startInstance",
+            "instances": "listInstances",
+            "instance": "getInstance",
+            "history": "getInstanceHistory",
+            "draw_instance": "drawInstance",
+        },
+        schemas={"source": "StepDefinition", "diagram": "Mermaid"},
+    ),
+    verbs=(
+        Verb(
+            name="cancel",
+            id="cancelInstance",
+            summary="Stop an instance and all it has going on",
+            read=_read_cancel,
+            kind="instance.cancel",
+            body="StepCancel",
+            use="optional",
+            forgives=True,
+            errors=(404, 409, 413),
+            ends=True,
+        ),
+        Verb(
+            name="retry",
+            id="retryStep",
+            summary="Run the step again that failed the instance, after a shallow merge of variables",
+            read=_read_retry,
+            kind="instance.retry_step",
+            path="steps/{stepId}/retry",
+            body="StepVariables",
+            use="optional",
+            errors=(400, 404, 409, 413),
+            unknown=INSTANCE_NOT_FOUND,
+        ),
+        Verb(
+            name="signal",
+            id="signalWait",
+            summary="Resume a WAIT step; the body is the variables to merge, without a wrapper",
+            read=_read_signal,
+            kind="instance.signal_wait",
+            path="signals/{stepId}",
+            body="StepVariableMap",
+            use="optional",
+            answers=False,
+            errors=(400, 404, 409, 413),
+            unknown=INSTANCE_NOT_FOUND,
+        ),
+        Verb(
+            name="complete",
+            id="completeUserTask",
+            summary="A person's result for the task at a step, the oldest one if there are several",
+            read=_read_task,
+            kind="instance.complete_user_task",
+            path="user-tasks/{stepId}/complete",
+            tag="Step user tasks",
+            body="StepTaskResult",
+            use="optional",
+            answers=False,
+            errors=(400, 404, 409, 413),
+            unknown=INSTANCE_NOT_FOUND,
+        ),
+    ),
+    intake=None,
+    render_definition=_render_definition,
+    start=_start,
+    render_instance=render_instance,
+    locate=_locate,
+    draw=draw_process,
+    draw_instance=draw_process_instance,
+)
+
+
+async def _complete_task(processes: Processes, caller: Caller, request: FireRequest) -> TransactionId:
+    """What ``complete`` of a user task does; without ``completedBy`` it was the caller."""
+    await refuse_unstorable(request.document)
+    members = TransitionMembers(request.document)
+    done = await instances.complete_open_task(
+        processes,
+        caller,
+        to_entity_id(str(read_object(request.entity.document)["instanceId"])),
+        request.entity.id,
+        members.object("variables") or members.object("result"),
+        completed_by=members.text("completedBy") or caller.principal.id,
+        unknown=ProcessNotFound(INSTANCE_NOT_FOUND),
+    )
+    return done.transaction_id
+
+
+TRANSITIONS: Final[Mapping[ModelId, HostedTransition]] = {
+    **build_transitions(STEP_DIALECT),
+    model_id(USER_TASK.key.name, USER_TASK.key.version): _complete_task,
+}

@@ -1,0 +1,84 @@
+"""Times in plain numbers, cheap enough for every request; metrics are made of them when they are asked for.
+
+Numbers that are told apart by labels whose values come from users, of which there must not be too many.
+
+A metric with a label makes a series for every value, in this process and for ever in the system that collects them. So
+only so many sets of values are told apart, those that come first; whatever comes later counts as ``other``.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
+from typing import Final, Generic, TypeVar
+
+
+class Histogram:
+    """Observations in seconds, counted by the least of ``bounds`` that they do not exceed."""
+
+    __slots__ = ("_bounds", "buckets", "sum")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = bounds
+        self.buckets = [0] * (len(bounds) + 1)
+        self.sum = 0.0
+
+    def observe(self, seconds: float) -> None:
+        """Count one observation."""
+        self.buckets[bisect_left(self._bounds, seconds)] += 1
+        self.sum += seconds
+
+    @property
+    def count(self) -> int:
+        """The number of observations."""
+        return sum(self.buckets)
+
+    def cumulate(self) -> list[tuple[str, float]]:
+        """For each bound, and for no bound, the number of observations that do not exceed it."""
+        bounds = [*map(str, self._bounds), "+Inf"]
+        return list(zip(bounds, map(float, accumulate(self.buckets)), strict=True))
+
+
+V = TypeVar("V")
+
+OTHER: Final = "other"
+MAX_VALUE_CHARS: Final = 128
+"""Longer values of labels are cut."""
+
+
+class Count:
+    """A number that only grows."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = 0
+
+
+class LabelTable(Generic[V]):
+    """A number, or a distribution of times, for each of at most ``limit`` sets of values and one for all others.
+
+    ``make`` makes a new one; ``is_wanted`` says whether a set may have one of its own.
+    """
+
+    def __init__(
+        self, limit: int, make: Callable[[], V], is_wanted: Callable[[Sequence[str]], bool] = lambda _values: True
+    ) -> None:
+        self._limit = limit
+        self._make = make
+        self._is_wanted = is_wanted
+        self._found: dict[tuple[str, ...], V] = {}
+
+    def find(self, *values: str) -> V:
+        """What the values are counted in."""
+        found = self._found.get(values)
+        return self._find_new(values) if found is None else found
+
+    def __iter__(self) -> Iterator[tuple[tuple[str, ...], V]]:
+        return iter(list(self._found.items()))
+
+    def _find_new(self, values: tuple[str, ...]) -> V:
+        key = tuple(value[:MAX_VALUE_CHARS] for value in values)
+        others = (OTHER,) * len(values)
+        if key not in self._found and (len(self._found.keys() - {others}) >= self._limit or not self._is_wanted(key)):
+            key = others
+        return self._found.setdefault(key, self._make())

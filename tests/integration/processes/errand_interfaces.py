@@ -1,0 +1,120 @@
+"""Errands for clients: what makes REST, open transitions and the client's operations of the toy language."""
+
+import json
+
+from statewright.api.http.dialects import ProcessApi
+from statewright.api.http.processes.interface import ProcessInterface
+from statewright.api.http.processes.tables import build_table
+from statewright.api.http.request import Request
+from statewright.failures import BodyTooLarge
+from statewright.jsonval.values import JsonObject
+from statewright.sdk.client import Client
+from statewright.sdk.exchange import Subject, build_blocking, build_iterator
+from statewright.sdk.operations.processes import ProcessPaths, Reading
+from statewright.services.core import Caller
+from statewright.services.processes import definitions, instances
+from statewright.services.processes.definitions import NewDefinition, UploadedDefinition
+from statewright.services.processes.dialects import DefinitionIntake, Demand, Nouns, ProcessDialect, RequestReader, Verb
+from statewright.services.processes.hosting import Processes, find_host
+from statewright.services.processes.instances import StartRequest
+from tests.builders import Json
+from tests.integration.processes.errands import ERRANDS, Errand, Plan, cancel
+
+NOUNS = Nouns(
+    language="errands",
+    title="Errand",
+    definition="plan",
+    definitions="plans",
+    instance="errand",
+    instances="errands",
+    definitions_path="/v1/plans",
+    validate_path="/v1/plans/validate",
+    instances_path="/v1/errands",
+    diagram="flowchart",
+    drawn_instance="How far an errand is",
+)
+CANCEL = Verb(
+    name="cancel",
+    id="cancelErrand",
+    summary="Call an errand off",
+    kind="errand.cancel",
+    ends=True,
+    read=lambda _body, _segments: Demand(operation=cancel),
+)
+
+
+def render_definition(plan: Plan) -> JsonObject:
+    return {"id": plan.id, "version": plan.version, "limit": plan.limit}
+
+
+async def check(_processes: Processes, _caller: Caller, source: str) -> JsonObject:
+    return render_definition(ERRANDS.compile_source(source, 0))
+
+
+async def upload(processes: Processes, caller: Caller, source: str) -> UploadedDefinition:
+    id_ = json.loads(source)["id"]
+    new = NewDefinition(
+        id=id_,
+        name=id_,
+        description="",
+        source=source,
+        content=source,
+        build_document=lambda version, _: render_definition(ERRANDS.compile_source(source, version)),
+    )
+    return await definitions.store_process(find_host(processes, ERRANDS), caller, new)
+
+
+async def start(processes: Processes, caller: Caller, body: RequestReader) -> Errand:
+    request = StartRequest(definition_id=body.text("definitionId"), variables=body.object("data") or {})
+    return await instances.start(find_host(processes, ERRANDS), caller, request)
+
+
+async def read_source(request: Request) -> str:
+    return (await request.body(excess=BodyTooLarge)).decode()
+
+
+ERRAND_DIALECT = ProcessDialect(
+    language=ERRANDS,
+    nouns=NOUNS,
+    verbs=(CANCEL,),
+    start=start,
+    intake=DefinitionIntake(check=check, upload=upload, checked_members=("id", "limit")),
+    render_definition=render_definition,
+    render_instance=lambda errand: {"id": errand.id, "status": errand.status, "data": errand.marking.data},
+    locate=lambda _, line: {"node": line.node_id},
+    draw=lambda plan, _: "flowchart LR\n" + "".join(f"  {node}\n" for node in plan.net.nodes),
+    draw_instance=lambda _plan, _errand, statuses, _: "\n".join(
+        f"{node}: {status}" for node, status in statuses.items()
+    ),
+)
+ROUTES = build_table(ProcessInterface(ERRAND_DIALECT, read_source))
+ERRAND_API = ProcessApi(roots=("/v1/plans", "/v1/errands"), routes=tuple(ROUTES.values()))
+
+
+def as_it_is(value: Json) -> Json:
+    return value
+
+
+PATHS = ProcessPaths(
+    definition="plan",
+    instance="errand",
+    definitions_path="/plans",
+    instances_path="/errands",
+    read_definition=Reading(as_it_is),
+    read_instance=Reading(as_it_is),
+    read_line=Reading(as_it_is),
+)
+
+
+class ErrandSubject(Subject):
+    start = build_blocking(PATHS.start)
+    errand = build_blocking(PATHS.get_instance)
+    errands = build_iterator(PATHS.list_instances)
+    history = build_iterator(PATHS.list_history)
+    change = build_blocking(PATHS.change)
+
+
+class ErrandClient(Client):
+    @property
+    def errands(self) -> ErrandSubject:
+        return ErrandSubject(self._session)
