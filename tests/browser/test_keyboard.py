@@ -16,7 +16,9 @@ expect = pytest.importorskip("playwright.sync_api").expect
 MAX_STEPS = 80
 """Presses of Tab from the beginning of the content to whatever is wanted there."""
 
-DESCRIBE_FOCUS = """() => {
+DESCRIBE_FOCUS = """async () => {
+    // The styles of a page are there when it is loaded, and nobody sees it before.
+    if (document.readyState !== "complete") await new Promise((done) => addEventListener("load", done, {once: true}));
     const at = document.activeElement;
     if (!at || at === document.body) return {where: "nowhere", fault: ""};
     const box = at.getBoundingClientRect();
