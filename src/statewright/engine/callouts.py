@@ -276,8 +276,7 @@ class RepeatedCallout(Struct, frozen=True, kw_only=True):
             repeated = cause
         if isinstance(asked, CalloutResult):
             return asked if asked.success else replace(asked, attempts=tuple(failed))
-        asked.attempts = tuple(failed)
-        raise asked
+        raise asked.amend(attempts=tuple(failed))
 
     async def _try(self, run: Run, avoiding: Collection[str], until: float | None) -> _Asked:
         within_s = None if until is None else max(until - asyncio.get_running_loop().time(), 0)

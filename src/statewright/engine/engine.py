@@ -6,7 +6,7 @@ and stages. A run that fails raises; its unit of work is then dropped, and nothi
 """
 
 from difflib import get_close_matches
-from typing import Final, TypeVar, assert_never
+from typing import Final, assert_never
 
 from msgspec import Struct
 
@@ -17,7 +17,7 @@ from statewright.engine.cascade import Abort, Ask, Fire, Move, Position, Settled
 from statewright.engine.criteria import Computations, CriterionEvaluator, CriterionResult
 from statewright.engine.models import Model
 from statewright.engine.processors import ProcessorRunner, RetryPolicy
-from statewright.engine.run import EntityDraft, EntityWriter, Run, note_failed_run, record
+from statewright.engine.run import EntityDraft, EntityWriter, Run, locate_failure, record
 from statewright.engine.schedules import Reconciler, TaskReader
 from statewright.engine.unit import Unit
 from statewright.entity import Entity, ScheduledTask
@@ -38,8 +38,6 @@ from statewright.workflow import (
     list_candidates,
     substitute_default,
 )
-
-F = TypeVar("F", bound=Failure)
 
 ASK_WITHIN_S: Final = 10.0
 """Longest wait for a member whose answer moves nothing."""
@@ -255,10 +253,9 @@ class Engine:
             return await self._evaluator.evaluate(run, draft, run.workflow.criterion, None)
         except EvaluationError as error:
             told = f'failed to evaluate workflow criterion for "{run.workflow.name}": {error}'
-            raise self._note(WorkflowFailed(told), run, draft, run.workflow.criterion, None) from error
+            raise self._locate(WorkflowFailed(told), run, draft, run.workflow.criterion, None) from error
         except Failure as failure:
-            self._note(failure, run, draft, run.workflow.criterion, None)
-            raise
+            raise self._locate(failure, run, draft, run.workflow.criterion, None) from failure.__cause__
 
     async def _run_loopback(self, run: Run, draft: EntityDraft) -> EntityDraft:
         run.record(events.build_started_event("Loopback started", draft.state))
@@ -305,7 +302,7 @@ class Engine:
                         run.record(_build_declined_event(run, draft, transition, result))
                     position = position.with_answer(transition.name, matches=result.matches)
                 case Abort(reason):
-                    raise note_failed_run(WorkflowFailed(f"state machine aborted: {reason}"), run, draft, None)
+                    raise locate_failure(WorkflowFailed(f"state machine aborted: {reason}"), run, draft, None)
                 case _:
                     assert_never(move)
 
@@ -385,19 +382,18 @@ class Engine:
         try:
             return await self._evaluator.evaluate(run, draft, transition.criterion, transition)
         except EvaluationError as error:
-            raise self._note(_to_workflow_failed(error), run, draft, transition.criterion, transition) from error
+            raise self._locate(_to_workflow_failed(error), run, draft, transition.criterion, transition) from error
         except Failure as failure:
-            self._note(failure, run, draft, transition.criterion, transition)
-            raise
+            raise self._locate(failure, run, draft, transition.criterion, transition) from failure.__cause__
 
     @staticmethod
-    def _note(
-        failure: F, run: Run, draft: EntityDraft, criterion: Criterion | None, transition: Transition | None
-    ) -> F:
+    def _locate(
+        failure: Failure, run: Run, draft: EntityDraft, criterion: Criterion | None, transition: Transition | None
+    ) -> Failure:
         """What a member could not judge is an incident; what cannot be evaluated at all is the author's fault."""
         if criterion is None or not isinstance(criterion.condition, Function):
             return failure
-        return note_failed_run(failure, run, draft, transition, criterion.condition.name)
+        return locate_failure(failure, run, draft, transition, criterion.condition.name)
 
     async def _fire_transition(self, run: Run, draft: EntityDraft, transition: Transition) -> EntityDraft:
         draft = await self._processors.run_processors(run, draft, transition)

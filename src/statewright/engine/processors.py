@@ -8,7 +8,7 @@ from msgspec import UNSET, Struct
 from statewright.compute.callout import CalloutResult
 from statewright.engine import events
 from statewright.engine.callouts import CalloutDispatcher, RepeatedCallout, build_processor_spec
-from statewright.engine.run import EntityDraft, Run, note_failed_run
+from statewright.engine.run import EntityDraft, Run, locate_failure
 from statewright.failures import (
     ComputeMemberDisconnected,
     DispatchTimeout,
@@ -66,8 +66,7 @@ class ProcessorRunner(Struct, frozen=True, kw_only=True):
             try:
                 draft = await self._run_processor(run, draft, transition, processor)
             except Failure as failure:
-                note_failed_run(failure, run, draft, transition, processor.name)
-                raise
+                raise locate_failure(failure, run, draft, transition, processor.name) from failure.__cause__
         return draft
 
     async def _run_processor(
@@ -121,7 +120,7 @@ class ProcessorRunner(Struct, frozen=True, kw_only=True):
             except Failure as failure:
                 run.unit.warnings += savepoint.warnings
                 self.dispatcher.report_swallowed(
-                    run.unit, note_failed_run(failure, run, draft, transition, processor.name)
+                    run.unit, locate_failure(failure, run, draft, transition, processor.name)
                 )
                 log.warning(
                     "processor_rolled_back",
@@ -155,11 +154,10 @@ class ProcessorRunner(Struct, frozen=True, kw_only=True):
             failure = NoComputeMember(f"processor {processor.name} failed: {error.message}")
         except WorkflowFailed as error:
             failure = error
-        await run.record_outside_segment(
+        raise await run.record_outside_segment(
             events.build_process_failed_event(transition.name, failure.message, draft.state, failure.warnings),
-            note_failed_run(failure, run, draft, transition, processor.name),
+            locate_failure(failure, run, draft, transition, processor.name),
         )
-        raise failure
 
     async def _apply_and_check(
         self, run: Run, processor: Processor, reply: CalloutResult, draft: EntityDraft
@@ -218,9 +216,7 @@ def _require_success(run: Run, processor: Processor, reply: CalloutResult) -> Ca
     run.tell_warnings("processor", processor.name, reply.warnings)
     if not reply.success:
         reason = f"processor dispatch failed: {reply.error or 'processor returned failure'}"
-        failure = _build_failure(processor, reason)
-        failure.warnings, failure.attempts = reply.warnings, reply.attempts
-        raise failure
+        raise _build_failure(processor, reason).amend(warnings=reply.warnings, attempts=reply.attempts)
     return reply
 
 

@@ -6,7 +6,7 @@ Noting with a failure where its run failed, for those who keep incidents (docs/r
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -267,15 +267,18 @@ class Run(Struct, frozen=True, kw_only=True):
         )
         return replace(draft, transaction_id=version)
 
-    async def record_outside_segment(self, event: Event, cause: Failure) -> None:
-        """Commit the event of a failure by itself, since the open segment is going to be dropped.
+    async def record_outside_segment(self, event: Event, cause: Failure) -> Failure:
+        """Commit the event of a failure by itself, since the open segment is going to be dropped; the failure, on
+        record or not.
 
         Best effort, like all audit: its failure must not hide the failure of the run.
         """
         try:
-            await self.unit.commit_failure_event(self.writer.id, to_audit_event(self.unit, event), cause)
+            is_on_record = await self.unit.commit_failure_event(self.writer.id, to_audit_event(self.unit, event), cause)
         except Failure as failure:
             log.warning("audit_event_lost", type=event.type, entity=self.writer.id, error=failure.detail)
+            return cause
+        return cause.amend(is_on_record=True) if is_on_record else cause
 
 
 def record(unit: Unit, entity_id: EntityId, event: Event) -> None:
@@ -296,16 +299,16 @@ NOTED: Final = (WorkflowFailed, NoComputeMember, ComputeMemberDisconnected, Disp
 SwallowedFailureReport: TypeAlias = Callable[[Unit, Failure], None]
 """Told of the failure of a processor that its run survives."""
 
-_F = TypeVar("_F", bound=Failure)
 
-
-def note_failed_run(
-    failure: _F, run: Run, draft: EntityDraft, transition: Transition | None, component: str = ""
-) -> _F:
+def locate_failure(
+    failure: Failure, run: Run, draft: EntityDraft, transition: Transition | None, component: str = ""
+) -> Failure:
     """The failure with where its run failed; one that is another's fault stays as it is."""
-    if failure.failed_run is None and isinstance(failure, NOTED):
-        writer, is_half_done = run.writer, run.is_half_done
-        failure.failed_run = FailedRun(
+    if failure.failed_run is not None or not isinstance(failure, NOTED):
+        return failure
+    writer, is_half_done = run.writer, run.is_half_done
+    return failure.amend(
+        failed_run=FailedRun(
             entity_id=writer.id,
             model=run.model.key.name,
             version=run.model.key.version,
@@ -318,4 +321,4 @@ def note_failed_run(
             requested=transition.name if is_half_done and transition else writer.requested,
             attempts=failure.attempts,
         )
-    return failure
+    )

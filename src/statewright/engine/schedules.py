@@ -18,7 +18,7 @@ from statewright.engine import events
 from statewright.engine.callouts import CalloutDispatcher, build_function_spec
 from statewright.engine.events import Event
 from statewright.engine.models import Model
-from statewright.engine.run import EntityDraft, Run, note_failed_run
+from statewright.engine.run import EntityDraft, Run, locate_failure
 from statewright.entity import Arming, Entity, ScheduledTask, TaskKey
 from statewright.failures import Failure, NoComputeMember, ScheduleFunctionInvalidResult, WorkflowFailed
 from statewright.ids import EntityId, TenantId, TransactionId
@@ -180,8 +180,7 @@ class Reconciler(Struct, frozen=True, kw_only=True):
         try:
             return await self._ask_function(run, draft, transition, schedule.function, now)
         except Failure as failure:
-            note_failed_run(failure, run, draft, transition, schedule.function.name)
-            raise
+            raise locate_failure(failure, run, draft, transition, schedule.function.name) from failure.__cause__
 
     async def _ask_function(
         self, run: Run, draft: EntityDraft, transition: Transition, function: ScheduleFunction, now: int

@@ -143,6 +143,8 @@ class Unit(Protocol):
 
     async def commit_segment(self, next_id: TransactionId) -> None: ...
 
-    async def commit_failure_event(self, entity_id: EntityId, event: AuditEvent, failure: Failure) -> None:
-        """Make one audit event durable, whatever becomes of the transaction."""
+    async def commit_failure_event(self, entity_id: EntityId, event: AuditEvent, failure: Failure) -> bool:
+        """Make one audit event durable, whatever becomes of the transaction; whether operators are told of the failure
+        by that.
+        """
         ...

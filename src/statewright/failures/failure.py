@@ -16,7 +16,7 @@ What a run was asked for that failed by something outside it, as incidents keep 
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Self
 
 from msgspec import Struct
 
@@ -57,7 +57,10 @@ MAX_MESSAGE_CHARS: Final = 16_384
 
 
 class Failure(Exception):
-    """A request that cannot be carried out, for a reason its caller may know."""
+    """A request that cannot be carried out, for a reason its caller may know.
+
+    Nothing is assigned to one from outside: who knows more of it raises what ``amend`` gives in its place.
+    """
 
     code: ClassVar[str] = "SERVER_ERROR"
     status: ClassVar[int] = 500
@@ -80,6 +83,33 @@ class Failure(Exception):
         self.properties: Mapping[str, Property] = properties or {}
         self.warnings: tuple[str, ...] = ()
         """Warnings of members before the failure; sent over gRPC, like those of a success."""
+
+    def amend(
+        self,
+        *,
+        message: str | None = None,
+        properties: Mapping[str, Property] | None = None,
+        warnings: tuple[str, ...] | None = None,
+        attempts: tuple[FailedAttempt, ...] | None = None,
+        failed_run: FailedRun | None = None,
+        is_on_record: bool | None = None,
+    ) -> Self:
+        """The failure with more said of it, to be raised in its place: of the same kind, cause and traceback. None
+        leaves what is known.
+        """
+        said = {
+            "message": message,
+            "properties": properties,
+            "warnings": warnings,
+            "attempts": attempts,
+            "failed_run": failed_run,
+            "is_on_record": is_on_record,
+        }
+        amended = type(self).__new__(type(self), *self.args)  # each kind is constructed in a way of its own
+        amended.__dict__ |= self.__dict__ | {name: value for name, value in said.items() if value is not None}
+        amended.args = (amended.message,)
+        amended.__cause__ = self.__cause__
+        return amended.with_traceback(self.__traceback__)
 
     @property
     def detail(self) -> str:

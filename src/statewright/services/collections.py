@@ -309,9 +309,7 @@ async def _update_chunk(core: Core, caller: Caller, items: Sequence[ChangedItem]
         try:
             return await run_and_commit(core, caller, unit, chunk.update(updates), conclude, may_segment=may_segment)
         except EntityModified as error:  # by a commit that came between: repeating the request tells which item
-            conflict = Conflict()
-            conflict.warnings = error.warnings
-            raise conflict from error
+            raise Conflict().amend(warnings=error.warnings) from error
 
 
 class _PlannedUpdate(Struct, frozen=True):
@@ -422,4 +420,4 @@ class _ItemErrors:
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         if isinstance(error, Failure):
-            error.message = f"item {self._number}: {error.message}"
+            raise error.amend(message=f"item {self._number}: {error.message}")

@@ -165,17 +165,17 @@ async def run_and_commit(
             saved = conclude(await work)
             await caller.commit(unit, saved)
         except Failure as failure:
-            failure.warnings = tuple(unit.warnings)
+            told = failure.amend(warnings=tuple(unit.warnings))
             is_overtaken = False
-            if keyed is not None and unit.parent is None and failure.failed_run is not None:
+            if keyed is not None and unit.parent is None and told.failed_run is not None:
                 is_overtaken = await keyed.is_overtaken()
             if unit.parent is None and unit.id != unit.label:  # a segment is durable: repeating it is no repetition
-                failure.properties = {"transactionId": unit.label, **failure.properties}
-                if keyed is not None and keyed.must_record(failure):
-                    await keyed.commit_failure(unit, failure)
-            if unit.parent is None and not failure.is_on_record and not is_overtaken:
-                core.incidents.report_run(caller.principal, failure)
-            raise
+                told = told.amend(properties={"transactionId": unit.label, **told.properties})
+                if keyed is not None and keyed.must_record(told) and await keyed.commit_failure(unit, told):
+                    told = told.amend(is_on_record=True)
+            if unit.parent is None and not told.is_on_record and not is_overtaken:
+                core.incidents.report_run(caller.principal, told)
+            raise told from failure.__cause__
         return saved
 
     if not may_segment or not unit.may_segment:

@@ -447,8 +447,7 @@ def test_10_000_failures_of_50_entities_are_50_incidents_and_none_is_lost(
 
     async def fail() -> None:
         for number in range(10_000):
-            failure = WorkflowFailed(f"attempt {number} failed")
-            failure.failed_run = FailedRun(
+            run = FailedRun(
                 entity_id=entities[number % 50],
                 model="prize",
                 version=1,
@@ -460,7 +459,7 @@ def test_10_000_failures_of_50_entities_are_50_incidents_and_none_is_lost(
                 document="{}",
                 requested="GO",
             )
-            reports.report_run(olga, failure)
+            reports.report_run(olga, WorkflowFailed(f"attempt {number} failed").amend(failed_run=run))
             if number % 1000 == 999:
                 await reports.write_once()
 

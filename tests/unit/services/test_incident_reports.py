@@ -18,8 +18,7 @@ def reports(*, is_on: bool = True) -> IncidentReports:
 
 
 def a_failure(entity: str) -> WorkflowFailed:
-    failure = WorkflowFailed("processor charge failed: no")
-    failure.failed_run = FailedRun(
+    run = FailedRun(
         entity_id=entity,
         model="prize",
         version=1,
@@ -31,7 +30,7 @@ def a_failure(entity: str) -> WorkflowFailed:
         document="{}",
         requested="GO",
     )
-    return failure
+    return WorkflowFailed("processor charge failed: no").amend(failed_run=run)
 
 
 def test_what_has_no_room_is_dropped_and_counted():

@@ -278,9 +278,10 @@ async def update_all(runtime: Runtime, caller: Caller, request: UpdateAll) -> Ou
         try:
             results.append(await _update(runtime, caller, new))
         except Failure as failure:
-            failure.message = f"item {number}: {failure.message}"
-            failure.warnings = (*_collect_warnings(results), *failure.warnings)
-            raise
+            raise failure.amend(
+                message=f"item {number}: {failure.message}",
+                warnings=(*_collect_warnings(results), *failure.warnings),
+            ) from failure.__cause__
     return _respond_updated(results)
 
 

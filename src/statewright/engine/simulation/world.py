@@ -207,6 +207,7 @@ class SimulatedUnit:
         else:
             await self._parent.commit_segment(next_id)
 
-    async def commit_failure_event(self, entity_id: EntityId, event: AuditEvent, failure: Failure) -> None:
+    async def commit_failure_event(self, entity_id: EntityId, event: AuditEvent, failure: Failure) -> bool:
         """Audit events are kept with the unit."""
         self.events.append(event)
+        return False

@@ -261,15 +261,14 @@ class KeyedRequest:
         """Whether a failure behind a segment is what the request came to, as far as is known."""
         return not isinstance(failure, OutcomeUnknown | IdempotencyClaimLost)
 
-    async def commit_failure(self, unit: UnitOfWork | None, failure: Failure) -> None:
-        """Store the failure of a run of which something is durable, with the audit events that were kept for it. Never
-        fails itself: the failure of the run must reach its client.
+    async def commit_failure(self, unit: UnitOfWork | None, failure: Failure) -> bool:
+        """Store the failure of a run of which something is durable, with the audit events that were kept for it;
+        whether operators are told of it by that. Never fails itself: the failure of the run must reach its client.
         """
         compose = self._compose_failure
         answer = await compose(failure) if compose is not None else self.format.failure(failure)
         parts = self._failure_parts
-        if await self.store_outcome(unit, answer) and parts:
-            failure.is_on_record = True
+        return await self.store_outcome(unit, answer) and bool(parts)
 
     async def store_outcome(self, unit: UnitOfWork | None, answer: StoredAnswer) -> bool:
         """Store an answer without an effect of its own, and what was kept for it; whether all of it is stored. A

@@ -200,19 +200,20 @@ class UnitOfWork(Overlay):
         if self._transaction.request is not None:
             await self._transaction.request.prepare_callout()
 
-    async def commit_failure_event(self, entity_id: EntityId, event: AuditEvent, failure: Failure) -> None:
+    async def commit_failure_event(self, entity_id: EntityId, event: AuditEvent, failure: Failure) -> bool:
         """Commit the audit event of a failure, what else is to be written with that, and nothing of what is staged: at
-        once, or with the record of the request, which is about to fail.
+        once, or with the record of the request, which is about to fail. Whether operators are told of it by that.
         """
         row = build_event_row(self.tenant, entity_id, self.label, event)
         describe = self._transaction.describe_failure
         parts = {} if describe is None else describe(failure)
         if self._transaction.request is not None:
             self._transaction.request.keep_event(row, parts)
-        elif parts and await self._try_commit_rows([row], parts):
-            failure.is_on_record = True
-        else:
-            await self._transaction.commit_rows([row])
+            return False
+        if parts and await self._try_commit_rows([row], parts):
+            return True
+        await self._transaction.commit_rows([row])
+        return False
 
     async def _try_commit_rows(self, rows: Sequence[StagedRow], parts: Mapping[str, StagedPart]) -> bool:
         """Whether rows could be committed with optional parts, without which they can be committed, too."""
