@@ -33,11 +33,10 @@ from statewright.sdk.errors import (
 )
 from statewright.sdk.exchange import ONCE, RetryPolicy
 from statewright.sdk.functions import Caller, Context
-from statewright.sdk.jobs import Job, NonRetryable, RetryLater, Task
+from statewright.sdk.jobs import Job, NonRetryable, RetryLater, Task, TaskCall
 from statewright.sdk.node import Node
 from statewright.sdk.operations import Entity, WriteResult
 from statewright.sdk.outcomes import No, Rejected, Schedule
-from statewright.sdk.pipelines import TaskCall
 from statewright.sdk.tokens import ClientCredentials, ClientKey
 
 default_node = Node()

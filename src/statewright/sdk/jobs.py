@@ -146,6 +146,28 @@ def read_task(job: Job) -> Task:
     )
 
 
+class TaskCall(Struct, frozen=True, kw_only=True):
+    """What the handler of a task kind may know beside the fields of the task."""
+
+    kind: str
+    label: str
+    step: str
+    execution_id: str
+    step_run: str
+    attempt: int
+    """From 1."""
+    spec: Any
+    """The configuration of the task, merged with that of its step and playbook."""
+    element: int | None = None
+    """The place of the loop's element."""
+
+    @property
+    def key(self) -> str:
+        """The same for every attempt of this task in this run, also by another worker: for tools that can be asked
+        twice for one effect."""
+        return f"{self.execution_id}:{self.step_run}:{self.label}"
+
+
 class NonRetryable(Exception):
     """Raised by a handler whose job would fail again: the step fails at once, whatever retries are left."""
 

@@ -42,8 +42,7 @@ from statewright.sdk.endpoint import (
 from statewright.sdk.functions import WORK_KINDS, Context, Function, Handler, Kind
 from statewright.sdk.grpc_jobs import GrpcJobs
 from statewright.sdk.http import HttpTransport
-from statewright.sdk.jobs import DEFAULT_LEASE, Job, JobWorker, Task
-from statewright.sdk.pipelines import PipelineRunner, TaskCall
+from statewright.sdk.jobs import DEFAULT_LEASE, Job, JobWorker, PayloadRunner, Task, TaskCall
 from statewright.sdk.rest_jobs import RestJobs
 from statewright.sdk.tokens import LoopTokens, Token, TokenSource, make_token_source, read_token
 from statewright.sdk.worker import CalloutWorker
@@ -190,6 +189,7 @@ class Node:
         is an outcome with an error of kind ``tool``, on which the policy of the task decides; after
         :class:`NonRetryable` it is told that another attempt would not help.
         """
+        importlib.import_module("statewright.sdk.pipelines")  # now, and not when a loop waits for it
         return self._make_registrar("task_kind", kind)
 
     def run(
@@ -276,7 +276,7 @@ class Node:
         if not handlers and not kinds:
             return None
         source = RestJobs(transport) if self._jobs_over == "rest" else GrpcJobs(where, tokens)
-        pipelines = PipelineRunner(kinds) if kinds else None
+        pipelines = _make_pipeline_runner(kinds) if kinds else None
         return JobWorker(source, handlers, pipelines=pipelines, concurrency=self._concurrency, lease=self._lease)
 
     def _get_own_tags(self) -> str | Iterable[str]:
@@ -295,6 +295,11 @@ class Node:
             serving.cancel()
         else:
             self.stop()
+
+
+def _make_pipeline_runner(kinds: Mapping[str, Function]) -> PayloadRunner:
+    """What runs pipelines. The interpreter of playbooks is half of what nodes could import, and few of them need it."""
+    return cast("PayloadRunner", importlib.import_module("statewright.sdk.pipelines").PipelineRunner(kinds))
 
 
 def _find_endpoint(given: str | None, tls: Tls) -> Endpoint:

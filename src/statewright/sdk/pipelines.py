@@ -14,10 +14,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import httpx
-from msgspec import Struct
 
 from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.values import JsonObject
@@ -27,7 +26,7 @@ from statewright.playbooks.pipeline import PipelineEnd, PipelineState, ToolCall,
 from statewright.playbooks.policies import Outcome, fail, succeed
 from statewright.playbooks.run_record import RunRecord
 from statewright.sdk.functions import Function, describe_error
-from statewright.sdk.jobs import NonRetryable
+from statewright.sdk.jobs import NonRetryable, TaskCall
 from statewright.sdk.outcomes import NotJson, encode_json
 
 MAX_RESPONSE_BYTES: Final = 10 * 1024 * 1024
@@ -70,28 +69,6 @@ async def _send(call: HttpCall) -> Outcome:
 
 Report: TypeAlias = Callable[[JsonObject], Awaitable["JsonObject | None"]]
 """Awaited with a progress report; its answer is what was taken of it, None where that is not known."""
-
-
-class TaskCall(Struct, frozen=True, kw_only=True):
-    """What the handler of a task kind may know beside the fields of the task."""
-
-    kind: str
-    label: str
-    step: str
-    execution_id: str
-    step_run: str
-    attempt: int
-    """From 1."""
-    spec: Any
-    """The configuration of the task, merged with that of its step and playbook."""
-    element: int | None = None
-    """The place of the loop's element."""
-
-    @property
-    def key(self) -> str:
-        """The same for every attempt of this task in this run, also by another worker: for tools that can be asked
-        twice for one effect."""
-        return f"{self.execution_id}:{self.step_run}:{self.label}"
 
 
 class PipelineRunner:

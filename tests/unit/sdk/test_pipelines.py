@@ -17,9 +17,9 @@ from statewright.jsonval.values import JsonObject
 from statewright.playbooks import compile_playbook
 from statewright.playbooks.dispatch import Dispatch, Element, dispatch_to_document
 from statewright.playbooks.run_record import MAX_LOG_ENTRIES
-from statewright.sdk.jobs import Job, JobLost, JobsRefused, JobsUnavailable, JobWorker, NonRetryable, Poll
+from statewright.sdk.jobs import Job, JobLost, JobsRefused, JobsUnavailable, JobWorker, NonRetryable, Poll, TaskCall
 from statewright.sdk.node import Node
-from statewright.sdk.pipelines import PipelineRunner, TaskCall
+from statewright.sdk.pipelines import PipelineRunner
 
 PATIENCE_S = 30.0
 

@@ -1,5 +1,7 @@
 """Declaring functions, and finding the node that a command names."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,19 @@ import pytest
 from statewright import sdk
 from statewright.sdk.cli import UnusableTarget, find_node, run
 from statewright.sdk.node import Node, split_tags
+
+
+def test_the_sdk_comes_without_the_interpreters_of_languages():
+    code = (
+        "import sys, statewright.sdk as sdk\n"
+        "def list_interpreters(): return {n.split('.')[1] for n in sys.modules if n.startswith('statewright.')} & "
+        "{'playbooks', 'net', 'evaluation'}\n"
+        "before = list_interpreters()\n"
+        "sdk.task_kind('price')(print)\n"
+        "print(sorted(before), sorted(list_interpreters()))"
+    )
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert finished.stdout.strip() == "[] ['evaluation', 'net', 'playbooks']"
 
 
 def test_decorators_register_by_kind_and_name_and_return_the_function():
