@@ -220,7 +220,7 @@ def _assemble(
                 tokens=transactions,
                 ids=ids,
                 metrics=_build_run_metrics(settings),
-                suspensions=suspensions,
+                guards=(suspensions,),
                 report_swallowed=incidents.report_swallowed,
             ),
             tasks,
@@ -295,7 +295,7 @@ def _build_engine(
             tokens=dispatcher.tokens,
             ids=dispatcher.ids,
             metrics=dispatcher.metrics,
-            suspensions=dispatcher.suspensions,
+            guards=dispatcher.guards,
             report_swallowed=dispatcher.report_swallowed,
             tracer=tracer,
         )

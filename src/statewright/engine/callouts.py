@@ -21,10 +21,9 @@ from statewright.compute.callout import Callout, CalloutKind, CalloutResult
 from statewright.conditions import Function
 from statewright.engine.metrics import RetryOutcome, RunMetrics
 from statewright.engine.run import EntityDraft, Run, SwallowedFailureReport
-from statewright.engine.unit import Unit
+from statewright.engine.unit import RunGuard, Unit
 from statewright.failures import ComputeMemberDisconnected, DispatchTimeout, FailedAttempt, NoComputeMember
 from statewright.ids import IdSource, system_clock
-from statewright.operations.active_suspensions import ActiveSuspensions
 from statewright.telemetry import logs
 from statewright.telemetry.tracing import get_trace
 from statewright.workflow import Processor, ScheduleFunction, Transition
@@ -113,7 +112,7 @@ class CalloutDispatcher(Struct, frozen=True, kw_only=True):
     tokens: TransactionTokenIssuer
     ids: IdSource
     metrics: RunMetrics = msgspec.field(default_factory=RunMetrics)
-    suspensions: ActiveSuspensions = msgspec.field(default_factory=ActiveSuspensions)
+    guards: tuple[RunGuard, ...] = ()
     report_swallowed: SwallowedFailureReport = lambda _unit, _failure: None
 
     async def ask(
@@ -131,7 +130,7 @@ class CalloutDispatcher(Struct, frozen=True, kw_only=True):
         ``transition`` is None while a workflow is being selected; ``within_s`` bounds the wait beside the limit that
         the member has. Raises what ``CalloutTransport.dispatch`` raises.
         """
-        self.refuse_suspended(spec, run)
+        self.admit(spec, run)
         await run.unit.prepare_callout()
         token = self.tokens.issue_token(run.unit)
         callout = self._build_callout(spec, run, draft, transition, transaction_id=run.unit.id, token=token)
@@ -152,18 +151,16 @@ class CalloutDispatcher(Struct, frozen=True, kw_only=True):
 
         Raises what ``CalloutTransport.dispatch`` raises.
         """
-        self.refuse_suspended(spec, run)
+        self.admit(spec, run)
         await run.unit.prepare_callout()
         callout = self._build_callout(spec, run, draft, transition, transaction_id="", token=None)
         return await self._dispatch(callout, run, avoiding, within_s)
 
-    def refuse_suspended(self, spec: CalloutSpec, run: Run) -> None:
-        """Raises ``Suspended`` for a callout that needs a tag which is suspended; a run of which a segment is durable
-        goes on.
-        """
-        suspension = self.suspensions.find_tags(run.unit.tenant, spec.tags)
-        if suspension is not None and not run.is_half_done:
-            raise self.suspensions.refuse(suspension)
+    def admit(self, spec: CalloutSpec, run: Run) -> None:
+        """Raises the failure of a callout that a guard stops; a run of which a segment is durable goes on."""
+        if not run.is_half_done:
+            for guard in self.guards:
+                guard.admit_callout(run.unit.tenant, spec.tags)
 
     async def _dispatch(
         self, callout: Callout, run: Run, avoiding: Collection[str], within_s: float | None

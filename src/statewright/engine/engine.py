@@ -93,7 +93,7 @@ class Engine:
         checks_output: bool = False,
         computations: Computations | None = None,
     ) -> None:
-        self._suspensions = dispatcher.suspensions
+        self._guards = dispatcher.guards
         self.metrics = dispatcher.metrics
         self._reconciler = Reconciler(dispatcher=dispatcher, tasks=tasks)
         self._evaluator = CriterionEvaluator(dispatcher=dispatcher, computations=computations)
@@ -104,7 +104,7 @@ class Engine:
 
     async def create(self, unit: Unit, model: Model, request: CreateEntity) -> None:
         """Run a new entity through its workflow and stage it."""
-        await self._refuse_suspended(unit, model, request.id)
+        await self._admit(unit, model, request.id)
         now = unit.started_at
         draft = EntityDraft(
             id=request.id,
@@ -121,7 +121,7 @@ class Engine:
         record(unit, request.id, events.build_started_event("State machine started", None))
         selection = await self._select_workflow(unit, model, draft, writer)
         workflow = selection.workflow
-        await self._refuse_suspended(unit, model, request.id, workflow)
+        await self._admit(unit, model, request.id, workflow)
         run = Run(
             unit=unit, model=model, workflow=workflow, stored_workflow_name=selection.remembered_name, writer=writer
         )
@@ -147,7 +147,7 @@ class Engine:
         name, if_match = request.transition, request.if_match
         writer = EntityWriter(entity.id, model, base=entity, transition=name, if_match=if_match, submitted=request.text)
         workflow = find_governing(model.workflows, entity.state, entity.workflow)
-        await self._refuse_suspended(unit, model, entity.id, workflow)
+        await self._admit(unit, model, entity.id, workflow)
         if workflow is None:
             apply_without_workflow(unit, model, draft, name)
             writer.stage(unit, draft, workflow=entity.workflow, revision=entity.workflow_revision)
@@ -164,7 +164,7 @@ class Engine:
         The task is relied on by the first segment and withdrawn by the last, so it stays while anything can fail.
         """
         entity, transition, task = request.entity, request.transition, request.task
-        await self._refuse_suspended(unit, model, entity.id, request.workflow, transition)
+        await self._admit(unit, model, entity.id, request.workflow, transition)
         draft = EntityDraft(
             id=entity.id,
             model=model.key,
@@ -199,7 +199,7 @@ class Engine:
         """What a member says of the criterion of a transition out of the state of an entity, for whoever only wants to
         know: outside any transaction, within ``ASK_WITHIN_S``. The unit is to be dropped.
 
-        Raises ``EvaluationError``, ``Suspended``, and what ``CalloutTransport.dispatch`` raises.
+        Raises ``EvaluationError``, what a guard raises, and what ``CalloutTransport.dispatch`` raises.
         """
         assert transition.criterion is not None  # noqa: S101 - or there is nothing to ask
         function = transition.criterion.condition
@@ -267,8 +267,8 @@ class Engine:
     async def _run_manual_transition(self, run: Run, draft: EntityDraft, name: str) -> EntityDraft:
         run.record(events.build_started_event("Manual transition started", draft.state))
         transition = find_fireable_transition(run.workflow, draft.state, name)
-        if not self._suspensions.is_idle(run.unit.tenant):
-            self._refuse_held(run.unit, run.model, draft.id, run.workflow, transition)
+        for guard in self._guards:
+            guard.admit_move(run.unit, run.model.key, draft.id, run.workflow.name, transition.name)
         result = await self._evaluate_transition(run, draft, transition)
         if not result.matches:
             reason = f": {result.reason}" if result.reason else ""
@@ -284,9 +284,9 @@ class Engine:
         while True:
             move = await self._decide_next_move(run, position, draft)
             match move:
-                case Fire(transition, declined) | Ask(transition, declined) if self._is_held(run, transition):
+                case Fire(transition, declined) | Ask(transition, declined) if held := self._find_hold(run, transition):
                     _record_declined(run, draft, declined)
-                    run.record(_build_declined_event(run, draft, transition, CriterionResult(False, "suspended")))
+                    run.record(_build_declined_event(run, draft, transition, CriterionResult(False, held)))
                     return draft
                 case Settled(declined):
                     _record_declined(run, draft, declined)
@@ -306,15 +306,17 @@ class Engine:
                 case _:
                     assert_never(move)
 
-    def _is_held(self, run: Run, transition: Transition) -> bool:
-        """Whether the cascade stops before a transition that is suspended; one that is half done does not."""
-        tenant = run.unit.tenant
-        if self._suspensions.is_idle(tenant) or run.is_half_done:
-            return False
-        found = self._suspensions.find_transition(tenant, run.model.key, run.workflow.name, transition.name)
-        return found is not None
+    def _find_hold(self, run: Run, transition: Transition) -> str | None:
+        """Why the cascade stops before a transition, if a guard says so; one that is half done does not stop."""
+        if run.is_half_done:
+            return None
+        for guard in self._guards:
+            held = guard.find_hold(run.unit.tenant, run.model.key, run.workflow.name, transition.name)
+            if held is not None:
+                return held
+        return None
 
-    async def _refuse_suspended(
+    async def _admit(
         self,
         unit: Unit,
         model: Model,
@@ -322,33 +324,10 @@ class Engine:
         workflow: Workflow | None = None,
         transition: Transition | None = None,
     ) -> None:
-        """Raises ``Suspended`` where something that the run would move is suspended. What joins a run that began
-        before is part of it, and only stopped by the suspension of an entity.
-        """
-        suspensions, tenant = self._suspensions, unit.tenant
-        if unit.may_segment:
-            suspensions.note_run(unit, model.key, workflow.name if workflow else "")
-        if not suspensions.is_current():
-            await suspensions.ensure_current()
-        if not suspensions.is_idle(tenant):
-            self._refuse_held(unit, model, entity_id, workflow, transition)
-
-    def _refuse_held(
-        self,
-        unit: Unit,
-        model: Model,
-        entity_id: EntityId,
-        workflow: Workflow | None,
-        transition: Transition | None,
-    ) -> None:
-        suspensions, tenant = self._suspensions, unit.tenant
-        name = workflow.name if workflow else ""
-        found = suspensions.list_entity(tenant, entity_id, model.key, name)
-        if transition is not None and (held := suspensions.find_transition(tenant, model.key, name, transition.name)):
-            found = (*found, held)
-        for suspension in found:
-            if unit.may_segment or suspension.scope == "ENTITY":
-                raise suspensions.refuse(suspension)
+        """Raises the failure of a run that a guard stops."""
+        names = workflow.name if workflow else "", transition.name if transition else ""
+        for guard in self._guards:
+            await guard.admit_run(unit, model.key, entity_id, *names)
 
     async def _decide_next_move(self, run: Run, position: Position, draft: EntityDraft) -> Move:
         """Criteria that are too long for a turn are judged one by one, each when it is its turn, and remembered."""

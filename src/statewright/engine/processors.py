@@ -142,7 +142,7 @@ class ProcessorRunner(Struct, frozen=True, kw_only=True):
         """
         if not run.unit.may_segment:
             raise _build_failure(processor, "a request that joins a transaction must not commit a segment of it")
-        self.dispatcher.refuse_suspended(build_processor_spec(processor), run)
+        self.dispatcher.admit(build_processor_spec(processor), run)
         draft = await run.commit_segment(draft, self.dispatcher.ids)
         try:
             reply = await self._ask_with_retries(run, draft, transition, processor)

@@ -1,14 +1,15 @@
-"""What the engine needs of the transaction in which it runs, so that it does not depend on how one is stored.
+"""What the engine needs of the transaction in which it runs, so that it does not depend on how one is stored, and of
+those who may keep a run from moving, so that it does not know why they do.
 
 The unit of work of ``storage`` is one. Everything that is staged in it becomes durable when its owner commits it, or
 with a segment; an instant is in epoch microseconds.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from statewright.entity import Actor, Arming, AuditEvent, Entity, Principal, ScheduledTask, TaskKey
+from statewright.entity import Actor, Arming, AuditEvent, Entity, ModelKey, Principal, ScheduledTask, TaskKey
 from statewright.failures import Failure
 from statewright.ids import EntityId, ModelId, TenantId, TransactionId
 from statewright.schema import Claim, Extender, Extension
@@ -147,4 +148,24 @@ class Unit(Protocol):
         """Make one audit event durable, whatever becomes of the transaction; whether operators are told of the failure
         by that.
         """
+        ...
+
+
+class RunGuard(Protocol):
+    """What may keep runs from moving. It is asked before anything moves; names are empty while they are not known."""
+
+    async def admit_run(self, unit: Unit, model: ModelKey, entity: EntityId, workflow: str, transition: str) -> None:
+        """The unit is about to move an entity. Raises the failure of a run that must not begin."""
+        ...
+
+    def admit_move(self, unit: Unit, model: ModelKey, entity: EntityId, workflow: str, transition: str) -> None:
+        """A run that was admitted is about to fire this transition. Raises the failure of one that must not."""
+        ...
+
+    def find_hold(self, tenant: TenantId, model: ModelKey, workflow: str, transition: str) -> str | None:
+        """Why a cascade comes to rest before a transition; None where it does not."""
+        ...
+
+    def admit_callout(self, tenant: TenantId, tags: Iterable[str]) -> None:
+        """Members with these tags are about to be asked. Raises the failure of a run that must not ask them."""
         ...

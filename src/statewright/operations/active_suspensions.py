@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from statewright.entity import Actor, ModelKey
 from statewright.failures import Suspended
-from statewright.ids import ModelId, TenantId, model_id
+from statewright.ids import EntityId, ModelId, TenantId, model_id
 from statewright.operations.suspensions import Scope, TimerPolicy
 
 FLAGGED: Final[tuple[Scope, ...]] = ("ENTITY", "INSTANCE")
@@ -80,10 +80,13 @@ class HeldProcesses(Struct, frozen=True):
 
 
 class MovingUnit(Protocol):
-    """The transaction of a run."""
+    """The transaction of a run, or of a request that joins one, which may not segment it."""
 
     @property
     def tenant(self) -> TenantId: ...
+
+    @property
+    def may_segment(self) -> bool: ...
 
     @property
     def on_close(self) -> list[Callable[[], None]]:
@@ -195,6 +198,8 @@ class ActiveSuspensions:
 
     def find_transition(self, tenant: TenantId, model: ModelKey, workflow: str, transition: str) -> Suspension | None:
         """The one that keeps a transition from being taken."""
+        if tenant not in self._by_tenant:
+            return None
         keys: tuple[_Key, ...] = (
             ("TRANSITION", model.name, model.version, workflow, transition),
             ("TRANSITION", model.name, model.version, "", transition),
@@ -238,7 +243,43 @@ class ActiveSuspensions:
         """The instances whose jobs are not handed out; None: there are none."""
         return self._held_processes.get(tenant)
 
-    def note_run(self, unit: MovingUnit, model: ModelKey, workflow: str) -> None:
+    # What the engine asks: ``RunGuard`` there.
+
+    async def admit_run(
+        self, unit: MovingUnit, model: ModelKey, entity: EntityId, workflow: str, transition: str
+    ) -> None:
+        """Raises ``Suspended`` where something that the run would move is suspended."""
+        if unit.may_segment:
+            self._note_run(unit, model, workflow)
+        if not self.is_current():
+            await self.load_anew()
+        if unit.tenant in self._by_tenant:
+            self.admit_move(unit, model, entity, workflow, transition)
+
+    def admit_move(self, unit: MovingUnit, model: ModelKey, entity: EntityId, workflow: str, transition: str) -> None:
+        """Raises ``Suspended``. What joins a run that began before is part of it, and only stopped by the suspension of
+        an entity.
+        """
+        if unit.tenant not in self._by_tenant:
+            return
+        found = self.list_entity(unit.tenant, entity, model, workflow)
+        if transition and (held := self.find_transition(unit.tenant, model, workflow, transition)):
+            found = (*found, held)
+        for suspension in found:
+            if unit.may_segment or suspension.scope == "ENTITY":
+                raise self.refuse(suspension)
+
+    def find_hold(self, tenant: TenantId, model: ModelKey, workflow: str, transition: str) -> str | None:
+        """What the audit trail says of a transition that is suspended."""
+        return "suspended" if self.find_transition(tenant, model, workflow, transition) else None
+
+    def admit_callout(self, tenant: TenantId, tags: Iterable[str]) -> None:
+        """Raises ``Suspended`` for a callout that needs a tag which is suspended."""
+        suspension = self.find_tags(tenant, tags)
+        if suspension is not None:
+            raise self.refuse(suspension)
+
+    def _note_run(self, unit: MovingUnit, model: ModelKey, workflow: str) -> None:
         """The unit moves an entity of the model now, by a workflow: empty while that is not known."""
         known = self._moving.get(unit)
         if known is None:
