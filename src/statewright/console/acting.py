@@ -96,7 +96,11 @@ class ActionForms:
             return await self._show_form_again(action, request, fields, invalid, origin)
         headers: Mapping[str, str] = dict(call.headers) | {"Idempotency-Key": key}
         reply = await request.call_one(replace(call, headers=tuple(headers.items())))
-        if action.show is not None and (view := await action.show(request, fields, reply)) is not None:
+        try:
+            view = None if action.show is None else await action.show(request, fields, reply)
+        except CallFailed as failed:
+            return self._frame.show_problem(request, build_problem(failed.reply), origin)
+        if view is not None:
             return self._frame.render_page(request, view.template or f"pages/{action.name}.html", view, origin)
         if not reply.is_ok:
             back = fields.get("back") or None

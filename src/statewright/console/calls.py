@@ -1,15 +1,15 @@
-"""Calls of the API and their replies, as values.
+"""Calls of the API and their replies, as values. Replies are read as the records of ``operations``.
 
-Members of JSON objects by type: what has another type is as absent.
+Of JSON that has no record, members by type: what has another type is as absent.
 """
 
 import shlex
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 from urllib.parse import quote, urlencode
 
-from msgspec import Struct
+from msgspec import Struct, ValidationError, convert
 
 from statewright.instants import from_rfc3339
 from statewright.jsonval.values import JsonObject, JsonValue
@@ -18,6 +18,9 @@ CALL_TIMEOUT_S: Final = 5.0
 JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 MAX_CURL_BODY_BYTES: Final = 2_000
+BAD_GATEWAY: Final = 502
+
+AnswerT = TypeVar("AnswerT")
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Parameters = Mapping[str, str | int | bool | Sequence[str] | None]
@@ -151,6 +154,34 @@ class Reply(Struct, frozen=True, kw_only=True):
         if not self.is_ok:
             raise CallFailed(self)
         return self
+
+    def read(self, kind: type[AnswerT]) -> AnswerT:
+        """The answer as a record. Raises ``CallFailed`` unless the call succeeded with such an answer."""
+        return self._convert(self.require().value, kind)
+
+    def read_if_ok(self, kind: type[AnswerT]) -> AnswerT | None:
+        """The answer as a record; None where the call failed."""
+        return self.read(kind) if self.is_ok else None
+
+    def read_items(self, kind: type[AnswerT]) -> tuple[AnswerT, ...]:
+        """The items of a list as records; none where the call failed."""
+        return tuple(self._convert(item, kind) for item in self.items) if self.is_ok else ()
+
+    def _convert(self, value: object, kind: type[AnswerT]) -> AnswerT:
+        try:
+            return convert(value, kind)
+        except ValidationError as unfit:
+            raise CallFailed(build_problem_reply(self.call, BAD_GATEWAY, "ANSWER_UNREADABLE", str(unfit))) from unfit
+
+    @property
+    def next_cursor(self) -> str:
+        """Where a list goes on; empty at its end."""
+        return get_text(self.document, "nextCursor")
+
+    @property
+    def total(self) -> int:
+        """How many there are of what a list shows some, where that was asked for."""
+        return get_int(self.document, "total")
 
     @property
     def document(self) -> JsonObject:

@@ -83,6 +83,7 @@ _FILTERS: Final = {
     "size": text.format_bytes,
     "duration": text.format_duration,
     "segment": text.encode_segment,
+    "model": text.format_model,
 }
 
 

@@ -6,10 +6,12 @@ import pytest
 
 from statewright.console.pages import admin_acts, admin_keys
 from statewright.console.pages.admin import LISTINGS, AdminView, view_listing
-from statewright.console.pages.audit import AuditView, build_export, view_audit
-from statewright.console.pages.changes import ChangesView, view_changes
+from statewright.console.pages.audit import ActRow, build_export, view_audit
+from statewright.console.pages.changes import view_changes
+from statewright.console.pages.listing import ListView
 from statewright.console.request import ADMIN, Action, Form, InvalidField, parse_query
-from statewright.console.views.page import View
+from statewright.console.views.page import View, format_model
+from statewright.operations.history import ChangedEntity
 from tests.unit.console.recorded import a_problem, a_reply
 
 BY_NAME = {listing.name: listing for listing in LISTINGS}
@@ -26,8 +28,8 @@ def admin(view: View) -> AdminView:
     return view.data
 
 
-def audit(view: View) -> AuditView:
-    assert isinstance(view.data, AuditView)
+def audit(view: View) -> ListView[ActRow]:
+    assert isinstance(view.data, ListView)
     return view.data
 
 
@@ -168,16 +170,18 @@ CHANGE = {
 }  # fmt: skip
 
 
-def changes(view: View) -> ChangesView:
-    assert isinstance(view.data, ChangesView)
+def changes(view: View) -> ListView[ChangedEntity]:
+    assert isinstance(view.data, ListView)
     return view.data
 
 
 def test_a_change_says_who_did_what_and_one_without_a_version_when_and_to_what():
     pruned = {name: CHANGE[name] for name in ("at", "entityId", "transactionId", "events")}
     known, bare = changes(view_changes(a_reply({"items": [CHANGE, pruned], "scanned": 2}), parse_query(b""))).rows
-    assert (known.actor, known.change, known.model, known.state) == ("ada", "update", "order/1", "SENT")
-    assert (bare.entity, bare.actor, bare.model, bare.change) == ("5a/6c", "", "", "")
+    assert known.attributed_to is not None
+    assert (known.attributed_to.id, known.change_type, format_model(known.model)) == ("ada", "UPDATE", "order/1")
+    assert (known.state, bare.entity_id) == ("SENT", "5a/6c")
+    assert (bare.attributed_to, bare.model, bare.change_type) == (None, None, None)
 
 
 def test_where_nothing_was_found_yet_the_list_goes_on():

@@ -1,9 +1,12 @@
 """Search jobs and help, from answers of the API to what templates see."""
 
 from statewright.console.calls import Reply, build_root_call
-from statewright.console.pages.searches import find_search, read_search, view_search
+from statewright.console.pages.searches import SearchRow, find_search, view_search
 from statewright.console.pages.topics import load_vendored, view_help
+from statewright.console.views.page import format_model
 from statewright.jsonval.values import JsonObject
+from statewright.operations.listings import ListedSearchJob
+from tests.unit.console.recorded import a_document, a_list, a_reply
 
 CALL = build_root_call("x")
 
@@ -14,25 +17,31 @@ def change(**values: str | None) -> str:
 
 
 def view(status: str, results: Reply, number: int = 0):
-    item: JsonObject = {"id": "s", "status": status, "model": {"name": "order", "version": 1}, "hits": 70}
-    return view_search(item, results, number, change).data
+    item = a_document(ListedSearchJob, id="s", status=status, model={"name": "order", "version": 1}, hits=70)
+    return view_search(a_reply(item).read(ListedSearchJob), results, number, change).data
 
 
 def test_results_are_read_page_by_page():
     found: JsonObject = {"data": {"amount": 1}, "meta": {"id": "e", "state": "NEW"}}
     document: JsonObject = {"content": [found], "page": {"totalPages": 2}}
     first = view("SUCCESSFUL", Reply(call=CALL, status=200, value=document))
-    assert (first.next, first.first, first.found[0].id, first.row.mark) == ("?page=1", None, "e", "ok")
+    assert (first.next, first.first, first.found, first.row.mark) == (
+        "?page=1",
+        None,
+        (("e", "NEW", '{\n  "amount": 1\n}'),),
+        "ok",
+    )
     second = view("SUCCESSFUL", Reply(call=CALL, status=200, value=document), 1)
     assert (second.next, second.first) == (None, "?")
 
 
 def test_a_job_that_is_no_longer_among_the_newest_is_told_by_its_status():
     status: JsonObject = {"searchJobStatus": "SUCCESSFUL", "entitiesCount": 3, "createTime": "2026-03-04T09:00:00Z"}
-    listed = Reply(call=CALL, status=200, value={"items": [{"id": "newer", "status": "RUNNING"}]})
-    row = read_search(find_search("s", Reply(call=CALL, status=200, value=status), listed))
-    assert (row.id, row.model, row.status, row.mark, row.hits) == ("s", "", "successful", "ok", 3)
-    assert row.created == "2026-03-04T09:00:00Z"
+    listed = a_list(ListedSearchJob, {"id": "newer", "status": "RUNNING"})
+    job = find_search("s", Reply(call=CALL, status=200, value=status), listed)
+    assert (job.id, format_model(job.model), job.status, job.hits) == ("s", "", "SUCCESSFUL", 3)
+    assert SearchRow(job).mark == "ok"
+    assert job.created_at == "2026-03-04T09:00:00Z"
 
 
 def test_what_a_job_without_results_answers_is_a_problem_only_when_it_succeeded():

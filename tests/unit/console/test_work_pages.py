@@ -4,12 +4,15 @@ import pytest
 
 from statewright.console.pages import incident, tasks, workers
 from statewright.console.pages.incident import IncidentView, view_incident
-from statewright.console.pages.incidents import build_incident_row, format_badge
+from statewright.console.pages.incidents import IncidentRow, format_badge
 from statewright.console.pages.tasks import TasksView, view_tasks
-from statewright.console.pages.workers import QueueView, WorkersView, view_queue, view_worker, view_workers
+from statewright.console.pages.workers import QueuePage, WorkersView, view_queue, view_worker, view_workers
 from statewright.console.request import OPERATOR, Action, Form, InvalidField, Query
 from statewright.jsonval.values import JsonObject
-from tests.unit.console.recorded import a_problem, a_reply
+from statewright.operations.incidents import Incident
+from statewright.operations.suspensions import SuspensionView
+from statewright.operations.work import MemberView, QueueView
+from tests.unit.console.recorded import a_document, a_list, a_problem, a_reply
 
 ACTIONS = {each.name: each for each in (*incident.ROUTES, *workers.ROUTES) if isinstance(each, Action)}
 NOBODY: JsonObject = {"kind": "JOB_TYPE", "name": "payment", "depth": 41, "workers": 0, "oldestAgeSeconds": 720}
@@ -18,7 +21,7 @@ EMPTY = a_reply({"items": []})
 
 
 def an_incident(**members: object) -> JsonObject:
-    usual = {
+    usual: dict[str, object] = {
         "id": "019a",
         "kind": "RUN_FAILED",
         "severity": "ERROR",
@@ -26,7 +29,11 @@ def an_incident(**members: object) -> JsonObject:
         "subject": {"kind": "ENTITY", "id": "5a6c", "model": "order/1", "state": "NEW", "transactionId": "91b2"},
         "payload": {"document": {"amount": 10}, "transition": "PAY", "ifMatch": None},
     }
-    return usual | members  # type: ignore[operator, return-value]  # plain JSON
+    return a_document(Incident, **usual | members)
+
+
+def a_row(**members: object) -> IncidentRow:
+    return IncidentRow(a_reply(an_incident(**members)).read(Incident))
 
 
 def show(item: JsonObject, *, written_by: str = "91b2", amount: int = 10) -> IncidentView:
@@ -37,22 +44,22 @@ def show(item: JsonObject, *, written_by: str = "91b2", amount: int = 10) -> Inc
 
 
 def test_queues_that_nobody_serves_come_first_whatever_waits_elsewhere():
-    data = view_workers("", a_reply({"items": [SERVED, NOBODY]}), EMPTY, EMPTY).data
+    data = view_workers("", a_list(QueueView, SERVED, NOBODY), EMPTY, EMPTY).data
     assert isinstance(data, WorkersView)
-    assert [(row.name, row.is_unserved, row.oldest) for row in data.queues] == [
+    assert [(row.queue.name, row.is_unserved, row.oldest) for row in data.queues] == [
         ("payment", True, "12 min"),
         ("mail", False, "1 s"),
     ]
 
 
 def test_a_suspended_queue_without_a_worker_is_no_alarm():
-    data = view_queue(a_reply(NOBODY | {"suspended": True}), EMPTY, EMPTY).data
-    assert isinstance(data, QueueView)
+    data = view_queue(a_reply(a_document(QueueView, **NOBODY | {"suspended": True})), EMPTY, EMPTY).data
+    assert isinstance(data, QueuePage)
     assert not data.row.is_unserved
 
 
 def test_a_list_that_cannot_be_read_leaves_the_others_alone():
-    data = view_workers("", a_reply({"items": [NOBODY]}), a_problem(503, "STORAGE_UNAVAILABLE"), EMPTY).data
+    data = view_workers("", a_list(QueueView, NOBODY), a_problem(503, "STORAGE_UNAVAILABLE"), EMPTY).data
     assert isinstance(data, WorkersView)
     assert data.workers_problem is not None
     assert (len(data.queues), data.queues_problem) == (1, None)
@@ -62,13 +69,13 @@ def test_a_queue_of_several_tags_is_served_by_members_that_have_all():
     members = [{"id": name, "kind": "STREAM", "tags": tags} for name, tags in (("a", ["x"]), ("b", ["x", "y"]))]
     suspended = [{"id": "1", "scope": "TAG", "name": "y"}, {"id": "2", "scope": "TAG", "name": "z"}]
     data = view_queue(
-        a_reply({"kind": "TAG", "name": "x,y"}),
-        a_reply({"items": members}),  # type: ignore[arg-type]  # plain JSON
-        a_reply({"items": suspended}),  # type: ignore[arg-type]  # plain JSON
+        a_reply(a_document(QueueView, kind="TAG", name="x,y")),
+        a_list(MemberView, *members),
+        a_list(SuspensionView, *suspended),
     ).data
-    assert isinstance(data, QueueView)
-    assert [each.id for each in data.workers] == ["b"]
-    assert [each.id for each in data.suspensions] == ["1"]
+    assert isinstance(data, QueuePage)
+    assert [each.member.id for each in data.workers] == ["b"]
+    assert [each.item.id for each in data.suspensions] == ["1"]
     assert data.names == ("x", "y")
 
 
@@ -91,13 +98,12 @@ def test_only_an_open_incident_can_be_retried(status: str):
 
 
 def test_a_retry_that_is_under_way_is_no_success():
-    assert build_incident_row(an_incident(status="RETRYING")).mark == "info"
-    assert build_incident_row(an_incident(status="RESOLVED")).mark == "ok"
+    assert a_row(status="RETRYING").mark == "info"
+    assert a_row(status="RESOLVED").mark == "ok"
 
 
 def test_an_incident_of_a_queue_leads_to_the_queue():
-    row = build_incident_row(an_incident(subject={"kind": "QUEUE", "id": "JOB_TYPE/a/b?"}))
-    assert row.subject_href == "/console/queues/JOB_TYPE/a%2Fb%3F"
+    assert a_row(subject={"kind": "QUEUE", "id": "JOB_TYPE/a/b?"}).href == "/console/queues/JOB_TYPE/a%2Fb%3F"
 
 
 @pytest.mark.parametrize(("total", "text"), [(0, ""), (7, "7"), (99, "99"), (100, "99+")])

@@ -11,11 +11,6 @@ from statewright.console.calls import (
     build_entity_call,
     build_ops_call,
     build_path,
-    get_flag,
-    get_int,
-    get_object,
-    get_objects,
-    get_text,
 )
 from statewright.console.pages.models import ModelRow, build_models_call, list_models
 from statewright.console.process_languages import MODELS
@@ -29,8 +24,13 @@ from statewright.console.request import (
     build_part,
     build_problem,
 )
-from statewright.console.views.page import Problem, View, format_count, format_duration
-from statewright.jsonval.values import JsonObject
+from statewright.console.views.page import Problem, View, format_count, format_duration, format_model
+from statewright.jsonval.values import JsonValue
+from statewright.operations.incidents import Incident
+from statewright.operations.listings import IdleEntities
+from statewright.operations.records import Listed
+from statewright.operations.suspensions import SuspensionView
+from statewright.operations.work import QueueView, Rates, ServiceNode
 
 MAX_MODELS: Final = 50
 MAX_LINES: Final = 5
@@ -67,41 +67,19 @@ class StatusView(Struct, frozen=True, kw_only=True):
     """What is said when there is nothing: what was looked at."""
 
 
-class IdleRow(Struct, frozen=True, kw_only=True):
-    """An entity to which nothing has happened for long, though it could still move."""
-
-    id: str
-    model: str
-    state: str
-    since: str
-
-
 class IdleView(Struct, frozen=True, kw_only=True):
-    """The oldest of them. ``scanned``: of so many, where not all were looked at."""
+    """The entities to which nothing has happened for longest, though they could still move."""
 
-    rows: tuple[IdleRow, ...] = ()
-    scanned: int | None = None
+    found: IdleEntities | None = None
     problem: Problem | None = None
-
-
-class NodeRow(Struct, frozen=True, kw_only=True):
-    """A process of the installation."""
-
-    name: str
-    version: str
-    started: str
-    members: int
-    is_draining: bool
 
 
 class ActivityView(Struct, frozen=True, kw_only=True):
     """Nodes, and what was written in the last hour. ``bars`` are versions per minute in tenths of the largest."""
 
-    nodes: tuple[NodeRow, ...] = ()
+    nodes: tuple[ServiceNode, ...] = ()
     nodes_problem: Problem | None = None
-    has_rates: bool = False
-    transactions: int = 0
-    versions: int = 0
+    rates: Rates | None = None
     bars: tuple[int, ...] = ()
     rates_problem: Problem | None = None
 
@@ -203,58 +181,52 @@ def _read_queues(reply: Reply, pages: frozenset[str]) -> list[Alert]:
         Alert(
             mark="bad",
             text=_describe_queue(queue),
-            href=build_path("console", "queues", get_text(queue, "kind"), get_text(queue, "name"))
-            if has_page
-            else None,
+            href=build_path("console", "queues", queue.kind, queue.name) if has_page else None,
         )
-        for queue in reply.items
-        if get_int(queue, "depth")
+        for queue in reply.read_items(QueueView)
+        if queue.depth
     ]
 
 
-def _describe_queue(queue: JsonObject) -> str:
-    depth, age = get_int(queue, "depth"), get_int(queue, "oldestAgeSeconds")
-    kind = "call" if get_text(queue, "kind") == "TAG" else "job"
-    waits = f"1 {kind} waits" if depth == 1 else f"{format_count(depth)} {kind}s wait"
-    return f"«{get_text(queue, 'name')}»: {waits}, the oldest for {format_duration(age)}, and there is no worker"
+def _describe_queue(queue: QueueView) -> str:
+    kind = "call" if queue.kind == "TAG" else "job"
+    waits = f"1 {kind} waits" if queue.depth == 1 else f"{format_count(queue.depth)} {kind}s wait"
+    age = format_duration(queue.oldest_age_seconds or 0)
+    return f"«{queue.name}»: {waits}, the oldest for {age}, and there is no worker"
 
 
 def _read_incidents(reply: Reply, pages: frozenset[str]) -> list[Alert]:
-    total = get_int(reply.document, "total")
-    if not total:
+    found = reply.read(Listed[Incident])
+    if not found.total:
         return []
-    bound = get_flag(reply.document, "totalIsLowerBound")
-    words = "incident" if total == 1 else "incidents"
+    words = "incident" if found.total == 1 else "incidents"
     return [
         Alert(
             mark="bad",
-            text=f"{format_count(total, is_lower_bound=bound)} open {words}",
+            text=f"{format_count(found.total, is_lower_bound=found.total_is_lower_bound)} open {words}",
             href="/console/incidents" if "/console/incidents" in pages else None,
-            newest=get_text(reply.items[0], "lastAt") if reply.items else "",
+            newest=next((each.last_at for each in found.items), ""),
         )
     ]
 
 
 def _read_tasks(reply: Reply, pages: frozenset[str]) -> list[Alert]:
-    total = get_int(reply.document, "total")
-    if not total:
+    found = reply.read(Listed[JsonValue])
+    if not found.total:
         return []
-    bound = get_flag(reply.document, "totalIsLowerBound")
-    href = "/console/tasks" if "/console/tasks" in pages else None
-    return [Alert(mark="warn", text=f"{format_count(total, is_lower_bound=bound)} tasks overdue", href=href)]
+    text = f"{format_count(found.total, is_lower_bound=found.total_is_lower_bound)} tasks overdue"
+    return [Alert(mark="warn", text=text, href="/console/tasks" if "/console/tasks" in pages else None)]
 
 
 def _read_suspensions(reply: Reply, _pages: frozenset[str]) -> list[Alert]:
-    return [_describe_suspension(item) for item in reply.items]
+    return [_describe_suspension(each) for each in reply.read_items(SuspensionView)]
 
 
-def _describe_suspension(item: JsonObject) -> Alert:
-    model = get_object(item, "model")
-    name, version = get_text(model, "name"), get_int(model, "version")
-    scope = get_text(item, "scope").replace("_", " ").lower()
-    of = f" {name}/{version}" if name else f" {get_text(item, 'name')}" if get_text(item, "name") else ""
-    href = build_path("console", "models", name, version) if name else None
-    return Alert(mark="warn", text=f"Suspended: {scope}{of} ({get_text(item, 'reason')})", href=href)
+def _describe_suspension(item: SuspensionView) -> Alert:
+    scope = item.scope.replace("_", " ").lower()
+    of = format_model(item.model) or item.name
+    href = build_path("console", "models", item.model.name, item.model.version) if item.model is not None else None
+    return Alert(mark="warn", text=f"Suspended: {scope}{f' {of}' if of else ''} ({item.reason})", href=href)
 
 
 _CALM: Final = {
@@ -274,46 +246,22 @@ _READERS: Final = {
 def view_activity(replies: Mapping[str, Reply]) -> ActivityView:
     """Nodes and rates from the answers, as far as they were asked."""
     nodes, rates = replies.get("nodes"), replies.get("rates")
-    versions = [get_int(item, "versions") for item in get_objects(rates.document, "minutes")] if rates else []
+    written = rates.read_if_ok(Rates) if rates else None
+    versions = [each.versions for each in written.minutes] if written else []
     largest = max(versions, default=0)
     return ActivityView(
-        nodes=tuple(_read_node(item) for item in nodes.items) if nodes else (),
+        nodes=nodes.read_items(ServiceNode) if nodes else (),
         nodes_problem=build_problem(nodes) if nodes and not nodes.is_ok else None,
-        has_rates=rates is not None and rates.is_ok,
-        transactions=get_int(rates.document, "transactions") if rates else 0,
-        versions=get_int(rates.document, "versions") if rates else 0,
+        rates=written,
         bars=tuple(-(-BAR_STEPS * count // largest) if largest else 0 for count in versions),
         rates_problem=build_problem(rates) if rates and not rates.is_ok else None,
     )
 
 
-def _read_node(item: JsonObject) -> NodeRow:
-    return NodeRow(
-        name=get_text(item, "name"),
-        version=get_text(item, "version"),
-        started=get_text(item, "startedAt"),
-        members=get_int(item, "members"),
-        is_draining=get_flag(item, "draining"),
-    )
-
-
 def view_idle(reply: Reply) -> IdleView:
     """The oldest entities from the answer."""
-    if not reply.is_ok:
-        return IdleView(problem=build_problem(reply))
-    rows = []
-    for item in reply.items:
-        model = get_object(item, "model")
-        rows.append(
-            IdleRow(
-                id=get_text(item, "entityId"),
-                model=f"{get_text(model, 'name')}/{get_int(model, 'version')}",
-                state=get_text(item, "state"),
-                since=get_text(item, "since") or get_text(item, "writtenAt"),
-            )
-        )
-    is_complete = get_flag(reply.document, "complete")
-    return IdleView(rows=tuple(rows), scanned=None if is_complete else get_int(reply.document, "scanned"))
+    found = reply.read_if_ok(IdleEntities)
+    return IdleView(found=found, problem=build_problem(reply) if found is None else None)
 
 
 def _build_sample(_form: Form) -> ApiCall:

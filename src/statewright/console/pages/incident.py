@@ -1,10 +1,10 @@
 """One incident: what failed, what was asked for, what is there now, and doing it again (docs/console.md#pages)."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from statewright.console.calls import (
     ApiCall,
@@ -12,15 +12,11 @@ from statewright.console.calls import (
     build_entity_call,
     build_ops_call,
     build_path,
-    get_flag,
-    get_instant,
-    get_int,
-    get_object,
-    get_objects,
     get_text,
 )
-from statewright.console.pages.incidents import CRUMB, ROOT, choose_mark, find_subject
+from statewright.console.pages.incidents import CRUMB, ROOT, IncidentRow
 from statewright.console.pages.model_acts import read_json
+from statewright.console.records import Envelope
 from statewright.console.request import (
     OPERATOR,
     Action,
@@ -36,6 +32,9 @@ from statewright.console.views.page import Confirmation, Crumb, Problem, View
 from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.patches import build_json_patch
 from statewright.jsonval.values import JsonObject
+from statewright.operations.history import Difference
+from statewright.operations.incidents import Incident, IncidentSubject
+from statewright.operations.records import Record, Value
 
 RETRY_TIMEOUT_S: Final = 60.0
 """A retry waits for what it does again, with the processors that take part in it."""
@@ -54,14 +53,6 @@ RETRYABLE: Final[Mapping[str, str]] = {
 """Kinds of incidents that can be done again, and what that comes to."""
 
 
-class Attempt(Struct, frozen=True, kw_only=True):
-    """One of the attempts that failed; ``at`` is in microseconds since 1970."""
-
-    at: int | None
-    member: str
-    error: str
-
-
 class Change(Struct, frozen=True):
     """A difference between two documents: what was done at a place, and the new value as JSON."""
 
@@ -73,26 +64,9 @@ class Change(Struct, frozen=True):
 class IncidentView(Struct, frozen=True, kw_only=True):
     """One incident."""
 
-    id: str
-    title: str
-    kind: str
-    mark: str
-    severity: str
-    status: str
-    fingerprint: str
-    first: str
-    last: str
-    occurrences: int
+    row: IncidentRow
     facts: tuple[tuple[str, str], ...]
-    code: str
-    message: str
-    subject: str
-    subject_kind: str
-    subject_href: str | None
-    attempts: tuple[Attempt, ...]
-    resolution: "ResolutionView | None"
     payload: "PayloadView | None"
-    payload_omitted: bool
     now: "SubjectNow | None"
     retry_effect: str | None
     """What a retry does; None where there is none."""
@@ -102,20 +76,18 @@ class IncidentView(Struct, frozen=True, kw_only=True):
     call: ApiCall
 
 
-class ResolutionView(Struct, frozen=True, kw_only=True):
-    """How an incident was closed."""
+class AskedFor(Record, frozen=True, kw_only=True):
+    """What was asked for, as an incident has it."""
 
-    by: str
-    at: str
-    how: str
-    reason: str
+    document: Value = None
+    transition: str | None = None
+    if_match: str | None = None
 
 
 class PayloadView(Struct, frozen=True, kw_only=True):
     """What was asked for."""
 
-    transition: str
-    if_match: str
+    asked: AskedFor
     tree: TreeNode
     text: str | None
 
@@ -146,120 +118,72 @@ async def show_incident(request: ConsoleRequest) -> View:
     """One incident, with the entity that it is about."""
     id_ = request.params["id"]
     [found] = await request.call(build_ops_call("incidents", id_))
-    subject = get_object(found.require().document, "subject")
+    subject = found.read(Incident).subject
     now: Reply | None = None
-    if get_text(subject, "kind") == "ENTITY":
-        [now] = await request.call(build_entity_call("entity", get_text(subject, "id")))
+    if subject.kind == "ENTITY":
+        [now] = await request.call(build_entity_call("entity", subject.id))
     return await asyncio.to_thread(view_incident, found, now)
 
 
 def view_incident(found: Reply, now: Reply | None) -> View:
     """One incident from the answers of the API. ``now`` is the envelope of its entity, where it is about one."""
-    item = found.document
-    subject, kind, status = get_object(item, "subject"), get_text(item, "kind"), get_text(item, "status")
-    payload = item.get("payload")
-    asked = payload if isinstance(payload, dict) else None
+    item = found.read(Incident)
+    kind, is_open = item.kind, item.status == "OPEN"
+    asked = convert(item.payload, AskedFor) if isinstance(item.payload, dict) else None
     edited = "document" if kind == "RUN_FAILED" else "variables" if kind in {"JOB_FAILED", "INSTANCE_FAILED"} else None
-    id_ = get_text(item, "id")
     data = IncidentView(
-        id=id_,
-        title=get_text(item, "title"),
-        kind=kind,
-        mark=choose_mark(item),
-        severity=get_text(item, "severity"),
-        status=status,
-        fingerprint=get_text(item, "fingerprint"),
-        first=get_text(item, "firstAt"),
-        last=get_text(item, "lastAt"),
-        occurrences=get_int(item, "occurrences"),
-        facts=_list_facts(item, subject),
-        code=get_text(item, "code"),
-        message=get_text(item, "message"),
-        subject=get_text(subject, "id"),
-        subject_kind=get_text(subject, "kind"),
-        subject_href=find_subject(get_text(subject, "kind"), get_text(subject, "id")),
-        attempts=tuple(
-            Attempt(at=_read_instant(each), member=get_text(each, "member"), error=get_text(each, "error"))
-            for each in get_objects(item, "attempts")
-        ),
-        resolution=_read_resolution(item),
+        row=IncidentRow(item),
+        facts=_list_facts(item),
         payload=None if asked is None else _build_payload(asked),
-        payload_omitted=get_flag(item, "payloadOmitted"),
-        now=None if now is None else _compare(subject, asked, now),
-        retry_effect=RETRYABLE.get(kind) if status == "OPEN" else None,
-        edited=edited if status == "OPEN" else None,
+        now=None if now is None else _compare(item.subject, asked, now),
+        retry_effect=RETRYABLE.get(kind) if is_open else None,
+        edited=edited if is_open else None,
         edit_text=_write_edit(asked, edited),
-        call=build_ops_call("incidents", id_, "retry", method="POST", body=b"{}"),
+        call=build_ops_call("incidents", item.id, "retry", method="POST", body=b"{}"),
     )
-    return View(title=f"Incident {id_}", data=data, crumbs=(CRUMB,))
+    return View(title=f"Incident {item.id}", data=data, crumbs=(CRUMB,))
 
 
-def _list_facts(item: JsonObject, subject: JsonObject) -> tuple[tuple[str, str], ...]:
-    principal = get_object(item, "principal")
+def _list_facts(item: Incident) -> tuple[tuple[str, str], ...]:
     facts = {
-        "Model": get_text(subject, "model"),
-        "State": get_text(subject, "state"),
-        "Workflow": get_text(item, "workflow"),
-        "Transition": get_text(item, "transition"),
-        "Step": get_text(item, "step"),
-        "Component": get_text(item, "component"),
-        "Asked by": get_text(principal, "id"),
-        "Trace": get_text(item, "traceId"),
+        "Model": item.subject.model,
+        "State": item.subject.state,
+        "Workflow": item.workflow,
+        "Transition": item.transition,
+        "Step": item.step,
+        "Component": item.component,
+        "Asked by": item.principal.id,
+        "Trace": item.trace_id,
     }
     return tuple((name, value) for name, value in facts.items() if value)
 
 
-def _read_instant(attempt: JsonObject) -> int | None:
-    return get_int(attempt, "at") or get_instant(attempt, "at")
+def _build_payload(asked: AskedFor) -> PayloadView:
+    text = write_text(asked.document) if fits_page(asked.document) else None
+    return PayloadView(asked=asked, tree=build_tree(asked.document), text=text)
 
 
-def _read_resolution(item: JsonObject) -> ResolutionView | None:
-    resolution = get_object(item, "resolution")
-    if not resolution:
-        return None
-    return ResolutionView(
-        by=get_text(get_object(resolution, "by"), "id"),
-        at=get_text(resolution, "at"),
-        how=get_text(resolution, "how"),
-        reason=get_text(resolution, "reason"),
-    )
-
-
-def _build_payload(payload: JsonObject) -> PayloadView:
-    document = payload.get("document")
-    return PayloadView(
-        transition=get_text(payload, "transition"),
-        if_match=get_text(payload, "ifMatch"),
-        tree=build_tree(document),
-        text=write_text(document) if fits_page(document) else None,
-    )
-
-
-def _write_edit(payload: "JsonObject | None", edited: str | None) -> str:
-    document = None if payload is None else payload.get("document")
-    if edited != "document" or document is None:
+def _write_edit(asked: AskedFor | None, edited: str | None) -> str:
+    if edited != "document" or asked is None or asked.document is None:
         return "{}"
-    return write_text(document) if fits_page(document) else ""
+    return write_text(asked.document) if fits_page(asked.document) else ""
 
 
-def _compare(subject: JsonObject, payload: "JsonObject | None", now: Reply) -> SubjectNow:
-    if not now.is_ok:
+def _compare(subject: IncidentSubject, asked: AskedFor | None, now: Reply) -> SubjectNow:
+    entity = now.read_if_ok(Envelope)
+    if entity is None:
         return SubjectNow(state="", is_written_since=False, changes=(), is_cut=False, problem=build_problem(now))
-    meta = get_object(now.document, "meta")
-    changes: tuple[Change, ...] = ()
-    is_cut = False
-    asked = None if payload is None else payload.get("document")
-    if asked is not None:
-        changes, is_cut = read_changes(build_json_patch(asked, now.document.get("data")))
+    patch = build_json_patch(asked.document, entity.data) if asked is not None and asked.document is not None else []
+    changes, is_cut = read_changes(patch)
     return SubjectNow(
-        state=get_text(meta, "state"),
-        is_written_since=get_text(meta, "transactionId") != get_text(subject, "transactionId"),
+        state=entity.meta.state,
+        is_written_since=entity.meta.transaction_id != subject.transaction_id,
         changes=changes,
         is_cut=is_cut,
     )
 
 
-def read_changes(patch: list[JsonObject]) -> tuple[tuple[Change, ...], bool]:
+def read_changes(patch: Sequence[JsonObject]) -> tuple[tuple[Change, ...], bool]:
     """The first operations of a JSON Patch as they are shown, and whether there are more."""
     changes = tuple(
         Change(get_text(each, "op"), get_text(each, "path") or "/", _write_value(each)) for each in patch[:MAX_CHANGES]
@@ -304,15 +228,15 @@ async def _show_stale(request: ConsoleRequest, form: Form, reply: Reply) -> View
         return None
     id_ = form.require("incident")
     [found] = await request.call(build_ops_call("incidents", id_))
-    subject = get_object(found.document, "subject")
-    entity = get_text(subject, "id")
-    query = {"from": get_text(subject, "transactionId"), "to": "current"}
-    [compared] = await request.call(build_ops_call("entities", entity, "diff", query=query))
-    changes, is_cut = read_changes(get_objects(compared.document, "patch"))
+    subject = found.read(Incident).subject
+    query = {"from": subject.transaction_id, "to": "current"}
+    [compared] = await request.call(build_ops_call("entities", subject.id, "diff", query=query))
+    difference = compared.read_if_ok(Difference)
+    changes, is_cut = read_changes(difference.patch if difference is not None else ())
     data = StaleRetryView(
         incident=id_,
         problem=problem,
-        entity=entity,
+        entity=subject.id,
         changes=changes,
         is_cut=is_cut,
         comparison=None if compared.is_ok else build_problem(compared),
@@ -341,10 +265,10 @@ def _follow_incident(form: Form, _reply: Reply) -> str:
 
 async def _confirm_retry(request: ConsoleRequest, form: Form) -> Confirmation:
     item = await _load(request, form)
-    effect = RETRYABLE.get(get_text(item, "kind"), "What failed is done again.")
+    effect = RETRYABLE.get(item.kind, "What failed is done again.")
     return Confirmation(
         question="Do again what failed?",
-        details=(get_text(item, "title"), effect, "The incident stays open until that has succeeded."),
+        details=(item.title, effect, "The incident stays open until that has succeeded."),
         back=_find_way_back(form),
     )
 
@@ -353,15 +277,15 @@ async def _confirm_resolution(request: ConsoleRequest, form: Form) -> Confirmati
     item = await _load(request, form)
     return Confirmation(
         question="Close this incident?",
-        details=(get_text(item, "title"), "Nothing is done again. Should it fail again, there is a new incident."),
+        details=(item.title, "Nothing is done again. Should it fail again, there is a new incident."),
         back=build_incident_path(form.require("incident")),
         needs_reason=True,
     )
 
 
-async def _load(request: ConsoleRequest, form: Form) -> JsonObject:
+async def _load(request: ConsoleRequest, form: Form) -> Incident:
     [found] = await request.call(build_ops_call("incidents", form.require("incident")))
-    return found.require().document
+    return found.read(Incident)
 
 
 ROUTES: Final[Routes] = (

@@ -4,81 +4,62 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import (
-    Reply,
-    build_ops_call,
-    build_path,
-    build_problem_reply,
-    get_flag,
-    get_int,
-    get_object,
-    get_text,
-)
-from statewright.console.request import ConsoleRequest, Navigation, Page, Routes, build_part, build_problem
-from statewright.console.views.page import Crumb, Problem, View, format_count
-from statewright.jsonval.values import JsonObject
+from statewright.console.calls import Reply, build_ops_call, build_path, build_problem_reply
+from statewright.console.pages.listing import Filter, ListView, build_list
+from statewright.console.request import ConsoleRequest, Navigation, Page, Routes, build_part
+from statewright.console.views.page import Crumb, View, format_count
+from statewright.operations.incidents import INCIDENT_KINDS, Incident, IncidentGroup
+from statewright.operations.records import Listed
 
 ROOT: Final = "/console/incidents"
 PART: Final = "/console/part/incidents"
 CRUMB: Final = Crumb("Incidents", ROOT)
 STATUSES: Final = ("OPEN", "RESOLVED")
 SEVERITIES: Final = ("", "ERROR", "WARNING")
-KINDS: Final = (
-    *("", "RUN_FAILED", "TIMER_FAILED", "TIMER_DEAD", "TIMER_EXPIRED"),
-    *("JOB_FAILED", "INSTANCE_FAILED", "NO_WORKER", "CHAIN_FAILED", "POISONED"),
-)
+FILTERS: Final = tuple(map(Filter, ("kind", "severity", "model", "since")))
 MAX_BADGE: Final = 99
 
 
-class IncidentGroupRow(Struct, frozen=True, kw_only=True):
-    """Open incidents of one cause."""
+class IncidentRow(Struct, frozen=True):
+    """An incident as lists and its page show it."""
 
-    fingerprint: str
-    title: str
-    kind: str
-    open: int
-    occurrences: int
-    first: str
-    last: str
+    item: Incident
 
+    @property
+    def mark(self) -> str:
+        """What is closed is no alarm."""
+        if self.item.status == "RESOLVED":
+            return "ok"
+        if self.item.status == "RETRYING":
+            return "info"
+        return "warn" if self.item.severity == "WARNING" else "bad"
 
-class IncidentRow(Struct, frozen=True, kw_only=True):
-    """An incident in a list. ``subject_href`` leads to what it is about, where there is such a page."""
+    @property
+    def subject(self) -> str:
+        """What it is about."""
+        return "a new entity" if self.item.subject.kind == "NEW_ENTITY" else self.item.subject.id
 
-    id: str
-    title: str
-    kind: str
-    mark: str
-    status: str
-    occurrences: int
-    first: str
-    last: str
-    subject: str
-    subject_href: str | None
+    @property
+    def href(self) -> str | None:
+        """The page of what it is about, where there is such a page."""
+        id_ = self.item.subject.id
+        match self.item.subject.kind:
+            case "ENTITY":
+                return f"/console/entities{build_path(id_)}"
+            case "INSTANCE":
+                return f"/console/instances{build_path(id_)}"
+            case "QUEUE":
+                queue_kind, _, name = id_.partition("/")
+                return f"/console/queues{build_path(queue_kind, name)}" if name else "/console/workers"
+            case _:
+                return None
 
 
 class IncidentGroupsView(Struct, frozen=True, kw_only=True):
     """The causes. ``last_at`` is when something last failed, also where nothing is open."""
 
-    rows: tuple[IncidentGroupRow, ...]
-    next: str | None
-    first: str | None
+    list: ListView[IncidentGroup]
     last_at: str | None
-
-
-class IncidentListView(Struct, frozen=True, kw_only=True):
-    """Incidents one by one, with the filters that are set."""
-
-    rows: tuple[IncidentRow, ...]
-    next: str | None
-    first: str | None
-    status: str
-    kind: str
-    severity: str
-    model: str
-    since: str
-    is_filtered: bool
-    problem: Problem | None
 
 
 class IncidentGroupView(Struct, frozen=True, kw_only=True):
@@ -89,9 +70,7 @@ class IncidentGroupView(Struct, frozen=True, kw_only=True):
     kind: str
     status: str
     total: str
-    rows: tuple[IncidentRow, ...]
-    next: str | None
-    first: str | None
+    list: ListView[IncidentRow]
     is_retryable: bool
 
 
@@ -115,10 +94,8 @@ async def show_incidents(request: ConsoleRequest) -> View:
 def view_incident_groups(request: ConsoleRequest, groups: Reply, last: Reply) -> View:
     """The causes from the answers of the API."""
     data = IncidentGroupsView(
-        rows=tuple(_build_group(item) for item in groups.items),
-        next=find_next(request, groups),
-        first=find_first(request),
-        last_at=next((get_text(item, "lastAt") for item in last.items), None),
+        list=build_list(request.query, groups, groups.read_items(IncidentGroup)),
+        last_at=next((item.last_at for item in last.read_items(Incident)), None),
     )
     return View(title="Incidents", data=data)
 
@@ -131,7 +108,7 @@ async def show_incident_list(request: ConsoleRequest) -> View:
             "incidents",
             query={
                 "status": query.get_choice("status", STATUSES),
-                "kind": query.get_choice("kind", KINDS) or None,
+                "kind": query.get_choice("kind", ("", *INCIDENT_KINDS)) or None,
                 "severity": query.get_choice("severity", SEVERITIES) or None,
                 "model": query.get("model") or None,
                 "lastFrom": query.get("since") or None,
@@ -140,18 +117,7 @@ async def show_incident_list(request: ConsoleRequest) -> View:
             },
         )
     )
-    data = IncidentListView(
-        rows=tuple(build_incident_row(item) for item in found.items),
-        next=find_next(request, found),
-        first=find_first(request),
-        status=query.get_choice("status", STATUSES),
-        kind=query.get("kind"),
-        severity=query.get("severity"),
-        model=query.get("model"),
-        since=query.get("since"),
-        is_filtered=any(query.get(name) for name in ("kind", "severity", "model", "since")),
-        problem=None if found.is_ok else build_problem(found, retry=request.path + query.change()),
-    )
+    data = build_list(query, found, read_rows(found), filters=FILTERS, retry=request.path + query.change())
     return View(title="Incidents, one by one", data=data, crumbs=(CRUMB,), status=200 if found.is_ok else found.status)
 
 
@@ -180,19 +146,15 @@ async def show_incident_group(request: ConsoleRequest) -> View:
 
 def view_incident_group(request: ConsoleRequest, fingerprint: str, found: Reply, sample: Reply) -> View:
     """The incidents of one cause from the answers of the API."""
-    example = next(iter(found.items or sample.items), {})
-    kind = get_text(example, "kind")
+    example = next(iter(found.read_items(Incident) or sample.read_items(Incident)), None)
+    kind = example.kind if example is not None else ""
     data = IncidentGroupView(
         fingerprint=fingerprint,
-        title=get_text(example, "title"),
+        title=example.title if example is not None else "",
         kind=kind,
         status=request.query.get_choice("status", STATUSES),
-        total=format_count(
-            get_int(found.document, "total"), is_lower_bound=get_flag(found.document, "totalIsLowerBound")
-        ),
-        rows=tuple(build_incident_row(item) for item in found.items),
-        next=find_next(request, found),
-        first=find_first(request),
+        total=format_count(found.total, is_lower_bound=found.read(Listed[Incident]).total_is_lower_bound),
+        list=build_list(request.query, found, read_rows(found)),
         is_retryable=kind not in {"NO_WORKER", "CHAIN_FAILED", "TIMER_EXPIRED"},
     )
     return View(title="Incidents of one cause", data=data, crumbs=(CRUMB,))
@@ -201,8 +163,7 @@ def view_incident_group(request: ConsoleRequest, fingerprint: str, found: Reply,
 async def show_incident_badge(request: ConsoleRequest) -> View:
     """How many incidents are open, for the navigation."""
     [found] = await request.call(build_ops_call("incidents", query={"limit": 1, "count": True}))
-    total = get_int(found.require().document, "total")
-    return View(data=BadgeView(format_badge(total)), template="parts/badge.html")
+    return View(data=BadgeView(format_badge(found.require().total)), template="parts/badge.html")
 
 
 def format_badge(total: int) -> str:
@@ -210,68 +171,9 @@ def format_badge(total: int) -> str:
     return "" if total == 0 else f"{MAX_BADGE}+" if total > MAX_BADGE else str(total)
 
 
-def find_next(request: ConsoleRequest, found: Reply) -> str | None:
-    """The address of the next page of a list; None on the last one."""
-    cursor = get_text(found.document, "nextCursor")
-    return request.query.change(after=cursor, done=None) if cursor else None
-
-
-def find_first(request: ConsoleRequest) -> str | None:
-    """The address of the start of a list; None on the first page."""
-    return request.query.change(after=None, done=None) if request.query.get("after") else None
-
-
-def build_incident_row(item: JsonObject) -> IncidentRow:
-    """A line of a list."""
-    subject = get_object(item, "subject")
-    kind, id_ = get_text(subject, "kind"), get_text(subject, "id")
-    return IncidentRow(
-        id=get_text(item, "id"),
-        title=get_text(item, "title"),
-        kind=get_text(item, "kind"),
-        mark=choose_mark(item),
-        status=get_text(item, "status"),
-        occurrences=get_int(item, "occurrences"),
-        first=get_text(item, "firstAt"),
-        last=get_text(item, "lastAt"),
-        subject="a new entity" if kind == "NEW_ENTITY" else id_,
-        subject_href=find_subject(kind, id_),
-    )
-
-
-def choose_mark(item: JsonObject) -> str:
-    """The mark of an incident: what is closed is no alarm."""
-    if get_text(item, "status") == "RESOLVED":
-        return "ok"
-    if get_text(item, "status") == "RETRYING":
-        return "info"
-    return "warn" if get_text(item, "severity") == "WARNING" else "bad"
-
-
-def find_subject(kind: str, id_: str) -> str | None:
-    """The page of what an incident is about."""
-    match kind:
-        case "ENTITY":
-            return f"/console/entities{build_path(id_)}"
-        case "INSTANCE":
-            return f"/console/instances{build_path(id_)}"
-        case "QUEUE":
-            queue_kind, _, name = id_.partition("/")
-            return f"/console/queues{build_path(queue_kind, name)}" if name else "/console/workers"
-        case _:
-            return None
-
-
-def _build_group(item: JsonObject) -> IncidentGroupRow:
-    return IncidentGroupRow(
-        fingerprint=get_text(item, "fingerprint"),
-        title=get_text(item, "title"),
-        kind=get_text(item, "kind"),
-        open=get_int(item, "open"),
-        occurrences=get_int(item, "occurrences"),
-        first=get_text(item, "firstAt"),
-        last=get_text(item, "lastAt"),
-    )
+def read_rows(found: Reply) -> tuple[IncidentRow, ...]:
+    """The lines of a list."""
+    return tuple(map(IncidentRow, found.read_items(Incident)))
 
 
 ROUTES: Final[Routes] = (

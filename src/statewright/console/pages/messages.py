@@ -11,40 +11,19 @@ from statewright.console.calls import (
     build_entity_call,
     build_ops_call,
     build_path,
-    get_int,
-    get_object,
-    get_text,
-    get_texts,
 )
-from statewright.console.pages.incidents import find_first, find_next
+from statewright.console.pages.listing import build_list
 from statewright.console.pages.model_acts import read_json
+from statewright.console.records import Message, Written
 from statewright.console.request import Action, ConsoleRequest, Form, InvalidField, Navigation, Page, Routes
 from statewright.console.views.entities import TreeNode, build_tree, fits_page, write_text
-from statewright.console.views.page import Confirmation, Crumb, View, format_bytes
+from statewright.console.views.page import Confirmation, Crumb, View
 from statewright.jsonval.codec import decode, encode
-from statewright.jsonval.values import JsonObject
+from statewright.operations.listings import ListedMessage
 
 ROOT: Final = "/console/messages"
 MAX_TICKED: Final = 200
 """Messages that one act deletes: those of the longest page."""
-
-
-class MessageRow(Struct, frozen=True, kw_only=True):
-    """A message in the list."""
-
-    id: str
-    subject: str
-    media_type: str
-    size: str
-    created: str
-
-
-class MessagesView(Struct, frozen=True, kw_only=True):
-    """Messages, newest first."""
-
-    rows: tuple[MessageRow, ...]
-    next: str | None
-    first: str | None
 
 
 class MessageView(Struct, frozen=True, kw_only=True):
@@ -62,24 +41,7 @@ async def show_messages(request: ConsoleRequest) -> View:
     """A page of the list."""
     query = {"limit": request.query.size(), "cursor": request.query.get("after") or None}
     [found] = await request.call(build_ops_call("messages", query=query))
-    data = MessagesView(
-        rows=tuple(read_message(item) for item in found.require().items),
-        next=find_next(request, found),
-        first=find_first(request),
-    )
-    return View(title="Messages", data=data)
-
-
-def read_message(item: JsonObject) -> MessageRow:
-    """A line of the list."""
-    header = get_object(item, "header")
-    return MessageRow(
-        id=get_text(item, "id"),
-        subject=get_text(header, "subject"),
-        media_type=get_text(header, "contentType"),
-        size=format_bytes(get_int(header, "contentLength")),
-        created=get_text(item, "createdAt"),
-    )
+    return View(title="Messages", data=build_list(request.query, found.require(), found.read_items(ListedMessage)))
 
 
 async def show_message(request: ConsoleRequest) -> View:
@@ -91,18 +53,18 @@ async def show_message(request: ConsoleRequest) -> View:
 
 def view_message(id_: str, found: Reply) -> View:
     """One message from the answer of the API."""
-    header, content = get_object(found.document, "header"), found.document.get("content")
+    message = found.read(Message)
     data = MessageView(
         id=id_,
-        subject=get_text(header, "subject"),
+        subject=str(message.header.get("subject", "")),
         header=tuple(
             (name, value if isinstance(value, str) else encode(value).decode())
-            for name, value in header.items()
+            for name, value in message.header.items()
             if name != "subject"
         ),
-        metadata=build_tree(found.document.get("metaData")),
-        tree=build_tree(content),
-        text=write_text(content) if fits_page(content) else None,
+        metadata=build_tree(message.meta_data),
+        tree=build_tree(message.content),
+        text=write_text(message.content) if fits_page(message.content) else None,
     )
     return View(title=f"Message {id_}", data=data, crumbs=(Crumb("Messages", ROOT),))
 
@@ -130,9 +92,8 @@ def _build_new(form: Form) -> ApiCall:
 
 
 def _follow_new(_form: Form, reply: Reply) -> str:
-    stored = next(iter(reply.items), {})
-    ids = get_texts(stored, "entityIds")
-    return f"{ROOT}{build_path(ids[0])}" if ids else ROOT
+    stored = next(iter(reply.read_items(Written)), None)
+    return f"{ROOT}{build_path(stored.entity_ids[0])}" if stored is not None and stored.entity_ids else ROOT
 
 
 def _read_ticked(form: Form) -> tuple[str, ...]:

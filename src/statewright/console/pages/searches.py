@@ -11,16 +11,14 @@ from statewright.console.calls import (
     build_entity_call,
     build_ops_call,
     build_path,
-    get_int,
-    get_object,
-    get_objects,
-    get_text,
 )
-from statewright.console.pages.incidents import find_first, find_next
+from statewright.console.pages.listing import build_list
+from statewright.console.records import SearchResults, SearchStatus
 from statewright.console.request import Action, ConsoleRequest, Form, Navigation, Page, Routes, build_problem
 from statewright.console.views.entities import write_text
 from statewright.console.views.page import Confirmation, Crumb, Problem, View
-from statewright.jsonval.values import JsonObject
+from statewright.entity import ModelKey
+from statewright.operations.listings import ListedSearchJob
 
 ROOT: Final = "/console/searches"
 
@@ -31,34 +29,15 @@ MAX_LISTED: Final = 200
 MARKS: Final = {"RUNNING": "info", "SUCCESSFUL": "ok", "FAILED": "bad", "CANCELLED": "off"}
 
 
-class SearchRow(Struct, frozen=True, kw_only=True):
-    """A job. ``expires`` is until when its results can be read; ``mark`` goes with the status."""
+class SearchRow(Struct, frozen=True):
+    """A job. Of one that only its status tells of, the model is not known."""
 
-    id: str
-    model: str
-    status: str
-    mark: str
-    hits: int
-    created: str
-    finished: str
-    expires: str
-    failure: str
+    job: ListedSearchJob
 
-
-class SearchesView(Struct, frozen=True, kw_only=True):
-    """Jobs, the newest first."""
-
-    rows: tuple[SearchRow, ...]
-    next: str | None
-    first: str | None
-
-
-class FoundEntity(Struct, frozen=True, kw_only=True):
-    """An entity as it was at the instant of the search."""
-
-    id: str
-    state: str
-    text: str
+    @property
+    def mark(self) -> str:
+        """What goes with the status."""
+        return MARKS.get(self.job.status, "off")
 
 
 class SearchView(Struct, frozen=True, kw_only=True):
@@ -66,7 +45,8 @@ class SearchView(Struct, frozen=True, kw_only=True):
 
     row: SearchRow
     condition: str
-    found: tuple[FoundEntity, ...]
+    found: tuple[tuple[str, str, str], ...]
+    """Of each entity, as it was at the instant of the search, id, state and document."""
     next: str | None
     first: str | None
     problem: Problem | None
@@ -76,28 +56,8 @@ async def show_searches(request: ConsoleRequest) -> View:
     """A page of the list."""
     query = {"limit": request.query.size(), "cursor": request.query.get("after") or None}
     [listed] = await request.call(build_ops_call("search-jobs", query=query))
-    data = SearchesView(
-        rows=tuple(read_search(item) for item in listed.require().items),
-        next=find_next(request, listed),
-        first=find_first(request),
-    )
-    return View(title="Searches", data=data)
-
-
-def read_search(item: JsonObject) -> SearchRow:
-    """A line of the list."""
-    model, status = get_object(item, "model"), get_text(item, "status")
-    return SearchRow(
-        id=get_text(item, "id"),
-        model=f"{get_text(model, 'name')}/{get_int(model, 'version')}" if model else "",
-        status=status.lower(),
-        mark=MARKS.get(status, "off"),
-        hits=get_int(item, "hits"),
-        created=get_text(item, "createdAt"),
-        finished=get_text(item, "finishedAt"),
-        expires=get_text(item, "expiresAt"),
-        failure=get_text(item, "failure"),
-    )
+    rows = [SearchRow(job) for job in listed.require().read_items(ListedSearchJob)]
+    return View(title="Searches", data=build_list(request.query, listed, rows))
 
 
 async def show_search(request: ConsoleRequest) -> View:
@@ -108,48 +68,41 @@ async def show_search(request: ConsoleRequest) -> View:
         build_entity_call("search", "async", id_, query={"pageSize": PAGE_SIZE, "pageNumber": number}),
         build_ops_call("search-jobs", query={"limit": MAX_LISTED}),
     )
-    item = find_search(id_, job.require(), listed)
-    return view_search(item, results, number, request.query.change)
+    found = find_search(id_, job, listed)
+    return view_search(found, results, number, request.query.change)
 
 
-def find_search(id_: str, job: Reply, listed: Reply) -> JsonObject:
+def find_search(id_: str, job: Reply, listed: Reply) -> ListedSearchJob:
     """A job as the list has it, with model and condition; of an older one what its status says."""
-    found = next((item for item in listed.items if get_text(item, "id") == id_), None)
-    if found is not None:
-        return found
-    status = job.document
-    return {
-        "id": id_,
-        "status": status.get("searchJobStatus"),
-        "hits": status.get("entitiesCount"),
-        "createdAt": status.get("createTime"),
-        "finishedAt": status.get("finishTime"),
-        "expiresAt": status.get("expirationDate"),
-    }
+    status = job.read(SearchStatus)
+    found = next((each for each in listed.read_items(ListedSearchJob) if each.id == id_), None)
+    return found or ListedSearchJob(
+        id=id_,
+        model=ModelKey("", 0),
+        status=status.search_job_status,
+        hits=status.entities_count,
+        created_at=status.create_time,
+        finished_at=status.finish_time,
+        expires_at=status.expiration_date,
+    )
 
 
 def _read_page(text: str) -> int:
     return int(text) if text.isdecimal() and len(text) < 8 else 0
 
 
-def view_search(item: JsonObject, results: Reply, number: int, change: Callable[..., str]) -> View:
+def view_search(job: ListedSearchJob, results: Reply, number: int, change: Callable[..., str]) -> View:
     """One job from the answers of the API."""
-    row, page = read_search(item), get_object(results.document, "page")
-    condition = item.get("condition")
+    page = results.read_if_ok(SearchResults) or SearchResults()
     data = SearchView(
-        row=row,
-        condition=write_text(condition) if condition is not None else "",
-        found=tuple(_read_found(entity) for entity in get_objects(results.document, "content")),
-        next=change(page=str(number + 1)) if number + 1 < get_int(page, "totalPages") else None,
+        row=SearchRow(job),
+        condition=write_text(job.condition) if job.condition is not None else "",
+        found=tuple((each.meta.id, each.meta.state, write_text(each.data)) for each in page.content),
+        next=change(page=str(number + 1)) if number + 1 < page.page.total_pages else None,
         first=change(page=None) or "?" if number else None,
-        problem=None if results.is_ok or row.status != "successful" else build_problem(results),
+        problem=None if results.is_ok or job.status != "SUCCESSFUL" else build_problem(results),
     )
-    return View(title=f"Search {row.id}", data=data, crumbs=(Crumb("Searches", ROOT),))
-
-
-def _read_found(entity: JsonObject) -> FoundEntity:
-    meta = get_object(entity, "meta")
-    return FoundEntity(id=get_text(meta, "id"), state=get_text(meta, "state"), text=write_text(entity.get("data")))
+    return View(title=f"Search {job.id}", data=data, crumbs=(Crumb("Searches", ROOT),))
 
 
 def _build_cancellation(form: Form) -> ApiCall:

@@ -4,17 +4,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import (
-    ApiCall,
-    Reply,
-    build_ops_call,
-    build_path,
-    get_flag,
-    get_int,
-    get_object,
-    get_text,
-    get_texts,
-)
+from statewright.console.calls import ApiCall, Reply, build_ops_call, build_path
 from statewright.console.request import (
     OPERATOR,
     Action,
@@ -27,9 +17,10 @@ from statewright.console.request import (
     build_part,
     build_problem,
 )
-from statewright.console.views.page import Choice, Confirmation, Crumb, Problem, View, format_count, format_duration
+from statewright.console.views.page import Choice, Confirmation, Crumb, Problem, View, format_duration
 from statewright.jsonval.codec import encode
-from statewright.jsonval.values import JsonObject
+from statewright.operations.suspensions import SuspensionView
+from statewright.operations.work import MemberView, QueueView
 
 ROOT: Final = "/console/workers"
 CRUMB: Final = Crumb("Workers and queues", ROOT)
@@ -40,52 +31,53 @@ DRAINS: Final = (("PT5M", "5 minutes"), ("PT1M", "1 minute"), ("PT30M", "30 minu
 SUSPENSION_TIMEOUT_S: Final = 15.0
 
 
-class QueueRow(Struct, frozen=True, kw_only=True):
-    """What waits. ``trouble`` says in words why nothing is taken, ``since`` since when nobody is there."""
+class QueueRow(Struct, frozen=True):
+    """What waits."""
 
-    kind: str
-    name: str
-    href: str | None
-    depth: int
-    in_flight: int
-    delayed: int
-    held: int
-    oldest: str
-    workers: int
-    is_suspended: bool
-    is_lower_bound: bool
-    since: str
-    is_unserved: bool
+    queue: QueueView
 
+    @property
+    def href(self) -> str | None:
+        """Its page."""
+        return build_queue_path(self.queue.kind, self.queue.name)
 
-class WorkerRow(Struct, frozen=True, kw_only=True):
-    """Who can be given work. ``calls`` are counted since it connected."""
+    @property
+    def oldest(self) -> str:
+        """How long that waits which waits longest; empty where nothing waits."""
+        age = self.queue.oldest_age_seconds
+        return "" if age is None else format_duration(age)
 
-    id: str
-    kind: str
-    software: str
-    serves: tuple[str, ...]
-    node: str
-    in_flight: int
-    succeeded: str
-    failed: str
-    timed_out: str
-    connected: str
-    seen: str
-    is_draining: bool
+    @property
+    def is_unserved(self) -> bool:
+        """Whether something waits and nobody is there, though nothing is suspended."""
+        return self.queue.depth > 0 and self.queue.workers == 0 and not self.queue.suspended
 
 
-class WorkSuspension(Struct, frozen=True, kw_only=True):
+class WorkerRow(Struct, frozen=True):
+    """Who can be given work. Its calls are counted since it connected."""
+
+    member: MemberView
+
+    @property
+    def serves(self) -> tuple[str, ...]:
+        """The tags that it declares, or the types of jobs that it polls."""
+        return (self.member.tags if self.member.kind == "STREAM" else self.member.job_types) or ()
+
+
+class WorkSuspension(Struct, frozen=True):
     """A suspended job type or tag."""
 
-    id: str
-    scope: str
-    name: str
-    href: str
-    reason: str
-    by: str
-    since: str
-    is_effective: bool
+    item: SuspensionView
+
+    @property
+    def name(self) -> str:
+        """That of the job type or tag."""
+        return self.item.name or ""
+
+    @property
+    def href(self) -> str:
+        """The page of the queue."""
+        return build_queue_path(self.item.scope, self.name) or ROOT
 
 
 class WorkersView(Struct, frozen=True, kw_only=True):
@@ -109,7 +101,7 @@ class WorkerView(Struct, frozen=True, kw_only=True):
     row: WorkerRow | None
 
 
-class QueueView(Struct, frozen=True, kw_only=True):
+class QueuePage(Struct, frozen=True, kw_only=True):
     """One queue, with those who serve it and what is suspended of it."""
 
     row: QueueRow
@@ -134,16 +126,16 @@ async def show_workers(request: ConsoleRequest) -> View:
 
 def view_workers(tag: str, queues: Reply, members: Reply, suspensions: Reply) -> View:
     """Queues and workers from the answers of the API."""
-    rows = [read_queue(item) for item in queues.items]
+    rows = [QueueRow(each) for each in queues.read_items(QueueView)]
     data = WorkersView(
         tag=tag,
         queues=tuple(sorted(rows, key=_rank_queue)),
-        queues_cut="nextCursor" in queues.document,
+        queues_cut=bool(queues.next_cursor),
         queues_problem=_find_problem(queues),
-        workers=tuple(read_worker(item) for item in members.items),
-        workers_cut="nextCursor" in members.document,
+        workers=tuple(map(WorkerRow, members.read_items(MemberView))),
+        workers_cut=bool(members.next_cursor),
         workers_problem=_find_problem(members),
-        suspensions=tuple(read_work_suspension(item) for item in suspensions.items),
+        suspensions=tuple(map(WorkSuspension, suspensions.read_items(SuspensionView))),
         suspensions_problem=_find_problem(suspensions),
     )
     return View(title="Workers and queues", data=data)
@@ -157,8 +149,8 @@ async def show_worker(request: ConsoleRequest) -> View:
 
 def view_worker(id_: str, members: Reply) -> View:
     """One worker from the list of all."""
-    found = next((item for item in members.items if get_text(item, "id") == id_), None)
-    data = WorkerView(id=id_, row=None if found is None else read_worker(found))
+    found = next((each for each in members.read_items(MemberView) if each.id == id_), None)
+    data = WorkerView(id=id_, row=None if found is None else WorkerRow(found))
     return View(title=f"Worker {id_}", data=data, crumbs=(CRUMB,), status=404 if found is None else 200)
 
 
@@ -178,22 +170,22 @@ async def show_queue(request: ConsoleRequest) -> View:
 
 def view_queue(queue: Reply, members: Reply, suspensions: Reply) -> View:
     """One queue from the answers of the API."""
-    row = read_queue(queue.document)
-    names = tuple(row.name.split(",")) if row.kind == "TAG" else (row.name,)
-    workers = (read_worker(item) for item in members.items)
-    data = QueueView(
-        row=row,
+    found = queue.read(QueueView)
+    names = tuple(found.name.split(",")) if found.kind == "TAG" else (found.name,)
+    workers = map(WorkerRow, members.read_items(MemberView))
+    data = QueuePage(
+        row=QueueRow(found),
         names=names,
         workers=tuple(each for each in workers if set(names) <= set(each.serves)),
         workers_problem=_find_problem(members),
         suspensions=tuple(
             each
-            for each in map(read_work_suspension, suspensions.items)
-            if each.scope == row.kind and each.name in names
+            for each in map(WorkSuspension, suspensions.read_items(SuspensionView))
+            if each.item.scope == found.kind and each.name in names
         ),
         suspensions_problem=_find_problem(suspensions),
     )
-    return View(title=f"Queue {row.name}", data=data, crumbs=(CRUMB,))
+    return View(title=f"Queue {found.name}", data=data, crumbs=(CRUMB,))
 
 
 def build_queue_path(kind: str, name: str) -> str | None:
@@ -201,68 +193,10 @@ def build_queue_path(kind: str, name: str) -> str | None:
     return f"/console/queues{build_path(kind, name)}" if name else None
 
 
-def read_queue(item: JsonObject) -> QueueRow:
-    """A queue of the API."""
-    kind, name, oldest = get_text(item, "kind"), get_text(item, "name"), item.get("oldestAgeSeconds")
-    depth, workers = get_int(item, "depth"), get_int(item, "workers")
-    return QueueRow(
-        kind=kind,
-        name=name,
-        href=build_queue_path(kind, name),
-        depth=depth,
-        in_flight=get_int(item, "inFlight"),
-        delayed=get_int(item, "delayed"),
-        held=get_int(item, "held"),
-        oldest=format_duration(oldest) if isinstance(oldest, int) else "",
-        workers=workers,
-        is_suspended=get_flag(item, "suspended"),
-        is_lower_bound=get_flag(item, "isLowerBound"),
-        since=get_text(item, "since"),
-        is_unserved=depth > 0 and workers == 0 and not get_flag(item, "suspended"),
-    )
-
-
 def _rank_queue(row: QueueRow) -> tuple[bool, bool, int, str, str]:
     """Those with trouble first, then those where most waits."""
-    return not row.is_unserved, not row.is_suspended, -row.depth, row.kind, row.name
-
-
-def read_worker(item: JsonObject) -> WorkerRow:
-    """A member or worker of the API."""
-    is_stream = get_text(item, "kind") == "STREAM"
-    return WorkerRow(
-        id=get_text(item, "id"),
-        kind=get_text(item, "kind"),
-        software=get_text(item, "software"),
-        serves=tuple(get_texts(item, "tags" if is_stream else "jobTypes")),
-        node=get_text(item, "node"),
-        in_flight=get_int(item, "inFlight"),
-        succeeded=_format_calls(item, "succeeded"),
-        failed=_format_calls(item, "failed"),
-        timed_out=_format_calls(item, "timedOut"),
-        connected=get_text(item, "connectedAt"),
-        seen=get_text(item, "lastSeenAt"),
-        is_draining=get_flag(item, "draining"),
-    )
-
-
-def _format_calls(item: JsonObject, name: str) -> str:
-    return format_count(get_int(item, name)) if name in item else ""
-
-
-def read_work_suspension(item: JsonObject) -> WorkSuspension:
-    """A suspension of a job type or tag."""
-    scope, name = get_text(item, "scope"), get_text(item, "name")
-    return WorkSuspension(
-        id=get_text(item, "id"),
-        scope=scope,
-        name=name,
-        href=build_queue_path(scope, name) or ROOT,
-        reason=get_text(item, "reason"),
-        by=get_text(get_object(item, "by"), "id"),
-        since=get_text(item, "since"),
-        is_effective=get_flag(item, "effective", default=True),
-    )
+    queue = row.queue
+    return not row.is_unserved, not queue.suspended, -queue.depth, queue.kind, queue.name
 
 
 def _list_suspensions() -> ApiCall:
@@ -281,8 +215,8 @@ def _build_drain(form: Form) -> ApiCall:
 async def _confirm_drain(request: ConsoleRequest, form: Form) -> Confirmation:
     id_ = form.require("worker")
     [members] = await request.call(build_ops_call("members", query={"limit": ALL_WORKERS}))
-    found = next((item for item in members.require().items if get_text(item, "id") == id_), {})
-    in_flight = get_int(found, "inFlight")
+    found = next((each for each in members.require().read_items(MemberView) if each.id == id_), None)
+    in_flight = found.in_flight or 0 if found is not None else 0
     calls = f"{in_flight} {'call ends' if in_flight == 1 else 'calls end'} first, then its stream."
     return Confirmation(
         question=f"Drain worker {id_}?",

@@ -19,6 +19,7 @@ from msgspec import Struct
 from statewright.console.calls import ApiCall
 from statewright.console.diagrams.drawing import Drawing, Marks
 from statewright.console.diagrams.plan import plan_drawing, write_marks, write_plan
+from statewright.entity import ModelKey
 from statewright.instants import from_rfc3339, to_datetime, to_rfc3339
 
 
@@ -286,6 +287,11 @@ def format_count(count: int, *, is_lower_bound: bool = False) -> str:
     """A counted number with its digits in groups; one that was cut off ends in a plus."""
     grouped = f"{count:,}".replace(",", THIN_SPACE)
     return f"{grouped}+" if is_lower_bound else grouped
+
+
+def format_model(model: ModelKey | None) -> str:
+    """Name and version of a model; empty where there is none."""
+    return f"{model.name}/{model.version}" if model is not None and model.name else ""
 
 
 def format_exact(value: Decimal | int) -> str:

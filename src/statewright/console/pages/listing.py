@@ -1,0 +1,73 @@
+"""Lists page by page: what all pages of lists of the operations API share (docs/console.md#pages)."""
+
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+from statewright.console.calls import Reply, get_int
+from statewright.console.request import InvalidField, Query, build_problem
+from statewright.console.views.page import Problem
+from statewright.instants import from_rfc3339
+
+RowT = TypeVar("RowT")
+
+
+class Filter(Struct, frozen=True):
+    """A field above a list, named like the parameter of the API."""
+
+    name: str
+    label: str = ""
+    example: str = ""
+
+
+class ListView(Struct, Generic[RowT], frozen=True, kw_only=True):
+    """A part of a list. ``next`` and ``first`` are addresses; None on the last page, and on the first one. ``scanned``:
+    so many were looked at for it, where that is told.
+    """
+
+    rows: tuple[RowT, ...]
+    query: Query
+    next: str | None
+    first: str | None
+    filters: tuple[Filter, ...] = ()
+    scanned: int = 0
+    problem: Problem | None = None
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether anything was asked for."""
+        return any(self.query.get(each.name) for each in self.filters)
+
+
+def build_list(
+    query: Query,
+    found: Reply,
+    rows: Sequence[RowT],
+    *,
+    filters: tuple[Filter, ...] = (),
+    cursor: str = "after",
+    retry: str | None = None,
+) -> ListView[RowT]:
+    """A part of a list from the answer of the API; a refusal is shown in its place, so that the filters stay.
+    ``cursor`` is the parameter of the page that says where to go on.
+    """
+    following = found.next_cursor
+    return ListView(
+        rows=tuple(rows),
+        query=query,
+        next=query.change(**{cursor: following, "done": None}) if following else None,
+        first=query.change(**{cursor: None, "done": None}) if query.get(cursor) else None,
+        filters=filters,
+        scanned=get_int(found.document, "scanned"),
+        problem=None if found.is_ok else build_problem(found, retry=retry),
+    )
+
+
+def read_filters(query: Query, filters: Sequence[Filter]) -> dict[str, str | None]:
+    """What was asked for, as parameters of the API. Raises ``InvalidField`` for what is no instant."""
+    wanted = {each.name: query.get(each.name).strip() or None for each in filters}
+    for name, value in wanted.items():
+        if value is not None and name in ("atFrom", "atTo") and from_rfc3339(value) is None:
+            raise InvalidField(name, "an instant such as 2026-03-04T09:00:00Z")
+    return wanted
