@@ -6,8 +6,7 @@ import pytest
 
 from statewright.console.pages import admin_acts, admin_keys
 from statewright.console.pages.admin import LISTINGS, AdminView, view_listing
-from statewright.console.pages.audit import ActRow, build_export, view_audit
-from statewright.console.pages.changes import view_changes
+from statewright.console.pages.audit import ActRow, build_export, view_audit, view_changes
 from statewright.console.pages.listing import ListView
 from statewright.console.request import ADMIN, Action, Form, InvalidField, parse_query
 from statewright.console.views.page import View, format_model

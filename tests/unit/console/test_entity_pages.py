@@ -15,6 +15,9 @@ from statewright.console.request import Action, Form, InvalidField
 from statewright.console.session import Viewer
 from statewright.console.views.entities import MAX_ROWS, MAX_TREE_NODES, build_tree, list_differences, write_text
 from statewright.console.views.explained import judge, view_explanation
+from statewright.operations.explanations import ExplainedEntity
+from statewright.operations.history import RunEvent, VersionView
+from tests.unit.console.recorded import a_document
 
 ID = "5a6c1f20-77aa-11f0-9a3e-0242ac120003"
 SEEN = "91b2c001-77aa-11f0-9a3e-0242ac120003"
@@ -33,21 +36,29 @@ def a_reply(value: Any, status: int = 200) -> Reply:
     return Reply(call=build_entity_call("x"), status=status, value=value)
 
 
-def a_move(name: str, source: str, target: str) -> dict[str, str]:
-    return {"eventType": "TRANSITION_MAKE", "state": source, "details": f'Transition "{name}": {source} → {target}'}
+def an_event(**members: str) -> RunEvent:
+    return a_reply(a_document(RunEvent, **members)).read(RunEvent)
+
+
+def a_move(name: str, source: str, target: str) -> RunEvent:
+    told = {"eventType": "TRANSITION_MAKE", "state": source, "details": f'Transition "{name}": {source} → {target}'}
+    return an_event(**told)
 
 
 def test_the_way_of_an_entity_is_read_from_its_events_whatever_the_names_are():
     events: Any = [
         a_move('GO" → "X', "NEW", "DONE"),
-        {"eventType": "STATE_MACHINE_START"},
+        an_event(eventType="STATE_MACHINE_START"),
         a_move("STAY", "NEW", "NEW"),
     ]
     assert find_path(read_workflow(WORKFLOW), events) == (("NEW", "STAY", "NEW"), ("NEW", 'GO" → "X', "DONE"))
 
 
 def test_an_event_of_a_former_workflow_is_left_out():
-    assert find_path(read_workflow(WORKFLOW), [a_move("OLD", "NEW", "GONE")]) == ()  # type: ignore[list-item]
+    assert find_path(read_workflow(WORKFLOW), [a_move("OLD", "NEW", "GONE")]) == ()
+
+
+AN_EXPLANATION = a_reply(a_document(ExplainedEntity))
 
 
 def a_view(explain: Reply, *, at: str | None = None) -> Any:
@@ -61,13 +72,13 @@ def a_view(explain: Reply, *, at: str | None = None) -> Any:
 
 
 def test_the_page_listens_for_what_comes_after_the_version_that_it_shows():
-    assert a_view(a_reply({})).live == (f"entity-{ID}@{SEEN}",)
-    assert a_view(a_reply({}), at="2031-01-01T00:00:00Z").live == ()
+    assert a_view(AN_EXPLANATION).live == (f"entity-{ID}@{SEEN}",)
+    assert a_view(AN_EXPLANATION, at="2031-01-01T00:00:00Z").live == ()
 
 
 def test_a_part_that_cannot_be_explained_leaves_the_rest():
     view = a_view(a_reply({"detail": "busy"}, status=503)).data
-    assert (view.explanation, view.problem.status, view.state) == (None, 503, "NEW")
+    assert (view.explanation, view.problem.status, view.meta.state) == (None, 503, "NEW")
 
 
 def test_a_transition_is_told_with_all_that_blocks_it():
@@ -85,9 +96,10 @@ def test_a_transition_is_told_with_all_that_blocks_it():
             {"name": "ASK", "next": "PAID", "kind": "MANUAL", "wouldFire": None, "blockedBy": ["UNKNOWN"]},
         ],
     }
-    blocked, unknown = view_explanation(document).transitions
+    told = a_reply(a_document(ExplainedEntity, **document)).read(ExplainedEntity)
+    blocked, unknown = view_explanation(told).transitions
     assert (blocked.mark, blocked.can_be_fired, blocked.missing) == ("bad", False, (("charge", "bank"),))
-    assert blocked.reasons == ("its criterion does not hold", "no worker with its tags is connected")
+    assert blocked.reasons == (("warn", "its criterion does not hold"), ("bad", "no worker with its tags is connected"))
     assert (unknown.is_possible, unknown.can_be_fired) == (False, True)
 
 
@@ -116,8 +128,12 @@ def test_a_criterion_is_a_tree_of_judged_leaves_with_exact_values():
 
 
 def test_who_acted_for_whom_is_told():
-    assert describe_actor({"attributedTo": {"id": "ada"}, "executedBy": {"id": "node-2"}}) == "ada via node-2"
-    assert describe_actor({"attributedTo": {"id": "ada"}, "executedBy": {"id": "ada"}}) == "ada"
+    def describe(executed: str) -> str:
+        document = a_document(VersionView, attributedTo={"id": "ada"}, executedBy={"id": executed})
+        return describe_actor(a_reply(document).read(VersionView))
+
+    assert describe("node-2") == "ada via node-2"
+    assert describe("ada") == "ada"
 
 
 # Acts
@@ -195,7 +211,7 @@ EXPLAINED: Any = {
 
 
 def render_now(viewer: Viewer, *, at: str | None = None) -> str:
-    view = a_view(a_reply(EXPLAINED), at=at).data
+    view = a_view(a_reply(a_document(ExplainedEntity, **EXPLAINED)), at=at).data
     return Renderer(lambda: 0).render("parts/entity_now.html", view=view, viewer=viewer)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from statewright.console.pages import incident, tasks, workers
 from statewright.console.pages.incident import IncidentView, view_incident
-from statewright.console.pages.incidents import IncidentRow, format_badge
+from statewright.console.pages.incidents import IncidentLine, format_badge
 from statewright.console.pages.tasks import TasksView, view_tasks
 from statewright.console.pages.workers import QueuePage, WorkersView, view_queue, view_worker, view_workers
 from statewright.console.request import OPERATOR, Action, Form, InvalidField, Query
@@ -32,8 +32,8 @@ def an_incident(**members: object) -> JsonObject:
     return a_document(Incident, **usual | members)
 
 
-def a_row(**members: object) -> IncidentRow:
-    return IncidentRow(a_reply(an_incident(**members)).read(Incident))
+def a_row(**members: object) -> IncidentLine:
+    return IncidentLine(a_reply(an_incident(**members)).read(Incident))
 
 
 def show(item: JsonObject, *, written_by: str = "91b2", amount: int = 10) -> IncidentView:

@@ -1,4 +1,6 @@
-"""What operators and administrators have done (docs/console.md#pages)."""
+"""What operators and administrators have done, and what was done to entities, whoever did it
+(docs/console.md#pages).
+"""
 
 from typing import Final
 
@@ -9,6 +11,7 @@ from statewright.console.pages.listing import Filter, build_list, read_filters
 from statewright.console.request import OPERATOR, ConsoleRequest, Navigation, Page, Query, Routes
 from statewright.console.views.page import Download, View, encode_segment
 from statewright.jsonval.codec import encode
+from statewright.operations.history import ChangedEntity
 from statewright.operations.service import OperatorAct
 
 MAX_EXPORTED: Final = 1000
@@ -17,6 +20,12 @@ FILTERS: Final = (
     Filter("actor", "Who"),
     Filter("targetKind", "Kind of target", "ENTITY"),
     Filter("targetId", "Id of target"),
+    Filter("atFrom", "From", "2026-03-04T09:00:00Z"),
+    Filter("atTo", "Before"),
+)
+CHANGE_FILTERS: Final = (
+    Filter("model", "Model", "order"),
+    Filter("actor", "Who"),
     Filter("atFrom", "From", "2026-03-04T09:00:00Z"),
     Filter("atTo", "Before"),
 )
@@ -64,6 +73,19 @@ def _view_act(act: OperatorAct, page_paths: frozenset[str]) -> ActRow:
     return ActRow(act=act, href=place.replace("{id}", encode_segment(act.target.id)) if place in page_paths else "")
 
 
+async def show_changes(request: ConsoleRequest) -> View:
+    """Changes, newest first."""
+    query = request.query
+    page = {**read_filters(query, CHANGE_FILTERS), "cursor": query.get("cursor") or None, "limit": query.size()}
+    return view_changes(await request.call_one(build_ops_call("changes", query=page)), query)
+
+
+def view_changes(reply: Reply, query: Query) -> View:
+    """The list from the answer of the API."""
+    data = build_list(query, reply, reply.read_items(ChangedEntity), filters=CHANGE_FILTERS, cursor="cursor")
+    return View(title="Changes of entities", data=data)
+
+
 ROUTES: Final[Routes] = (
     Page(
         name="audit",
@@ -71,4 +93,5 @@ ROUTES: Final[Routes] = (
         show=show_audit,
         navigation=Navigation("System", "Audit", "a", role=OPERATOR),
     ),
+    Page(name="changes", path="/console/audit/changes", show=show_changes),
 )

@@ -14,11 +14,6 @@ from statewright.console.calls import (
     build_entity_call,
     build_ops_call,
     build_path,
-    get_flag,
-    get_int,
-    get_object,
-    get_objects,
-    get_text,
 )
 from statewright.console.diagrams.workflow import (
     Overlay,
@@ -31,9 +26,12 @@ from statewright.console.pages.workflow import build_workflow_path, draw_picture
 from statewright.console.request import ConsoleRequest, Page, Routes, build_part, build_problem
 from statewright.console.views.entities import TreeNode, build_tree, fits_page, write_text
 from statewright.console.views.explained import Explanation, view_explanation
-from statewright.console.views.page import Crumb, Picture, Problem, View
+from statewright.console.views.page import Crumb, Picture, Problem, View, format_model
+from statewright.console.views.records import Envelope, EnvelopeMeta
 from statewright.jsonval.codec import encode
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.jsonval.values import JsonValue
+from statewright.operations.explanations import BlockingSuspension, ExplainedEntity, OpenIncident
+from statewright.operations.history import RunEvent, VersionView
 
 ROOT: Final = "/console/entities/{id}"
 RECENT_EVENTS: Final = 50
@@ -57,35 +55,30 @@ _EVENT_MARKS: Final = {
 }
 
 
-class IncidentLine(Struct, frozen=True, kw_only=True):
-    """An open incident of the entity."""
-
-    id: str
-    title: str
-    kind: str
-    transition: str
-
-
-class SuspensionLine(Struct, frozen=True, kw_only=True):
-    """What keeps the entity from moving."""
-
-    id: str
-    scope: str
-    target: str
-    reason: str
-
-
 class EventRow(Struct, frozen=True, kw_only=True):
-    """An event of a run."""
+    """An event of a run, with who is held to account for the version of the run, where it tells it."""
 
-    at: str
-    mark: str
-    what: str
-    details: str
-    state: str
-    transaction: str
+    event: RunEvent
     actor: str
-    data: str
+
+    @property
+    def what(self) -> str:
+        """In a few words."""
+        return _EVENT_MARKS.get(self.event.event_type, ("", self.event.event_type.replace("_", " ").lower()))[1]
+
+    @property
+    def mark(self) -> str:
+        """What failed is bad, whatever it is."""
+        kind, data = self.event.event_type, self.event.data or {}
+        if data.get("success", True) is False or "error" in data or "FAIL" in kind or "ERROR" in kind:
+            return "bad"
+        return _EVENT_MARKS.get(kind, ("info", ""))[0]
+
+    @property
+    def data(self) -> str:
+        """What else is told of it, as JSON."""
+        data = self.event.data
+        return "" if data in (None, {}, {"success": True}) else encode(data).decode()
 
 
 class Timeline(Struct, frozen=True, kw_only=True):
@@ -98,20 +91,13 @@ class Timeline(Struct, frozen=True, kw_only=True):
 
 
 class EntityView(Struct, frozen=True, kw_only=True):
-    """The page of an entity. ``transaction`` is that of the version that is shown."""
+    """The page of an entity. ``meta`` is that of the version that is shown."""
 
     id: str
-    name: str
-    version: int
-    state: str
-    transaction: str
-    created: str
-    changed: str
+    meta: EnvelopeMeta
     deleted_at: str
     explanation: Explanation | None
     problem: Problem | None
-    incidents: tuple[IncidentLine, ...]
-    suspensions: tuple[SuspensionLine, ...]
     picture: Picture | None
     workflow_path: str
     tree: TreeNode
@@ -129,20 +115,30 @@ class EntityView(Struct, frozen=True, kw_only=True):
         return bool(self.deleted_at)
 
     @property
-    def summary(self) -> str:
-        """Why it is here, unless an incident on the page says the same."""
-        told = self.explanation.summary if self.explanation is not None else ""
-        return "" if any(each.title and each.title in told for each in self.incidents) else told
+    def incidents(self) -> tuple[OpenIncident, ...]:
+        """Those that are open."""
+        return (self.explanation.told.incidents or ()) if self.explanation is not None else ()
 
     @property
-    def own_suspension(self) -> SuspensionLine | None:
+    def suspensions(self) -> tuple[BlockingSuspension, ...]:
+        """What keeps the entity from moving."""
+        return (self.explanation.told.suspensions or ()) if self.explanation is not None else ()
+
+    @property
+    def summary(self) -> str:
+        """Why it is here, unless an incident on the page says the same."""
+        told = self.explanation.told.summary if self.explanation is not None else ""
+        return "" if any(each.message and each.message in told for each in self.incidents) else told
+
+    @property
+    def own_suspension(self) -> BlockingSuspension | None:
         """The one of this entity alone."""
         return next((each for each in self.suspensions if each.scope == "ENTITY"), None)
 
     @property
     def sees(self) -> tuple[tuple[str, str], ...]:
         """What forms about the entity carry: which one, and which version was on the screen."""
-        return ("id", self.id), ("seen", self.transaction), ("model", f"{self.name}/{self.version}")
+        return ("id", self.id), ("seen", self.meta.transaction_id), ("model", format_model(self.meta.model_key))
 
 
 def build_entity_path(entity_id: str, *more: str) -> str:
@@ -160,13 +156,9 @@ def read_entity_id(request: ConsoleRequest) -> str:
     return entity_id.lower()
 
 
-def build_crumbs(entity_id: str, name: str, version: int) -> tuple[Crumb, ...]:
-    """The way to the pages below that of an entity."""
-    return (
-        Crumb("Models", "/console/models"),
-        Crumb(f"{name}/{version}", build_model_path(name, version)),
-        Crumb(entity_id, build_entity_path(entity_id)),
-    )
+def build_crumbs(name: str, version: int) -> tuple[Crumb, ...]:
+    """The way to the page of an entity."""
+    return (Crumb("Models", "/console/models"), Crumb(f"{name}/{version}", build_model_path(name, version)))
 
 
 def _at(at: str | None) -> dict[str, str | None]:
@@ -183,11 +175,8 @@ async def show_entity(request: ConsoleRequest) -> View:
     )
     last = await _load_last(request, entity_id, entity, versions) if at is None else None
     shown = last if last is not None else entity
-    shown.require()
-    model = get_object(get_object(shown.document, "meta"), "modelKey")
-    export = await request.call_one(
-        build_entity_call("model", get_text(model, "name"), get_int(model, "version"), "workflow", "export")
-    )
+    model = shown.read(Envelope).meta.model_key
+    export = await request.call_one(build_entity_call("model", model.name, model.version, "workflow", "export"))
     return await asyncio.to_thread(
         view_entity, entity_id, shown, explain, versions, events, export, at=at, is_deleted=last is not None
     )
@@ -195,13 +184,12 @@ async def show_entity(request: ConsoleRequest) -> View:
 
 async def _load_last(request: ConsoleRequest, entity_id: str, entity: Reply, versions: Reply) -> Reply | None:
     """The last version of a deleted entity; ``None`` for one that is there, or never was."""
-    if entity.status != NOT_FOUND or not versions.is_ok or not versions.items:
+    if entity.status != NOT_FOUND:
         return None
-    before = next((each for each in versions.items if get_text(each, "changeType") != "DELETE"), None)
-    if before is None:
-        return None
-    instant = get_text(before, "at")
-    return await request.call_one(build_entity_call("entity", entity_id, query=_at(instant)))
+    before = next((each for each in versions.read_items(VersionView) if each.change_type != "DELETE"), None)
+    return (
+        None if before is None else await request.call_one(build_entity_call("entity", entity_id, query=_at(before.at)))
+    )
 
 
 def view_entity(
@@ -216,37 +204,27 @@ def view_entity(
     is_deleted: bool,
 ) -> View:
     """The page from the answers of the API."""
-    meta = get_object(shown.document, "meta")
-    model = get_object(meta, "modelKey")
-    name, version = get_text(model, "name"), get_int(model, "version")
-    explanation = view_explanation(explain.document) if explain.is_ok and not is_deleted else None
-    state = get_text(meta, "state")
-    graph = _find_graph(export, explanation.workflow if explanation is not None else "", state)
-    document = shown.document.get("data")
-    deleted = next((each for each in versions.items if get_text(each, "changeType") == "DELETE"), {})
+    entity = shown.read(Envelope)
+    meta, model = entity.meta, entity.meta.model_key
+    told = None if is_deleted else explain.read_if_ok(ExplainedEntity)
+    explanation = None if told is None else view_explanation(told)
+    graph = _find_graph(export, (told.workflow.name or "") if told is not None else "", meta.state)
+    deleted = next((each.at for each in versions.read_items(VersionView) if each.change_type == "DELETE"), "")
     data = EntityView(
         id=entity_id,
-        name=name,
-        version=version,
-        state=state,
-        transaction=get_text(meta, "transactionId"),
-        created=get_text(meta, "creationDate"),
-        changed=get_text(meta, "lastUpdateTime"),
-        deleted_at=get_text(deleted, "at") if is_deleted else "",
+        meta=meta,
+        deleted_at=deleted if is_deleted else "",
         explanation=explanation,
         problem=None if explain.is_ok or is_deleted else build_problem(explain),
-        incidents=tuple(map(_view_incident, get_objects(explain.document, "incidents"))) if explain.is_ok else (),
-        suspensions=tuple(map(_view_suspension, get_objects(explain.document, "suspensions"))) if explain.is_ok else (),
-        picture=_draw(graph, (name, version), state, explanation, events, at, is_deleted=is_deleted),
-        workflow_path="" if graph is None else build_workflow_path(name, version, graph.name),
-        tree=build_tree(document),
-        text=write_text(document) if fits_page(document) else None,
+        picture=_draw(graph, (model.name, model.version), meta.state, explanation, events, at, is_deleted=is_deleted),
+        workflow_path="" if graph is None else build_workflow_path(model.name, model.version, graph.name),
+        tree=build_tree(entity.data),
+        text=write_text(entity.data) if fits_page(entity.data) else None,
         timeline=view_timeline(entity_id, events, versions, is_page=False),
         at=at,
     )
-    crumbs = (Crumb("Models", "/console/models"), Crumb(f"{name}/{version}", build_model_path(name, version)))
-    live = () if at is not None or is_deleted else (f"entity-{entity_id}@{data.transaction}",)
-    return View(title=entity_id, data=data, crumbs=crumbs, live=live, at=at)
+    live = () if at is not None or is_deleted else (f"entity-{entity_id}@{meta.transaction_id}",)
+    return View(title=entity_id, data=data, crumbs=build_crumbs(model.name, model.version), live=live, at=at)
 
 
 def _find_graph(export: Reply, workflow: str, state: str) -> WorkflowGraph | None:
@@ -268,20 +246,20 @@ def _draw(
 ) -> Picture | None:
     if graph is None:
         return None
-    path = () if at is not None else find_path(graph, events.items)
+    path = () if at is not None else find_path(graph, events.read_items(RunEvent))
     blocked = [each for each in explanation.transitions if not each.is_possible] if explanation is not None else []
     overlay = Overlay(
         current=state,
         current_word="at its end" if is_deleted else "now" if at is None else "then",
         path=tuple((source, name) for source, name, _ in path),
         visited=(path[0][0], *(target for _, _, target in path)) if path else (),
-        impossible=frozenset((state, each.name) for each in blocked),
-        unserved=frozenset((state, each.name) for each in blocked if each.missing),
+        impossible=frozenset((state, each.told.name) for each in blocked),
+        unserved=frozenset((state, each.told.name) for each in blocked if each.missing),
     )
     return draw_picture(graph, (*model, graph.name), overlay=overlay)
 
 
-def find_path(graph: WorkflowGraph, events: Sequence[JsonObject]) -> tuple[tuple[str, str, str], ...]:
+def find_path(graph: WorkflowGraph, events: Sequence[RunEvent]) -> tuple[tuple[str, str, str], ...]:
     """The transitions that were made, oldest first: state, name and target. An event tells them in a sentence, which is
     compared with those of the transitions of the workflow; so a name may have any characters.
     """
@@ -289,28 +267,8 @@ def find_path(graph: WorkflowGraph, events: Sequence[JsonObject]) -> tuple[tuple
         f'Transition "{each.name}": {each.state} → {each.target}': (each.state, each.name, each.target)
         for each in graph.transitions
     }
-    made = (get_text(each, "details") for each in events if get_text(each, "eventType") == "TRANSITION_MAKE")
+    made = (each.details for each in events if each.event_type == "TRANSITION_MAKE")
     return tuple(reversed([told[sentence] for sentence in made if sentence in told]))
-
-
-def _view_incident(item: JsonObject) -> IncidentLine:
-    return IncidentLine(
-        id=get_text(item, "id"),
-        title=get_text(item, "title") or get_text(item, "message"),
-        kind=get_text(item, "kind"),
-        transition=get_text(item, "transition"),
-    )
-
-
-def _view_suspension(item: JsonObject) -> SuspensionLine:
-    model = get_object(item, "model")
-    named = [get_text(model, "name"), get_text(item, "workflow"), get_text(item, "transition"), get_text(item, "name")]
-    return SuspensionLine(
-        id=get_text(item, "id") or get_text(item, "suspensionId"),
-        scope=get_text(item, "scope"),
-        target=" ".join(part for part in named if part),
-        reason=get_text(item, "reason"),
-    )
 
 
 class DocumentView(Struct, frozen=True, kw_only=True):
@@ -332,7 +290,7 @@ async def show_entity_document(request: ConsoleRequest) -> View:
 
 def view_document(entity_id: str, entity: Reply) -> View:
     """The document from the answer of the API."""
-    document = entity.document.get("data")
+    document = entity.read(Envelope).data
     text = write_text(document) if fits_page(document) else None
     return View(data=DocumentView(path=build_entity_path(entity_id), tree=build_tree(document), text=text))
 
@@ -382,11 +340,13 @@ def view_timeline(
     entity_id: str, events: Reply, versions: Reply, *, is_page: bool, cursor: str | None = None
 ) -> Timeline:
     """A page of events, with who acted where the version of the run tells it."""
-    actors = {get_text(each, "transactionId"): describe_actor(each) for each in versions.items}
-    following = get_text(events.document, "nextCursor")
+    actors = {each.transaction_id: describe_actor(each) for each in versions.read_items(VersionView)}
+    following = events.next_cursor
     path = build_entity_path(entity_id, "timeline")
     return Timeline(
-        events=tuple(_view_event(each, actors.get(get_text(each, "transactionId"), "")) for each in events.items),
+        events=tuple(
+            EventRow(event=each, actor=actors.get(each.transaction_id, "")) for each in events.read_items(RunEvent)
+        ),
         next=f"{path}{_query(following)}" if following else None,
         first=path if is_page and cursor else None,
         problem=None if events.is_ok else build_problem(events),
@@ -397,27 +357,10 @@ def _query(cursor: str) -> str:
     return build_path(cursor).replace("/", "?cursor=", 1)
 
 
-def describe_actor(version: JsonObject) -> str:
+def describe_actor(version: VersionView) -> str:
     """Who is held to account for a version, and who wrote it if that is another."""
-    attributed = get_text(get_object(version, "attributedTo"), "id")
-    executed = get_text(get_object(version, "executedBy"), "id")
+    attributed, executed = version.attributed_to.id, version.executed_by.id
     return attributed if executed in ("", attributed) else f"{attributed} via {executed}"
-
-
-def _view_event(item: JsonObject, actor: str) -> EventRow:
-    kind, data = get_text(item, "eventType"), item.get("data")
-    failed = isinstance(data, dict) and (not get_flag(data, "success", default=True) or "error" in data)
-    mark, what = _EVENT_MARKS.get(kind, ("info", kind.replace("_", " ").lower()))
-    return EventRow(
-        at=get_text(item, "at"),
-        mark="bad" if failed or "FAIL" in kind or "ERROR" in kind else mark,
-        what=what,
-        details=get_text(item, "details"),
-        state=get_text(item, "state"),
-        transaction=get_text(item, "transactionId"),
-        actor=actor,
-        data="" if data in (None, {}, {"success": True}) else encode(data).decode(),
-    )
 
 
 ROUTES: Final[Routes] = (

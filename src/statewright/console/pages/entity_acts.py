@@ -12,16 +12,17 @@ from statewright.console.calls import (
     Reply,
     build_entity_call,
     build_ops_call,
-    get_object,
-    get_text,
 )
 from statewright.console.pages.entity import ENTITY_ID, build_crumbs, build_entity_path
 from statewright.console.pages.model_acts import read_json
 from statewright.console.request import OPERATOR, Action, ConsoleRequest, Form, InvalidField, Routes
-from statewright.console.views.entities import Difference, list_differences
-from statewright.console.views.page import Choice, Confirmation, View, shorten_id
+from statewright.console.views.entities import ChangedMember, list_differences
+from statewright.console.views.page import Choice, Confirmation, Crumb, View, shorten_id
+from statewright.console.views.records import Envelope
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject
+from statewright.operations.history import Difference as Comparison
+from statewright.operations.history import WholeVersion
 
 CHANGED: Final = 412
 RUN_TIMEOUT_S: Final = 60.0
@@ -38,7 +39,7 @@ class ChangedView(Struct, frozen=True, kw_only=True):
     seen: str
     current: str
     states: tuple[str, str]
-    differences: tuple[Difference, ...]
+    differences: tuple[ChangedMember, ...]
     is_cut: bool
     fields: tuple[tuple[str, str], ...]
     document: str | None
@@ -158,14 +159,13 @@ async def _confirm_restore(request: ConsoleRequest, form: Form) -> Confirmation:
     diff = await request.call_one(
         build_ops_call("entities", read_id(form), "diff", query={"from": seen, "to": version})
     )
-    patch = diff.require().document.get("patch")
-    count = len(patch) if isinstance(patch, list) else 0
-    state = get_text(get_object(diff.document, "state"), "from")
+    told = diff.read(Comparison)
+    count = len(told.patch)
     return Confirmation(
         question=f"Restore the document of version {shorten_id(version)}?",
         details=(
             f"{count} {'place changes' if count == 1 else 'places change'}.",
-            f"The state stays {state} unless the workflow moves it.",
+            f"The state stays {told.state.older} unless the workflow moves it.",
             "This writes a new version; none is removed.",
         ),
         back=build_entity_path(read_id(form), "versions"),
@@ -200,9 +200,9 @@ async def show_changed(request: ConsoleRequest, form: Form, reply: Reply) -> Vie
     before, now = await request.call(
         build_ops_call("entities", entity_id, "versions", seen), build_entity_call("entity", entity_id)
     )
-    meta = get_object(now.require().document, "meta")
-    rows, is_cut = list_differences(before.document.get("document"), now.document.get("data"))
-    current = get_text(meta, "transactionId")
+    was, entity = before.read_if_ok(WholeVersion), now.read(Envelope)
+    rows, is_cut = list_differences(None if was is None else was.document, entity.data)
+    current = entity.meta.transaction_id
     action = _LABELS[reply.call.method, bool(form.get("transition"))]
     fields = tuple(pair for pair in form.pairs if pair[0] not in ("seen", "document", "back"))
     data = ChangedView(
@@ -211,7 +211,7 @@ async def show_changed(request: ConsoleRequest, form: Form, reply: Reply) -> Vie
         label=action[1],
         seen=seen,
         current=current,
-        states=(get_text(before.document, "state"), get_text(meta, "state")),
+        states=("" if was is None else was.state, entity.meta.state),
         differences=rows,
         is_cut=is_cut,
         fields=(*fields, ("seen", current)),
@@ -219,9 +219,13 @@ async def show_changed(request: ConsoleRequest, form: Form, reply: Reply) -> Vie
         path=build_entity_path(entity_id),
     )
     name, _, version = form.get("model").rpartition("/")
-    crumbs = build_crumbs(entity_id, name, int(version)) if name and version.isdigit() else ()
+    crumbs = build_crumbs(name, int(version)) if name and version.isdigit() else ()
     return View(
-        title="Changed since you looked", data=data, status=CHANGED, crumbs=crumbs, template="pages/entity_changed.html"
+        title="Changed since you looked",
+        data=data,
+        status=CHANGED,
+        crumbs=(*crumbs, Crumb(entity_id, data.path)) if crumbs else (),
+        template="pages/entity_changed.html",
     )
 
 

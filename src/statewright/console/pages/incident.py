@@ -14,9 +14,8 @@ from statewright.console.calls import (
     build_path,
     get_text,
 )
-from statewright.console.pages.incidents import CRUMB, ROOT, IncidentRow
+from statewright.console.pages.incidents import CRUMB, ROOT, IncidentLine
 from statewright.console.pages.model_acts import read_json
-from statewright.console.records import Envelope
 from statewright.console.request import (
     OPERATOR,
     Action,
@@ -29,6 +28,7 @@ from statewright.console.request import (
 )
 from statewright.console.views.entities import TreeNode, build_tree, fits_page, write_text
 from statewright.console.views.page import Confirmation, Crumb, Problem, View
+from statewright.console.views.records import Envelope
 from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.patches import build_json_patch
 from statewright.jsonval.values import JsonObject
@@ -64,7 +64,7 @@ class Change(Struct, frozen=True):
 class IncidentView(Struct, frozen=True, kw_only=True):
     """One incident."""
 
-    row: IncidentRow
+    row: IncidentLine
     facts: tuple[tuple[str, str], ...]
     payload: "PayloadView | None"
     now: "SubjectNow | None"
@@ -132,7 +132,7 @@ def view_incident(found: Reply, now: Reply | None) -> View:
     asked = convert(item.payload, AskedFor) if isinstance(item.payload, dict) else None
     edited = "document" if kind == "RUN_FAILED" else "variables" if kind in {"JOB_FAILED", "INSTANCE_FAILED"} else None
     data = IncidentView(
-        row=IncidentRow(item),
+        row=IncidentLine(item),
         facts=_list_facts(item),
         payload=None if asked is None else _build_payload(asked),
         now=None if now is None else _compare(item.subject, asked, now),

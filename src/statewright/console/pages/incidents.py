@@ -20,7 +20,7 @@ FILTERS: Final = tuple(map(Filter, ("kind", "severity", "model", "since")))
 MAX_BADGE: Final = 99
 
 
-class IncidentRow(Struct, frozen=True):
+class IncidentLine(Struct, frozen=True):
     """An incident as lists and its page show it."""
 
     item: Incident
@@ -70,7 +70,7 @@ class IncidentGroupView(Struct, frozen=True, kw_only=True):
     kind: str
     status: str
     total: str
-    list: ListView[IncidentRow]
+    list: ListView[IncidentLine]
     is_retryable: bool
 
 
@@ -171,9 +171,9 @@ def format_badge(total: int) -> str:
     return "" if total == 0 else f"{MAX_BADGE}+" if total > MAX_BADGE else str(total)
 
 
-def read_rows(found: Reply) -> tuple[IncidentRow, ...]:
+def read_rows(found: Reply) -> tuple[IncidentLine, ...]:
     """The lines of a list."""
-    return tuple(map(IncidentRow, found.read_items(Incident)))
+    return tuple(map(IncidentLine, found.read_items(Incident)))
 
 
 ROUTES: Final[Routes] = (

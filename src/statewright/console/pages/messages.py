@@ -14,10 +14,10 @@ from statewright.console.calls import (
 )
 from statewright.console.pages.listing import build_list
 from statewright.console.pages.model_acts import read_json
-from statewright.console.records import Message, Written
 from statewright.console.request import Action, ConsoleRequest, Form, InvalidField, Navigation, Page, Routes
 from statewright.console.views.entities import TreeNode, build_tree, fits_page, write_text
 from statewright.console.views.page import Confirmation, Crumb, View
+from statewright.console.views.records import Message, Written
 from statewright.jsonval.codec import decode, encode
 from statewright.operations.listings import ListedMessage
 

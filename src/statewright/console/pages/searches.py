@@ -13,11 +13,10 @@ from statewright.console.calls import (
     build_path,
 )
 from statewright.console.pages.listing import build_list
-from statewright.console.records import SearchResults, SearchStatus
 from statewright.console.request import Action, ConsoleRequest, Form, Navigation, Page, Routes, build_problem
 from statewright.console.views.entities import write_text
 from statewright.console.views.page import Confirmation, Crumb, Problem, View
-from statewright.entity import ModelKey
+from statewright.console.views.records import SearchResults, SearchStatus
 from statewright.operations.listings import ListedSearchJob
 
 ROOT: Final = "/console/searches"
@@ -76,15 +75,7 @@ def find_search(id_: str, job: Reply, listed: Reply) -> ListedSearchJob:
     """A job as the list has it, with model and condition; of an older one what its status says."""
     status = job.read(SearchStatus)
     found = next((each for each in listed.read_items(ListedSearchJob) if each.id == id_), None)
-    return found or ListedSearchJob(
-        id=id_,
-        model=ModelKey("", 0),
-        status=status.search_job_status,
-        hits=status.entities_count,
-        created_at=status.create_time,
-        finished_at=status.finish_time,
-        expires_at=status.expiration_date,
-    )
+    return found or status.describe_job(id_)
 
 
 def _read_page(text: str) -> int:

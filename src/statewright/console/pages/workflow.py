@@ -78,7 +78,7 @@ class StateRow(Struct, frozen=True, kw_only=True):
     transitions: tuple[TransitionRow, ...]
 
 
-class SuspensionView(Struct, frozen=True, kw_only=True):
+class WorkflowSuspension(Struct, frozen=True, kw_only=True):
     """Why a workflow does not move."""
 
     id: str
@@ -108,7 +108,7 @@ class WorkflowView(Struct, frozen=True, kw_only=True):
     next: str | None
     first: str | None
     text: str | None
-    suspension: SuspensionView | None
+    suspension: WorkflowSuspension | None
     members_problem: Problem | None
     others: tuple[str, ...]
 
@@ -297,7 +297,7 @@ def _view_transition(
     )
 
 
-def _find_suspension(reply: Reply, key: tuple[str, int, str]) -> SuspensionView | None:
+def _find_suspension(reply: Reply, key: tuple[str, int, str]) -> WorkflowSuspension | None:
     name, version, workflow = key
     for item in reply.items:
         model = get_object(item, "model")
@@ -306,7 +306,7 @@ def _find_suspension(reply: Reply, key: tuple[str, int, str]) -> SuspensionView 
             version,
             workflow,
         ):
-            return SuspensionView(
+            return WorkflowSuspension(
                 id=get_text(item, "id"), reason=get_text(item, "reason"), since=get_text(item, "since")
             )
     return None

@@ -2,14 +2,15 @@
 (docs/reference/operations.md#explain).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType, convert
 
-from statewright.console.calls import get_flag, get_int, get_list, get_object, get_objects, get_text, get_texts
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.operations.explanations import ExplainedEntity, ExplainedTransition
+from statewright.operations.records import Members, Record, Value
 
 MAX_VALUE_CHARS: Final = 200
 MAX_DEPTH: Final = 50
@@ -51,55 +52,64 @@ class Judgement(Struct, frozen=True, kw_only=True):
     left_out: int = 0
 
 
-class ExplainedTransition(Struct, frozen=True, kw_only=True):
+class WayOut(Struct, frozen=True, kw_only=True):
     """A way out of the state, and whether it can be taken now."""
 
-    name: str
-    target: str
-    kind: str
-    mark: str
-    is_possible: bool
-    """Whether it fires if it is asked for now, as far as can be said without asking a worker."""
-    can_be_fired: bool
-    """Whether a client can ask for it."""
-    reasons: tuple[str, ...]
+    told: ExplainedTransition
+    reasons: tuple[tuple[str, str], ...]
+    """Why it cannot be taken, each with its mark."""
     criterion: Judgement | None
-    missing: tuple[tuple[str, str], ...]
-    """Processors without a worker, with their tags."""
-    due_at: str
-    attempts: int
-    last_error: str
+
+    @property
+    def kind(self) -> str:
+        """In a word."""
+        return _KINDS.get(self.told.kind, "automatic")
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether it fires if it is asked for now, as far as can be said without asking a worker."""
+        return self.told.would_fire is True
+
+    @property
+    def can_be_fired(self) -> bool:
+        """Whether a client can ask for it."""
+        return self.kind != "scheduled" and self.told.would_fire is not False
+
+    @property
+    def mark(self) -> str:
+        """The worst of its reasons."""
+        if self.is_possible:
+            return "ok"
+        marks = [mark for mark, _ in self.reasons]
+        return next((mark for mark in ("bad", "warn", "wait", "off") if mark in marks), "off")
+
+    @property
+    def missing(self) -> tuple[tuple[str, str], ...]:
+        """Processors without a worker, with their tags."""
+        idle = (each for each in self.told.processors if each.members == 0)
+        return tuple((each.name, ", ".join(each.tags) or "any") for each in idle)
 
 
 class Explanation(Struct, frozen=True, kw_only=True):
     """Why an entity is where it is."""
 
-    mark: str
-    verdict: str
-    summary: str
-    workflow: str
-    revision: int
-    rule: str
-    passed_over: tuple[str, ...]
-    since: str
-    transitions: tuple[ExplainedTransition, ...]
+    told: ExplainedEntity
+    transitions: tuple[WayOut, ...]
+
+    @property
+    def verdict(self) -> tuple[str, str]:
+        """Mark and words."""
+        return VERDICTS.get(self.told.verdict, ("info", self.told.verdict.lower()))
+
+    @property
+    def rule(self) -> str:
+        """By which rule the workflow was found."""
+        return _RULES.get(self.told.workflow.rule, "")
 
 
-def view_explanation(document: JsonObject) -> Explanation:
-    """The explanation from its document."""
-    workflow = get_object(document, "workflow")
-    mark, verdict = VERDICTS.get(get_text(document, "verdict"), ("info", get_text(document, "verdict").lower()))
-    return Explanation(
-        mark=mark,
-        verdict=verdict,
-        summary=get_text(document, "summary"),
-        workflow=get_text(workflow, "name"),
-        revision=get_int(workflow, "revision"),
-        rule=_RULES.get(get_text(workflow, "rule"), ""),
-        passed_over=tuple(get_texts(workflow, "passedOver")),
-        since=get_text(document, "since"),
-        transitions=tuple(map(_view_transition, get_objects(document, "transitions"))),
-    )
+def view_explanation(told: ExplainedEntity) -> Explanation:
+    """The explanation in words."""
+    return Explanation(told=told, transitions=tuple(map(_view_transition, told.transitions)))
 
 
 _RULES: Final[Mapping[str, str]] = {
@@ -110,67 +120,49 @@ _RULES: Final[Mapping[str, str]] = {
 }
 
 
-def _view_transition(document: JsonObject) -> ExplainedTransition:
-    blocked = get_texts(document, "blockedBy")
-    would_fire, kind = document.get("wouldFire"), _KINDS.get(get_text(document, "kind"), "automatic")
-    timer = get_object(document, "timer")
-    known = [_REASONS[each] for each in blocked if each in _REASONS]
-    criterion = document.get("criterion")
-    return ExplainedTransition(
-        name=get_text(document, "name"),
-        target=get_text(document, "next"),
-        kind=kind,
-        mark=_choose_mark(known, is_possible=would_fire is True),
-        is_possible=would_fire is True,
-        can_be_fired=kind != "scheduled" and would_fire is not False,
-        reasons=tuple(words for _, words in known),
-        criterion=judge(criterion) if isinstance(criterion, dict) else None,
-        missing=tuple(
-            (get_text(each, "name"), ", ".join(get_texts(each, "tags")) or "any")
-            for each in get_objects(document, "processors")
-            if each.get("members") == 0
-        ),
-        due_at=get_text(timer, "dueAt"),
-        attempts=get_int(timer, "attempts"),
-        last_error=get_text(timer, "lastError"),
-    )
+def _view_transition(told: ExplainedTransition) -> WayOut:
+    reasons = tuple(_REASONS[each] for each in told.blocked_by if each in _REASONS)
+    return WayOut(told=told, reasons=reasons, criterion=None if told.criterion is None else judge(told.criterion))
 
 
-def _choose_mark(reasons: Sequence[tuple[str, str]], *, is_possible: bool) -> str:
-    if is_possible:
-        return "ok"
-    marks = [mark for mark, _ in reasons]
-    return next((mark for mark in ("bad", "warn", "wait", "off") if mark in marks), "off")
+class _Judged(Record, frozen=True, kw_only=True):
+    """A condition of a criterion as it is told. ``left_out`` counts parts of a group that are not listed."""
+
+    type: str = ""
+    operator: str = ""
+    path: str = ""
+    field: str = ""
+    name: str = ""
+    conditions: tuple[Members, ...] = ()
+    left_out: int | bool = 0
+    operand: Value | UnsetType = UNSET
+    value: Value | UnsetType = UNSET
+    values: tuple[Value, ...] | None = None
+    absent: bool = False
+    result: bool | None = None
+    error: str | None = None
 
 
 def judge(document: JsonObject, depth: int = 0) -> Judgement:
     """A criterion with what became of each of its leaves."""
-    result = document.get("result")
-    judged = result if isinstance(result, bool) else None
-    error = get_text(document, "error")
-    if get_text(document, "type") == "group" and depth < MAX_DEPTH:
-        words = "all of" if get_text(document, "operator").upper() == "AND" else "one of"
-        parts = tuple(judge(each, depth + 1) for each in get_objects(document, "conditions"))
-        return Judgement(text=words, result=judged, error=error, parts=parts, left_out=_count_left_out(document))
-    name = get_text(document, "path") or get_text(document, "field") or get_text(document, "name")
-    operand = _show(document.get("operand")) if "operand" in document else ""
-    text = " ".join(
-        part for part in (name or get_text(document, "type"), get_text(document, "operator"), operand) if part
-    )
-    return Judgement(text=text, result=judged, found=_show_found(document), error=error)
+    told = convert(document, _Judged)
+    error = told.error or ""
+    if told.type == "group" and depth < MAX_DEPTH:
+        words = "all of" if told.operator.upper() == "AND" else "one of"
+        parts = tuple(judge(each, depth + 1) for each in told.conditions)
+        return Judgement(text=words, result=told.result, error=error, parts=parts, left_out=int(told.left_out))
+    operand = "" if told.operand is UNSET else _show(told.operand)
+    name = told.path or told.field or told.name or told.type
+    text = " ".join(part for part in (name, told.operator, operand) if part)
+    return Judgement(text=text, result=told.result, found=_show_found(told), error=error)
 
 
-def _count_left_out(document: JsonObject) -> int:
-    value = document.get("leftOut")
-    return value if isinstance(value, int) and not isinstance(value, bool) else int(value is True)
-
-
-def _show_found(document: JsonObject) -> str:
-    if get_flag(document, "absent"):
+def _show_found(told: _Judged) -> str:
+    if told.absent:
         return "nothing"
-    if "values" in document:
-        return ", ".join(_show(each) for each in get_list(document, "values")) or "nothing"
-    return _show(document["value"]) if "value" in document else ""
+    if told.values is not None:
+        return ", ".join(map(_show, told.values)) or "nothing"
+    return "" if told.value is UNSET else _show(told.value)
 
 
 def _show(value: JsonValue) -> str:

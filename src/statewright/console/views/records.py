@@ -4,6 +4,7 @@ Of those that others store, such as results of processes, a member that is missi
 """
 
 from statewright.entity import ModelKey
+from statewright.operations.listings import ListedSearchJob
 from statewright.operations.records import Members, Record, Value
 
 
@@ -46,6 +47,18 @@ class SearchStatus(Record, frozen=True, kw_only=True):
     create_time: str = ""
     finish_time: str | None = None
     expiration_date: str | None = None
+
+    def describe_job(self, id_: str) -> ListedSearchJob:
+        """The job as lists have it, but of no known model."""
+        return ListedSearchJob(
+            id=id_,
+            model=ModelKey("", 0),
+            status=self.search_job_status,
+            hits=self.entities_count,
+            created_at=self.create_time,
+            finished_at=self.finish_time,
+            expires_at=self.expiration_date,
+        )
 
 
 class Message(Record, frozen=True, kw_only=True):
