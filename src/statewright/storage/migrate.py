@@ -11,6 +11,10 @@ Several nodes may start at once. Each migration begins by taking an advisory loc
 one node applies a file, the others wait, look, and find it done. The lock ends with the transaction, whatever happens
 to its holder.
 
+Nodes of the version before may go on serving meanwhile. A migration that waits for one of their locks keeps all later
+ones waiting behind it, and where it holds a lock that they want it is a deadlock, of which PostgreSQL ends either side.
+So a migration gives way first: it waits less than a second for a lock, and starts again from the beginning.
+
 Why the service does not start on this storage. Each message is one line for the operator.
 
 StartRefused
@@ -22,6 +26,7 @@ StartRefused
     └── SchemaDiffers          an applied migration is not the one this program knows
 """
 
+import asyncio
 import hashlib
 import re
 from collections import defaultdict
@@ -87,6 +92,15 @@ FILE_NAME: Final = re.compile(r"(\d{4})_[a-z0-9_]+\.sql")
 
 LOCK_KEY: Final = int.from_bytes(hashlib.sha256(b"statewright schema_migration").digest()[:8], signed=True)
 """Advisory locks are numbers; other software is unlikely to use this one."""
+
+TRIES: Final = 20
+"""Of one migration. The last waits for locks as long as it takes, so that a busy database is migrated in the end."""
+
+LOCK_TIMEOUT_MS: Final = 900
+"""Below PostgreSQL's ``deadlock_timeout`` of a second, so that it is never a running node whose statement ends."""
+
+TRY_INTERVAL_S: Final = 0.25
+"""What waited behind the migration is done meanwhile."""
 
 log = logs.logger(__name__)
 
@@ -162,7 +176,7 @@ async def apply_pending(
     ``SchemaDiffers``.
     """
     applied: list[Migration] = []
-    while (migration := await _apply_next(connection, migrations)) is not None:
+    while (migration := await _apply_next_between_others(connection, migrations)) is not None:
         log.info("migration_applied", name=migration.name)
         applied.append(migration)
     return tuple(applied)
@@ -182,8 +196,28 @@ CREATE_RECORD: Final = """
 RECORD: Final = "INSERT INTO schema_migration (version, name, checksum) VALUES ($1, $2, $3)"
 
 
-async def _apply_next(connection: asyncpg.Connection, migrations: Sequence[Migration]) -> Migration | None:
-    """Apply the first pending migration, in one transaction; None when nothing is left to do."""
+LIMIT_WAITS: Final = f"SET LOCAL lock_timeout = {LOCK_TIMEOUT_MS}"
+
+
+async def _apply_next_between_others(
+    connection: asyncpg.Connection, migrations: Sequence[Migration]
+) -> Migration | None:
+    """As ``_apply_next``, giving way to what others have locked."""
+    for number in range(1, TRIES):
+        try:
+            return await _apply_next(connection, migrations, gives_way=True)
+        except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError) as reason:
+            log.info("migration_waits", attempt=number, reason=str(reason))
+            await asyncio.sleep(TRY_INTERVAL_S)
+    return await _apply_next(connection, migrations)
+
+
+async def _apply_next(
+    connection: asyncpg.Connection, migrations: Sequence[Migration], *, gives_way: bool = False
+) -> Migration | None:
+    """Apply the first pending migration, in one transaction; None when nothing is left to do. One that ``gives_way``
+    fails when it waits for a lock of others, except for that of another node that migrates.
+    """
     # Read committed, whatever the database's default: the look at the record must come after the lock.
     async with connection.transaction(isolation="read_committed"):
         await connection.execute(TAKE_LOCK, LOCK_KEY)
@@ -191,6 +225,8 @@ async def _apply_next(connection: asyncpg.Connection, migrations: Sequence[Migra
         if not left:
             return None
         migration = left[0]
+        if gives_way:
+            await connection.execute(LIMIT_WAITS)
         await connection.execute(CREATE_RECORD)
         await connection.execute(migration.sql)
         if not connection.is_in_transaction():

@@ -22,6 +22,11 @@ THREE = tuple(
 
 TABLES = "SELECT array_agg(tablename ORDER BY tablename) FROM pg_tables WHERE schemaname = 'public'"
 
+WAITING_LOCKS = """
+    SELECT count(*) FROM pg_locks
+    WHERE NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+
 
 @pytest.fixture
 async def empty_database(database_server: str) -> AsyncIterator[str]:
@@ -175,6 +180,25 @@ class TestSeveralNodes:
             assert sorted(m.version for share in shares for m in share) == [1, 2, 3]
             for node in nodes:
                 await migrate.check_schema(node, slow)
+
+    async def test_a_migration_gives_way_to_a_running_node_that_it_would_deadlock_with(self, empty_database: str):
+        tables = Migration(
+            version=1, name="0001_tables.sql", sql="CREATE TABLE first (n integer); CREATE TABLE second (n integer)"
+        )
+        altering = Migration(
+            version=2,
+            name="0002_both.sql",
+            sql="ALTER TABLE first ADD COLUMN added integer; ALTER TABLE second ADD COLUMN added integer",
+        )
+        async with connected(empty_database) as node, connected(empty_database) as migrating:
+            await migrate.apply_pending(migrating, [tables])
+            async with node.transaction():
+                await node.execute("SELECT n FROM second")
+                applying = asyncio.create_task(migrate.apply_pending(migrating, [tables, altering]))
+                while not await node.fetchval(WAITING_LOCKS):  # noqa: ASYNC110 - there is no event
+                    await asyncio.sleep(0.01)
+                await node.execute("SELECT n FROM first")  # held by the migration, which waits for ``second``
+            assert await applying == (altering,)
 
     async def test_isolation_that_the_database_prefers_makes_no_difference(self, empty_database: str):
         async with AsyncExitStack() as stack:
