@@ -4,10 +4,9 @@ import asyncio
 import gzip
 from collections.abc import Awaitable, Callable, Mapping
 from time import perf_counter, thread_time, time_ns
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 from urllib.parse import urlsplit
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright.console.acting import ActionForms
@@ -23,7 +22,6 @@ from statewright.console.request import (
     InvalidField,
     Page,
     Query,
-    ReadBody,
     build_problem,
     parse_form,
     parse_query,
@@ -46,7 +44,6 @@ from statewright.console.session import (
     Viewer,
     Viewers,
     check_form_token,
-    read_cookies,
 )
 from statewright.console.views.page import Problem, View
 from statewright.telemetry import logs
@@ -73,34 +70,18 @@ class BodyTooLong(Exception):
     """A form has more bytes than are read."""
 
 
-class BrowserRequest(Struct, frozen=True, kw_only=True):
-    """A request as the server hands it over, already matched to its route."""
-
-    method: str
-    path: str
-    params: Mapping[str, str]
-    query: bytes
-    headers: Mapping[bytes, bytes]
-    origin: str
-    """Scheme and host, as the browser spells them."""
-    address: str = ""
-    """Of the browser, or of what stands before the service."""
-    read_body: ReadBody
+class RoutedBrowser(Visitor, Protocol):
+    """What the console needs of a request, which comes matched to its route: ``path_params`` are decoded."""
 
     @property
-    def cookies(self) -> dict[str, str]:
-        """The cookies that came with it."""
-        return read_cookies(self.headers.get(b"cookie", b"").decode("latin-1"))
-
+    def method(self) -> str: ...
     @property
-    def is_active(self) -> bool:
-        """Whether somebody did something, as against a part that asks for itself again."""
-        return not self.path.startswith(("/console/part/", "/console/live"))
-
+    def path(self) -> str: ...
     @property
-    def is_of_htmx(self) -> bool:
-        """Whether the script asks, which swaps what comes into the page."""
-        return b"hx-request" in self.headers
+    def path_params(self) -> Mapping[str, str]: ...
+    @property
+    def query_string(self) -> bytes: ...
+    async def body(self, limit: int, *, excess: Callable[[str], Exception]) -> bytes: ...
 
 
 class Console:
@@ -139,11 +120,11 @@ class Console:
         await self._sessions.close()
         await self._counts.close()
 
-    async def show_page(self, page: Page, browser: BrowserRequest) -> ConsoleResponse:
+    async def show_page(self, page: Page, browser: RoutedBrowser) -> ConsoleResponse:
         """Answer a GET with a page or a part."""
         return await self._answer(page.name, browser, lambda request: self._show(page, request, browser), page)
 
-    async def show_missing(self, browser: BrowserRequest) -> ConsoleResponse:
+    async def show_missing(self, browser: RoutedBrowser) -> ConsoleResponse:
         """Answer a request for a page that does not exist."""
 
         async def show(request: ConsoleRequest) -> ConsoleResponse:
@@ -154,9 +135,9 @@ class Console:
 
         return await self._answer("missing", browser, show)
 
-    async def open_live_stream(self, browser: BrowserRequest) -> ConsoleResponse:
+    async def open_live_stream(self, browser: RoutedBrowser) -> ConsoleResponse:
         """Answer with hints that something has changed, as long as the page is open."""
-        query = parse_query(browser.query)
+        query = parse_query(browser.query_string)
         last_event_id = browser.headers.get(b"last-event-id", b"").decode("latin-1")
         topics = parse_topics(query.get_all("topic"), last_event_id)
         if topics is None:
@@ -175,7 +156,7 @@ class Console:
             return self._frame.refuse(stream.status, "This may not be listened to")
         return ConsoleResponse(stream, 200, "text/event-stream")
 
-    async def log_in(self, step: LoginStep, browser: BrowserRequest) -> ConsoleResponse:
+    async def log_in(self, step: LoginStep, browser: RoutedBrowser) -> ConsoleResponse:
         """Show the page of the login, check what was typed there, or send the browser to a provider and back."""
         if self._login is None:
             return build_redirect(HOME)
@@ -184,7 +165,7 @@ class Console:
         self._observe(f"login_{step}", response.status, perf_counter() - begun)
         return response
 
-    async def log_out(self, browser: BrowserRequest) -> ConsoleResponse:
+    async def log_out(self, browser: RoutedBrowser) -> ConsoleResponse:
         """End the login of the browser, on all nodes."""
         if self._login is None:
             return build_redirect(HOME)
@@ -198,18 +179,18 @@ class Console:
             self._viewers.forget(session)
         return await self._login.leave(browser)
 
-    async def _log_in(self, login: Login, step: LoginStep, browser: BrowserRequest) -> ConsoleResponse:
+    async def _log_in(self, login: Login, step: LoginStep, browser: RoutedBrowser) -> ConsoleResponse:
         try:
             match step:
                 case "show":
-                    return await login.show(browser, parse_query(browser.query), self._render_login)
+                    return await login.show(browser, parse_query(browser.query_string), self._render_login)
                 case "check":
-                    form = parse_form(await browser.read_body(MAX_INLINE_FORM_BYTES))
+                    form = parse_form(await browser.body(MAX_INLINE_FORM_BYTES, excess=BodyTooLong))
                     return await login.check(browser, form, self._render_login)
                 case "start":
-                    return await login.start(browser, parse_query(browser.query), self._render_login)
+                    return await login.start(browser, parse_query(browser.query_string), self._render_login)
                 case "finish":
-                    return await login.finish(browser, parse_query(browser.query), self._render_login)
+                    return await login.finish(browser, parse_query(browser.query_string), self._render_login)
         except BodyTooLong:
             return self._frame.refuse(413, "This form is too long")
         except InvalidField as invalid:
@@ -236,7 +217,7 @@ class Console:
         page = View(title="Log in", data=view, status=status)
         return self._frame.render_page(request, "pages/login.html", page, visitor.origin)
 
-    async def confirm_action(self, name: str, browser: BrowserRequest) -> ConsoleResponse:
+    async def confirm_action(self, name: str, browser: RoutedBrowser) -> ConsoleResponse:
         """Ask before an action."""
         action = self._actions.get(name)
         if action is None:
@@ -248,7 +229,7 @@ class Console:
 
         return await self._answer(f"confirm_{name}", browser, confirm)
 
-    async def show_call(self, name: str, browser: BrowserRequest) -> ConsoleResponse:
+    async def show_call(self, name: str, browser: RoutedBrowser) -> ConsoleResponse:
         """Show the call that a form would make. It may hold what was typed: so it, too, has to be a form of ours."""
         action = self._actions.get(name)
         if action is None:
@@ -264,7 +245,7 @@ class Console:
 
         return await self._answer(f"call_{name}", browser, show)
 
-    async def perform_action(self, name: str, browser: BrowserRequest) -> ConsoleResponse:
+    async def perform_action(self, name: str, browser: RoutedBrowser) -> ConsoleResponse:
         """Carry out an action, and send the browser on. Nothing happens unless the form is of our own page."""
         action = self._actions.get(name)
         if action is None:
@@ -283,7 +264,7 @@ class Console:
     async def _answer(
         self,
         name: str,
-        browser: BrowserRequest,
+        browser: RoutedBrowser,
         respond: Callable[[ConsoleRequest], Awaitable[ConsoleResponse]],
         page: Page | None = None,
         *,
@@ -297,7 +278,7 @@ class Console:
 
     async def _answer_in_turn(
         self,
-        browser: BrowserRequest,
+        browser: RoutedBrowser,
         respond: Callable[[ConsoleRequest], Awaitable[ConsoleResponse]],
         page: Page | None,
         slots: asyncio.Semaphore,
@@ -323,11 +304,11 @@ class Console:
 
     async def _respond(
         self,
-        browser: BrowserRequest,
+        browser: RoutedBrowser,
         respond: Callable[[ConsoleRequest], Awaitable[ConsoleResponse]],
         page: Page | None,
     ) -> ConsoleResponse:
-        session = await self._sessions.find(browser.cookies, is_active=browser.is_active)
+        session = await self._sessions.find(browser.cookies, is_active=_is_active(browser))
         is_public = page is not None and page.is_public
         if session is None and not is_public:
             return self._ask_for_login(browser)
@@ -340,8 +321,8 @@ class Console:
         request = ConsoleRequest(
             method=browser.method,
             path=browser.path,
-            params=browser.params,
-            query=parse_query(browser.query),
+            params=browser.path_params,
+            query=parse_query(browser.query_string),
             session=session,
             viewer=viewer,
             client=client,
@@ -357,7 +338,7 @@ class Console:
             response = replace(response, headers=(*response.headers, cookie))
         return response
 
-    async def _show(self, page: Page, request: ConsoleRequest, browser: BrowserRequest) -> ConsoleResponse:
+    async def _show(self, page: Page, request: ConsoleRequest, browser: RoutedBrowser) -> ConsoleResponse:
         if not is_offered(page, request.viewer):
             problem = Problem(status=404, title="This service does not have this", detail=f"It lacks «{page.feature}».")
             return self._compress(browser, self._frame.show_problem(request, problem, browser.origin, page))
@@ -383,14 +364,14 @@ class Console:
         took = {"calls_s": shown - begun, "template_s": thread_time() - began_rendering}
         return self._compress(browser, add_timing(response, calls=len(request.client.made), **took))
 
-    def _ask_for_login(self, browser: BrowserRequest) -> ConsoleResponse:
+    def _ask_for_login(self, browser: RoutedBrowser) -> ConsoleResponse:
         target = _build_login_target(browser)
-        if browser.is_of_htmx:
+        if b"hx-request" in browser.headers:
             headers = (*SECURITY_HEADERS, NO_STORE, (b"hx-redirect", target.encode()))
             return ConsoleResponse(b"Your login has ended.", 401, TEXT, headers)
         return build_redirect(target)
 
-    def _compress(self, browser: BrowserRequest, response: ConsoleResponse) -> ConsoleResponse:
+    def _compress(self, browser: RoutedBrowser, response: ConsoleResponse) -> ConsoleResponse:
         takes = b"gzip" in browser.headers.get(b"accept-encoding", b"")
         if not takes or not isinstance(response.body, bytes) or len(response.body) < MIN_COMPRESSED_BYTES:
             return response
@@ -398,24 +379,29 @@ class Console:
         return replace(response, body=body, headers=(*response.headers, (b"content-encoding", b"gzip")))
 
 
-def _build_login_target(browser: BrowserRequest) -> str:
-    shown = browser.path + (f"?{browser.query.decode('latin-1')}" if browser.query else "")
+def _is_active(browser: RoutedBrowser) -> bool:
+    """Whether somebody did something, as against a part that asks for itself again."""
+    return not browser.path.startswith(("/console/part/", "/console/live"))
+
+
+def _build_login_target(browser: RoutedBrowser) -> str:
+    shown = browser.path + (f"?{browser.query_string.decode('latin-1')}" if browser.query_string else "")
     if browser.method != "GET":
         return LOGIN + Query(()).change(ended="form")
-    return LOGIN + Query(()).change(next=shown if browser.is_active else _find_page(browser))
+    return LOGIN + Query(()).change(next=shown if _is_active(browser) else _find_page(browser))
 
 
-def _find_page(browser: BrowserRequest) -> str:
+def _find_page(browser: RoutedBrowser) -> str:
     """The page that a part belongs to: its address comes with what the script asks for."""
     shown = urlsplit(browser.headers.get(b"hx-current-url", b"").decode("latin-1"))
     return f"{shown.path}?{shown.query}" if shown.query else shown.path or HOME
 
 
-def _read_trace(browser: BrowserRequest) -> str | None:
+def _read_trace(browser: RoutedBrowser) -> str | None:
     value = browser.headers.get(b"traceparent")
     return None if value is None else value.decode("latin-1")
 
 
-async def _read_form(browser: BrowserRequest) -> Form:
-    body = await browser.read_body(MAX_FORM_BYTES)
+async def _read_form(browser: RoutedBrowser) -> Form:
+    body = await browser.body(MAX_FORM_BYTES, excess=BodyTooLong)
     return parse_form(body) if len(body) <= MAX_INLINE_FORM_BYTES else await asyncio.to_thread(parse_form, body)

@@ -130,10 +130,6 @@ class ConsoleRequest(Struct, frozen=True, kw_only=True):
         return await self.client.call(call)
 
 
-ReadBody = Callable[[int], Awaitable[bytes]]
-"""Reads a body of at most so many bytes. Raises ``BodyTooLong``."""
-
-
 TOO_EXPENSIVE: Final = frozenset({"SCAN_BUDGET_EXHAUSTED", "SEARCH_SHARD_TIMEOUT", "SEARCH_RESULT_LIMIT"})
 """Codes by which a search gives up."""
 

@@ -82,12 +82,6 @@ def make_session_id() -> str:
     return secrets.token_urlsafe(ID_BYTES)
 
 
-def read_cookies(header: str) -> dict[str, str]:
-    """The cookies of a request, by name."""
-    pairs = (part.strip().partition("=") for part in header.split(";"))
-    return {name: value for name, equals, value in pairs if equals}
-
-
 def build_form_token(session: Session) -> str:
     """A token for the forms of one page: another one each time, so that compressing pages tells nothing of it."""
     mask = secrets.token_bytes(ID_BYTES)

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from urllib.parse import urlencode
 
 import pytest
-from msgspec.structs import replace
 
+from statewright.api.http.asgi import Message
+from statewright.api.http.request import Request
 from statewright.console import application, live
-from statewright.console.application import MAX_ACTING, MAX_RENDERED, BrowserRequest, Console
+from statewright.console.application import MAX_ACTING, MAX_RENDERED, Console
 from statewright.console.calls import ApiCall, Reply
 from statewright.console.frame import FrameConfig
 from statewright.console.request import Page
@@ -45,23 +46,23 @@ class SlowApi:
         raise AssertionError(f"{self.waiting} calls wait")
 
 
-def ask(path: str, body: bytes = b"") -> BrowserRequest:
-    async def read_body(_limit: int) -> bytes:
-        return body
+def ask(path: str, body: bytes = b"", query: bytes = b"") -> Request:
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
 
-    return BrowserRequest(
-        method="POST" if body else "GET",
-        path=path,
-        params={},
-        query=b"",
-        headers={b"cookie": f"statewright={COOKIE}".encode(), b"sec-fetch-site": b"same-origin"},
-        origin="http://localhost",
-        read_body=read_body,
-    )
+    cookie = f"statewright={COOKIE}".encode()
+    scope = {
+        "method": "POST" if body else "GET",
+        "path": path,
+        "query_string": query,
+        "scheme": "http",
+        "headers": [(b"host", b"localhost"), (b"cookie", cookie), (b"sec-fetch-site", b"same-origin")],
+    }
+    return Request(scope, receive)
 
 
 def listen(console: Console) -> "asyncio.Task[ConsoleResponse]":
-    browser = replace(ask("/console/live"), query=b"topic=entity-5e1f6a02-0000-1000-8000-00000000c3a9")
+    browser = ask("/console/live", query=b"topic=entity-5e1f6a02-0000-1000-8000-00000000c3a9")
     return asyncio.create_task(console.open_live_stream(browser))
 
 

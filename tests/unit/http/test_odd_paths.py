@@ -16,8 +16,9 @@ from statewright.api.http.dialects import (
     build_ops_dialect,
     build_process_dialect,
 )
+from statewright.api.http.request import Request
 from statewright.api.http.response import Response
-from statewright.api.http.router import PublicRequest, PublicRoute, RouteEntry, Router
+from statewright.api.http.router import PublicRoute, RouteEntry, Router
 from statewright.auth import AuthenticationFailed
 from statewright.entity import Principal
 from statewright.failures import InvalidParameter
@@ -26,7 +27,7 @@ from statewright.ids import TenantId
 CONTEXT = "/api"
 
 
-async def answer(_request: PublicRequest) -> Response:
+async def answer(_request: Request) -> Response:
     return Response(b"public")
 
 

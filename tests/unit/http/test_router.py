@@ -2,11 +2,12 @@
 
 import pytest
 
+from statewright.api.http.request import Request
 from statewright.api.http.response import Response
-from statewright.api.http.router import PublicRequest, PublicRoute, RouteEntry, Router
+from statewright.api.http.router import PublicRoute, RouteEntry, Router
 
 
-async def answer(_request: PublicRequest) -> Response:
+async def answer(_request: Request) -> Response:
     return Response(b"")
 
 

@@ -24,7 +24,7 @@ from statewright.api.http.application import Dialect, HttpApplication
 from statewright.api.http.errors import build_error_format
 from statewright.api.http.request import Request
 from statewright.api.http.response import TEXT, Response, encode_json
-from statewright.api.http.router import MODEL, PublicRequest, PublicRoute, Query, Route
+from statewright.api.http.router import MODEL, PublicRoute, Query, Route
 from statewright.api.http.security import PageGuard
 from statewright.failures import BadRequest, Forbidden, InvalidParameter
 from statewright.instants import to_rfc3339
@@ -162,14 +162,14 @@ def build_admin_application(
     """
     expected = None if bearer is None else f"Bearer {bearer.reveal()}".encode()
 
-    async def check_life(_request: PublicRequest) -> Response:
+    async def check_life(_request: Request) -> Response:
         return Response(b"ok", 200, TEXT)
 
-    async def check_readiness(_request: PublicRequest) -> Response:
+    async def check_readiness(_request: Request) -> Response:
         return Response(b"ready", 200, TEXT) if await _is_ready(ready) else Response(b"not ready\n", 503, TEXT)
 
-    async def render_metrics(request: PublicRequest) -> Response:
-        authorization = next((value for name, value in request.scope["headers"] if name == b"authorization"), b"")
+    async def render_metrics(request: Request) -> Response:
+        authorization = request.headers.get(b"authorization", b"")
         if expected is not None and not hmac.compare_digest(authorization, expected):
             return Response(b"unauthorized", 401, TEXT, _CHALLENGE)
         exposition = metrics()

@@ -24,6 +24,7 @@ from statewright.api.http.asgi import (
     Send,
     cancel_on_disconnect,
     get_address,
+    get_path,
 )
 from statewright.api.http.cors import Cors, is_preflight
 from statewright.api.http.parameters import check_parameters
@@ -36,7 +37,7 @@ from statewright.api.http.response import (
     prime_stream,
     send_response,
 )
-from statewright.api.http.router import Operation, PublicRequest, PublicRoute, RouteEntry, Router
+from statewright.api.http.router import Operation, PublicRoute, RouteEntry, Router
 from statewright.api.http.security import PageGuard, build_challenge
 from statewright.auth import AuthenticationFailed, Authenticator, KeyNotKnownYet
 from statewright.cluster.http_proxy import HttpProxy
@@ -146,8 +147,7 @@ class HttpApplication:
             return
         begun = perf_counter()
         method: str = scope["method"]
-        raw: bytes = scope.get("raw_path") or scope["path"].encode()
-        path = raw.decode("latin-1").partition("?")[0]
+        path = get_path(scope)
         dialect = self._find_dialect(path)
         found = self._router.find(method, path)
         call = _Call(self, dialect, path, scope, receive)
@@ -421,7 +421,7 @@ class _Call:
     async def _run_public(self, route: PublicRoute) -> Response:
         path = self._scope["path"]
         try:
-            return await route.endpoint(PublicRequest(self._scope, self._receive))
+            return await route.endpoint(Request(self._scope, self._receive))
         except ClientGone:
             return CLIENT_GONE
         except Failure as failure:

@@ -431,6 +431,12 @@ def get_address(scope: Scope) -> str:
     return str(scope.get("address") or (client[0] if client else ""))
 
 
+def get_path(scope: Scope) -> str:
+    """The path as the client has sent it, with its escapes: a name may contain an escaped slash."""
+    raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    return raw.decode("latin-1").partition("?")[0]
+
+
 def _examine(scope: Scope) -> tuple[dict[bytes, bytes], int | None, bytes | None]:
     """The headers, the length of the body if it is known, and why the request must be refused (RFC 9112 §3.2, §6.1)."""
     headers: dict[bytes, bytes] = dict(scope["headers"])

@@ -5,18 +5,19 @@ nothing for it.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from statewright.api.http.application import Dialect, ErrorFormat
-from statewright.api.http.asgi import Application, ClientGone, get_address
+from statewright.api.http.asgi import Application
+from statewright.api.http.request import Request
 from statewright.api.http.response import TEXT, Response
-from statewright.api.http.router import PublicRequest, PublicRoute, RouteEntry, Router
+from statewright.api.http.router import Endpoint, PublicRoute, RouteEntry, Router
 from statewright.api.http.security import Headers, PageGuard
 from statewright.failures import Failure
 
 if TYPE_CHECKING:
-    from statewright.console.application import BrowserRequest, Console, LoginStep
+    from statewright.console.application import Console, LoginStep
     from statewright.console.response import ConsoleResponse
 
 ROOT: Final = "/console"
@@ -44,24 +45,20 @@ class ConsoleEndpoint:
         if self._console is not None:
             await self._console.close()
 
-    async def __call__(self, request: PublicRequest) -> Response:
+    async def __call__(self, request: Request) -> Response:
         """The answer to one request."""
-        scope = request.scope
-        raw: bytes = scope.get("raw_path") or scope["path"].encode()
-        path = raw.decode("latin-1").partition("?")[0]
+        path = request.path
         if path == ROOT:
             return _redirect(f"{ROOT}/")
         router = self._router or await self._open()
-        method: str = scope["method"]
-        found = router.find(method, path)
+        found = router.find(request.method, path)
         if not isinstance(found, RouteEntry):
             assert self._console is not None  # noqa: S101 - it was built with the router
-            scope["path_params"] = {}
             if found:
                 return _refuse(405, "not with this method\n")
-            return _convert(await self._console.show_missing(_build_browser_request(request)))
+            return _convert(await self._console.show_missing(request))
         assert isinstance(found.route, PublicRoute)  # noqa: S101 - the router has no other
-        scope["path_params"] = found.path_params(path)
+        request.path_params = found.path_params(path)
         return await found.route.endpoint(request)
 
     async def _open(self) -> Router:
@@ -87,38 +84,35 @@ def _list_routes(console: "Console") -> list[PublicRoute]:
     from statewright.console.response import find_static_file, refuse_static_file
     from statewright.console.routes import ROUTES
 
-    async def listen(request: PublicRequest) -> Response:
-        return _convert(await console.open_live_stream(_build_browser_request(request)))
+    async def listen(request: Request) -> Response:
+        return _convert(await console.open_live_stream(request))
 
-    async def confirm(request: PublicRequest) -> Response:
-        browser = _build_browser_request(request)
-        return _convert(await console.confirm_action(browser.params["action"], browser))
+    async def confirm(request: Request) -> Response:
+        return _convert(await console.confirm_action(request.path_params["action"], request))
 
-    async def show_call(request: PublicRequest) -> Response:
-        browser = _build_browser_request(request)
-        return _convert(await console.show_call(browser.params["action"], browser))
+    async def show_call(request: Request) -> Response:
+        return _convert(await console.show_call(request.path_params["action"], request))
 
-    async def perform(request: PublicRequest) -> Response:
-        browser = _build_browser_request(request)
-        return _convert(await console.perform_action(browser.params["action"], browser))
+    async def perform(request: Request) -> Response:
+        return _convert(await console.perform_action(request.path_params["action"], request))
 
-    def build_login_endpoint(step: "LoginStep") -> Callable[[PublicRequest], Awaitable[Response]]:
-        async def log_in(request: PublicRequest) -> Response:
-            return _convert(await console.log_in(step, _build_browser_request(request)))
+    def build_login_endpoint(step: "LoginStep") -> Endpoint:
+        async def log_in(request: Request) -> Response:
+            return _convert(await console.log_in(step, request))
 
         return log_in
 
-    async def log_out(request: PublicRequest) -> Response:
-        return _convert(await console.log_out(_build_browser_request(request)))
+    async def log_out(request: Request) -> Response:
+        return _convert(await console.log_out(request))
 
-    async def send_file(request: PublicRequest) -> Response:
+    async def send_file(request: Request) -> Response:
         found = find_static_file(request.scope["path"])
-        takes_gzip = b"gzip" in dict(request.scope["headers"]).get(b"accept-encoding", b"")
+        takes_gzip = b"gzip" in request.headers.get(b"accept-encoding", b"")
         return _convert(refuse_static_file() if found is None else found.respond(takes_gzip=takes_gzip))
 
-    def build_endpoint(page: Page) -> Callable[[PublicRequest], Awaitable[Response]]:
-        async def show(request: PublicRequest) -> Response:
-            return _convert(await console.show_page(page, _build_browser_request(request)))
+    def build_endpoint(page: Page) -> Endpoint:
+        async def show(request: Request) -> Response:
+            return _convert(await console.show_page(page, request))
 
         return show
 
@@ -136,40 +130,6 @@ def _list_routes(console: "Console") -> list[PublicRoute]:
         PublicRoute(method="POST", path=f"{ROOT}/do/{{action}}", endpoint=perform),
         PublicRoute(method="GET", path=f"{ROOT}/static", endpoint=send_file, is_tree=True),
     ]
-
-
-def _build_browser_request(request: PublicRequest) -> "BrowserRequest":
-    from statewright.console.application import BodyTooLong, BrowserRequest
-
-    scope = request.scope
-    headers: dict[bytes, bytes] = dict(scope["headers"])
-
-    async def read_body(limit: int) -> bytes:
-        parts: list[bytes] = []
-        size, more = 0, True
-        while more:
-            message = await request.receive()
-            if message["type"] == "http.disconnect":
-                raise ClientGone
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
-            if size > limit:
-                raise BodyTooLong
-            more = message.get("more_body", False)
-        return b"".join(parts)
-
-    raw: bytes = scope.get("raw_path") or scope["path"].encode()
-    host = headers.get(b"host", b"localhost").decode("latin-1")
-    return BrowserRequest(
-        method=scope["method"],
-        path=raw.decode("latin-1").partition("?")[0],
-        params=scope["path_params"],
-        query=scope["query_string"],
-        headers=headers,
-        origin=f"{scope['scheme']}://{host}",
-        address=get_address(scope),
-        read_body=read_body,
-    )
 
 
 def _convert(response: "ConsoleResponse") -> Response:

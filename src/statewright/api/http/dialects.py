@@ -24,8 +24,9 @@ from statewright.api.http.ops.routes import OPS_ROUTES
 from statewright.api.http.playbooks.routes import PLAYBOOK_ROUTES
 from statewright.api.http.processes.bodies import BARE_ERRORS, KNOWING_ERRORS, ProcessRoute
 from statewright.api.http.providers import PROVIDERS
+from statewright.api.http.request import Request
 from statewright.api.http.response import TEXT, Response
-from statewright.api.http.router import PublicRequest, PublicRoute, Route
+from statewright.api.http.router import PublicRoute, Route
 from statewright.api.http.search import SEARCH
 from statewright.api.http.security import PageGuard
 from statewright.api.http.statistics import STATISTICS
@@ -160,7 +161,7 @@ def build_ops_dialect(
 def build_absent_ops_dialect() -> Dialect:
     """Where the operations API is switched off, nothing tells that there is one."""
 
-    async def refuse(_request: PublicRequest) -> Response:
+    async def refuse(_request: Request) -> Response:
         return Response(b"404 page not found\n", 404, TEXT)
 
     return Dialect(
@@ -175,10 +176,10 @@ def build_absent_ops_dialect() -> Dialect:
 def build_probe_dialect(ready: Ready, guard: PageGuard | None = None) -> Dialect:
     """``/healthz`` and ``/readyz`` beside the APIs, with empty answers."""
 
-    async def check_life(_request: PublicRequest) -> Response:
+    async def check_life(_request: Request) -> Response:
         return Response(b"", 200, "")
 
-    async def check_readiness(_request: PublicRequest) -> Response:
+    async def check_readiness(_request: Request) -> Response:
         return Response(b"", 200 if await ready() else 503, "")
 
     return Dialect(

@@ -8,16 +8,16 @@ from typing import Final
 
 import msgspec
 
-from statewright.api.http.asgi import ClientGone, get_address
 from statewright.api.http.help import Help
 from statewright.api.http.openapi import build_openapi_document, render_docs_page
 from statewright.api.http.openapi.operations import Document
 from statewright.api.http.openapi.page import EXPLORER_FILES, ExplorerFile
+from statewright.api.http.request import Request
 from statewright.api.http.response import Response
-from statewright.api.http.router import PublicEndpoint, PublicRequest, PublicRoute
+from statewright.api.http.router import Endpoint, PublicRoute
 from statewright.api.http.security import PAGE_HEADERS
 from statewright.auth import JwkSet, TokenRequest, TokenService
-from statewright.failures import PathNotFound
+from statewright.failures import BodyTooLarge, PathNotFound
 
 HTML: Final = "text/html; charset=utf-8"
 MAX_FORM_BYTES: Final = 1024 * 1024
@@ -51,54 +51,53 @@ def build_public_routes(
     return routes
 
 
-async def _find_nothing(_request: PublicRequest) -> Response:
+async def _find_nothing(_request: Request) -> Response:
     """Raises ``PathNotFound``. Clients look there for what a service may offer; that it does not is no secret."""
     raise PathNotFound
 
 
-async def _check_health(_request: PublicRequest) -> Response:
+async def _check_health(_request: Request) -> Response:
     return Response(b'{"status":"UP"}\n')
 
 
-def _build_docs(document: Document, context_path: str) -> PublicEndpoint:
+def _build_docs(document: Document, context_path: str) -> Endpoint:
     @cache
     def render() -> Response:
         return Response(render_docs_page(document, context_path), media_type=HTML, headers=PAGE_HEADERS)
 
-    async def docs(_request: PublicRequest) -> Response:
+    async def docs(_request: Request) -> Response:
         return await asyncio.to_thread(render)  # the first time takes a while, which is too much of a start, too
 
     return docs
 
 
-def _build_file(file: ExplorerFile) -> PublicEndpoint:
-    async def explorer_file(_request: PublicRequest) -> Response:
+def _build_file(file: ExplorerFile) -> Endpoint:
+    async def explorer_file(_request: Request) -> Response:
         content = await asyncio.to_thread(file.read)
         return Response(content, media_type=file.media_type, headers=_KEPT)
 
     return explorer_file
 
 
-def _build_help(context_path: str) -> PublicEndpoint:
+def _build_help(context_path: str) -> Endpoint:
     pages = Help(f"{context_path}/help")
 
-    async def pages_of_help(request: PublicRequest) -> Response:
+    async def pages_of_help(request: Request) -> Response:
         return pages.answer(request.scope)
 
     return pages_of_help
 
 
-def _build_openapi(document: Document, context_path: str) -> PublicEndpoint:
-    async def openapi(request: PublicRequest) -> Response:
-        host = next((value.decode("latin-1") for key, value in request.scope["headers"] if key == b"host"), "localhost")
-        server = {"url": f"{request.scope['scheme']}://{host}{context_path}"}
+def _build_openapi(document: Document, context_path: str) -> Endpoint:
+    async def openapi(request: Request) -> Response:
+        server = {"url": f"{request.origin}{context_path}"}
         return Response(_encode(document | {"servers": [server]}) + b"\n")
 
     return openapi
 
 
-def _build_jwks(keys: Callable[[], JwkSet]) -> PublicEndpoint:
-    async def jwks(request: PublicRequest) -> Response:
+def _build_jwks(keys: Callable[[], JwkSet]) -> Endpoint:
+    async def jwks(request: Request) -> Response:
         body = _encode(keys()) + b"\n"
         tag = b'"%s"' % hashlib.sha256(body).hexdigest()[:32].encode()
         headers = ((b"cache-control", JWKS_CACHING), (b"etag", tag))
@@ -110,17 +109,17 @@ def _build_jwks(keys: Callable[[], JwkSet]) -> PublicEndpoint:
     return jwks
 
 
-def _build_token(tokens: TokenService) -> PublicEndpoint:
-    async def token(request: PublicRequest) -> Response:
-        headers: dict[bytes, bytes] = dict(request.scope["headers"])
-        authorization, content_type = headers.get(b"authorization"), headers.get(b"content-type")
+def _build_token(tokens: TokenService) -> Endpoint:
+    async def token(request: Request) -> Response:
+        authorization = request.headers.get(b"authorization")
+        content_type = request.headers.get(b"content-type")
         reply = await tokens.issue(
             TokenRequest(
                 authorization=authorization.decode("latin-1") if authorization is not None else None,
                 content_type=content_type.decode("latin-1") if content_type is not None else None,
                 body=await _read_form(request),
-                query=request.scope["query_string"].decode("latin-1"),
-                address=get_address(request.scope),
+                query=request.query_string.decode("latin-1"),
+                address=request.address,
             )
         )
         extra = tuple((name.encode(), value.encode()) for name, value in reply.headers.items())
@@ -129,13 +128,9 @@ def _build_token(tokens: TokenService) -> PublicEndpoint:
     return token
 
 
-async def _read_form(request: PublicRequest) -> bytes:
+async def _read_form(request: Request) -> bytes:
     """The body, cut off where it grows too large: what is cut no longer parses and is refused as any bad form is."""
-    body, more = b"", True
-    while more and len(body) <= MAX_FORM_BYTES:
-        message = await request.receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        body += message.get("body", b"")
-        more = message.get("more_body", False)
-    return body if len(body) <= MAX_FORM_BYTES else b""
+    try:
+        return await request.body(MAX_FORM_BYTES)
+    except BodyTooLarge:
+        return b""

@@ -11,13 +11,14 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import timedelta
 from functools import cached_property
+from types import MappingProxyType
 from typing import Final, TypeVar, cast
 from urllib.parse import parse_qs
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.api.http.asgi import ClientGone, Message, Receive, Scope
+from statewright.api.http.asgi import ClientGone, Message, Receive, RequestStream, Scope, get_address, get_path
 from statewright.api.http.idempotency import to_stored
 from statewright.api.http.response import Response
 from statewright.entity import ModelKey, Principal
@@ -35,21 +36,39 @@ T = TypeVar("T")
 
 MAX_BODY_BYTES: Final = 10 * 1024 * 1024
 
+Excess = Callable[[str], Exception]
+"""What is raised for a body that is too long."""
+
 _INT: Final = re.compile(r"[+-]?[0-9]{1,20}")
 _TRUE: Final = {"1", "t", "T", "TRUE", "true", "True"}
 _FALSE: Final = {"0", "f", "F", "FALSE", "false", "False"}
 
 
+NO_PARAMS: Final[Mapping[str, str]] = MappingProxyType({})
+
+
 class Request:
-    """A request of an authenticated principal; ``path_params`` are the decoded path parameters by name."""
+    """A request; ``path_params`` are the decoded path parameters by name."""
+
+    runtime: Runtime
+    caller: Caller
+    """Who is authenticated. At routes that need no credentials a request has neither ``caller`` nor ``runtime``."""
 
     def __init__(
-        self, scope: Scope, receive: Receive, *, runtime: Runtime, caller: Caller, path_params: Mapping[str, str]
+        self,
+        scope: Scope,
+        receive: Receive,
+        *,
+        runtime: Runtime | None = None,
+        caller: Caller | None = None,
+        path_params: Mapping[str, str] = NO_PARAMS,
     ) -> None:
         self._scope = scope
         self._receive = receive
-        self.runtime = runtime
-        self.caller = caller
+        if runtime is not None:
+            self.runtime = runtime
+        if caller is not None:
+            self.caller = caller
         self.path_params = path_params
         self._is_read = False
         self.written: object = None
@@ -66,6 +85,42 @@ class Request:
     def scope(self) -> Scope:
         """The request as the server hands it over."""
         return self._scope
+
+    @property
+    def method(self) -> str:
+        """As the client has spelt it."""
+        return str(self._scope["method"])
+
+    @property
+    def path(self) -> str:
+        """With its escapes."""
+        return get_path(self._scope)
+
+    @property
+    def query_string(self) -> bytes:
+        """As it came; empty where there is none."""
+        return bytes(self._scope["query_string"])
+
+    @property
+    def headers(self) -> Mapping[bytes, bytes]:
+        """The last value of each, by its lower-case name."""
+        return self._receive.headers if isinstance(self._receive, RequestStream) else dict(self._scope["headers"])
+
+    @property
+    def origin(self) -> str:
+        """Scheme and host that it was sent to, as browsers spell them."""
+        return f"{self._scope['scheme']}://{self.headers.get(b'host', b'localhost').decode('latin-1')}"
+
+    @property
+    def address(self) -> str:
+        """Of the client, or of what stands before the service; empty where nothing is known of it."""
+        return get_address(self._scope)
+
+    @property
+    def cookies(self) -> dict[str, str]:
+        """The cookies that came with it, by name."""
+        pairs = (part.strip().partition("=") for part in self.headers.get(b"cookie", b"").decode("latin-1").split(";"))
+        return {name: value for name, equals, value in pairs if equals}
 
     @property
     def principal(self) -> Principal:
@@ -92,7 +147,7 @@ class Request:
             raise BadRequest(f"header {name.decode()} is given more than once")
         return values[0].decode("latin-1") if values else None
 
-    async def body(self, limit: int = MAX_BODY_BYTES, *, excess: type[BadRequest] = BodyTooLarge) -> bytes:
+    async def body(self, limit: int = MAX_BODY_BYTES, *, excess: Excess = BodyTooLarge) -> bytes:
         """The whole request body, which is not kept: who needs it again keeps it. Raises ``excess`` beyond ``limit``
         bytes, without reading on, and ``RuntimeError`` when it was read before.
         """
@@ -103,9 +158,7 @@ class Request:
             return bytes(body)
         return b"".join([part async for part in self._parts(first, limit, excess)])
 
-    async def parts(
-        self, limit: int = MAX_BODY_BYTES, *, excess: type[BadRequest] = BodyTooLarge
-    ) -> AsyncIterator[bytes]:
+    async def parts(self, limit: int = MAX_BODY_BYTES, *, excess: Excess = BodyTooLarge) -> AsyncIterator[bytes]:
         """The request body as it arrives. Raises ``excess`` beyond ``limit`` bytes, without reading on."""
         if self._kept is not None:
             yield _limit(self._kept, limit, excess)
@@ -113,7 +166,7 @@ class Request:
         async for part in self._parts(await self._next(), limit, excess):
             yield part
 
-    async def _parts(self, message: Message, limit: int, excess: type[BadRequest]) -> AsyncIterator[bytes]:
+    async def _parts(self, message: Message, limit: int, excess: Excess) -> AsyncIterator[bytes]:
         size = 0
         while True:
             part: bytes = message.get("body", b"")
@@ -208,7 +261,7 @@ class Request:
         return read_entity_id("entityId", self.path_params["entityId"])
 
 
-def _limit(body: bytes, limit: int, excess: type[BadRequest]) -> bytes:
+def _limit(body: bytes, limit: int, excess: Excess) -> bytes:
     if len(body) > limit:
         raise excess(f"request body exceeds {limit} bytes")
     return body

@@ -23,7 +23,6 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.plugins import PluginProtocol
 from msgspec import Struct
 
-from statewright.api.http.asgi import Receive, Scope
 from statewright.api.http.request import Request
 from statewright.api.http.response import JSON, Response
 from statewright.failures import BadRequest, InvalidParameter
@@ -81,24 +80,14 @@ class Operation(Struct, frozen=True, kw_only=True):
         return frozenset()
 
 
-class PublicRequest(Struct, frozen=True):
-    """A request that needs no credentials, or brings its own."""
-
-    scope: Scope
-    receive: Receive
-
-
-PublicEndpoint = Callable[[PublicRequest], Awaitable[Response]]
-
-
 class PublicRoute(Struct, frozen=True, kw_only=True):
-    """What needs no credentials, at a path of the whole service. ``ANY`` is every method; ``is_tree``: everything below
-    the path, too. ``is_probe``: it is answered however busy the listener is.
+    """What needs no credentials, or brings its own, at a path of the whole service. ``ANY`` is every method;
+    ``is_tree``: everything below the path, too. ``is_probe``: it is answered however busy the listener is.
     """
 
     method: Method | Literal["ANY"]
     path: str
-    endpoint: PublicEndpoint
+    endpoint: Endpoint
     is_tree: bool = False
     is_probe: bool = False
 

@@ -25,7 +25,7 @@ from statewright.api.grpc.server import (
     read_event_schemas,
     read_proto_sources,
 )
-from statewright.api.http.asgi import Scope
+from statewright.api.http.asgi import Scope, get_path
 from statewright.api.http.dialects import ROUTES
 from statewright.api.http.errors import build_problem
 from statewright.api.http.flows.routes import FLOW_ROUTES
@@ -331,8 +331,7 @@ class Help:
 
     def answer(self, scope: Scope) -> Response:
         """What a request below the prefix gets. Raises ``BadRequest``, ``HelpTopicNotFound``."""
-        raw: bytes = scope.get("raw_path") or scope["path"].encode()
-        path = unquote(raw.decode("latin-1").partition("?")[0])
+        path = unquote(get_path(scope))
         if scope["method"] not in {"GET", "HEAD"}:
             context_path = self._prefix.removesuffix("/help")
             refused = build_problem(MethodNotAllowed(), path, context_path=context_path)
