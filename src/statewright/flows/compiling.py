@@ -6,7 +6,22 @@ from msgspec import Struct
 
 from statewright.flows.graph import FlowGraph, FlowNode, find_reachable
 from statewright.flows.language import FlowLanguage
-from statewright.net import AllInputs, AnyInput, Arc, Body, Language, Many, Net, NoActivity, Node, NodeId, Routing, Task
+from statewright.net import (
+    DRAIN,
+    AllInputs,
+    AnyInput,
+    Arc,
+    Body,
+    Language,
+    Many,
+    Net,
+    NoActivity,
+    Node,
+    NodeId,
+    Routing,
+    Task,
+    conclude_by_language,
+)
 from statewright.net.nodes import Activity, Arrival
 
 MAX_VISITS: Final = 1_000
@@ -49,8 +64,8 @@ def compile_graph(graph: FlowGraph, limits: FlowLimits = FlowLimits()) -> Flow: 
     net = Net(
         nodes=nodes,
         entries=(to_node_id(0),),
-        ending="QUIESCENCE",
-        on_failure="DRAIN",
+        on_failure=DRAIN,
+        ending=conclude_by_language,
         max_visits=limits.max_visits,
         max_entries=len(nodes) * (limits.max_visits + 1) * 10,
     )

@@ -49,7 +49,6 @@ from statewright.net.nodes import (
     HumanTask,
     Inline,
     Many,
-    Net,
     NoActivity,
     Node,
     RoundJoin,
@@ -58,10 +57,15 @@ from statewright.net.nodes import (
     Task,
     Wait,
 )
+from statewright.net.policies import DRAIN, HOLD, ROUTE, conclude_by_language, judge_branches
+from statewright.net.run import Net
 
 __all__ = [
+    "DRAIN",
+    "HOLD",
     "IDS_PER_MOMENT",
     "INTERRUPTED",
+    "ROUTE",
     "Activation",
     "ActivationId",
     "Admission",
@@ -115,8 +119,10 @@ __all__ = [
     "WorkId",
     "add_delay",
     "advance",
+    "conclude_by_language",
     "format_ulid",
     "is_waiting",
+    "judge_branches",
     "marking_from_document",
     "marking_to_document",
     "parse_delay",

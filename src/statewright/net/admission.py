@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from statewright.jsonval.values import JsonValue
 from statewright.net.effects import Trace
-from statewright.net.endings import change_phase
-from statewright.net.executions import arm_time_limit, disarm, discard, end_badly, end_well, place_token
+from statewright.net.executions import arm_time_limit, disarm, discard, end_badly, place_token
 from statewright.net.firing import fire
 from statewright.net.language import Verdict
 from statewright.net.marking import Branch, Move, Token
@@ -26,7 +25,7 @@ def release(run: KernelRun, node: Node, move: Move, branches: tuple[Branch, ...]
     token = place_token(run, move, branches, "READY")
     if run.is_draining and not token.is_final:
         discard(run, token, "fail_fast")
-        end_well(run, token)
+        run.net.on_failure.end_branch(run, token)
 
 
 def give_turn(run: KernelRun) -> bool:
@@ -70,7 +69,7 @@ def _is_admitted(run: KernelRun, token: Token, node: Node, admission: Admission)
         return True
     if admission.on_deny == "DISCARD":
         discard(run, token, "denied")
-        end_well(run, token)
+        run.net.on_failure.end_branch(run, token)
     elif token.was_denied:
         run.put_token(replace(token, stage="PENDING"))
     else:
@@ -91,7 +90,7 @@ def _limit_time(run: KernelRun, token: Token, node: Node) -> Token:
 
 def _begin(run: KernelRun, token: Token, node: Node) -> None:
     if run.phase == "WAITING":
-        change_phase(run, "RUNNING")
+        run.change_phase("RUNNING")
     disarm(run, token)
     run.remove_token(token)
     move = Move(

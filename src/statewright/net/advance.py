@@ -30,7 +30,6 @@ from statewright.net.effects import (
     Patched,
     Reconsidered,
     RecordPatch,
-    ReleaseWork,
     Restarted,
     Retried,
     Signalled,
@@ -42,14 +41,13 @@ from statewright.net.effects import (
     TimerFired,
     Trace,
 )
-from statewright.net.endings import change_phase, mark_cancelled, mark_failed, terminate, terminate_if_drained
+from statewright.net.endings import mark_cancelled, terminate, terminate_if_drained
 from statewright.net.executions import (
     TIMED_OUT,
     Closing,
     absorb_failure,
     build_failed_closing,
     close,
-    end_badly,
     forgive,
     withdraw_elements,
 )
@@ -75,9 +73,9 @@ from statewright.net.marking import (
     Token,
     WorkId,
 )
-from statewright.net.nodes import HumanTask, Many, Net, SubNet, Task, Wait
-from statewright.net.quiescence import conclude_if_quiescent
-from statewright.net.run import KernelRun
+from statewright.net.nodes import HumanTask, Many, SubNet, Task, Wait
+from statewright.net.policies import begin_if_quiescent
+from statewright.net.run import KernelRun, Net
 
 
 def hold_result(run: KernelRun, token: Token, output: JsonValue) -> None:
@@ -100,10 +98,7 @@ def resume_held(run: KernelRun, held: HeldResult) -> None:
         if absorb_failure(run, token, build_failed_closing(held.reason), is_closed=True):
             return
         run.put_token(replace(token, stage="FAILED", reason=held.reason))
-        if run.net.on_failure == "ROUTE":
-            end_badly(run, token.node, held.reason, execution=token.id, is_final=token.is_final)
-        else:
-            mark_failed(run, held.reason)
+        run.net.on_failure.settle(run, token, held.reason, None, None)
     elif token.owner is not None:
         complete_element(run, token, held.output, is_closed=True)
     else:
@@ -151,7 +146,7 @@ def restart(run: KernelRun) -> None:
 
 def _take_back(run: KernelRun, token: Token) -> list[Move]:
     """Have a token begin again; the one that comes after all others does when the instance is quiet."""
-    if token.stage == "FAILED" and run.net.on_failure == "ROUTE":
+    if token.stage == "FAILED":
         forgive(run, token)
     run.remove_token(token)
     return [] if token.is_final else [build_return(token)]
@@ -167,9 +162,8 @@ def _go_on(run: KernelRun) -> None:
     run.result = None
     if run.tally.verdict is not None:  # an equal one would be written: defaults are told by identity
         run.tally = replace(run.tally, verdict=None)
-    change_phase(run, "RUNNING")
-    if run.net.on_failure == "HOLD":
-        run.emit(ReleaseWork())
+    run.change_phase("RUNNING")
+    run.effects += run.net.on_failure.told_when_resumed
 
 
 T = TypeVar("T")
@@ -208,7 +202,7 @@ def advance(net: Net, language: Language, marking: Marking, event: Event, moment
         run.keep_with(marking)
         return KernelResult(marking, (), run.next_id.upcoming)
     _settle(run)
-    while conclude_if_quiescent(run):
+    while begin_if_quiescent(run):
         _settle(run)
     terminate_if_drained(run)
     result = KernelResult(run.to_marking(), tuple(run.effects), run.next_id.upcoming)
@@ -269,11 +263,12 @@ def _apply_while_stopped(run: KernelRun, event: Event) -> None:
     """Hold what workers and children report until the instance goes on; people, signals and timers have to wait
     (docs/reference/steps.md#retrying-a-failed-instance).
     """
-    drains = run.net.on_failure != "HOLD"
+    if isinstance(event, run.net.on_failure.refused_while_stopped):
+        return
     match event:
         case TaskCompleted(task=task, output=output) if token := _find_token_for_task(run, task):
             hold_result(run, token, output)
-        case TaskFailed(task=task, reason=reason, error=error) if drains and (token := _find_token_for_task(run, task)):
+        case TaskFailed(task=task, reason=reason, error=error) if token := _find_token_for_task(run, task):
             fail_element(run, token, reason, error)
         case TaskPatched(task=task, changes=changes) if token := _find_token_for_task(run, task):
             change_data(run, token, changes)
@@ -288,9 +283,9 @@ def _apply_while_stopped(run: KernelRun, event: Event) -> None:
             restart(run)
         case Terminated() if run.phase == "TERMINATING":
             terminate(run)
-        case Cancelled(reason=reason) if drains:
+        case Cancelled(reason=reason):
             mark_cancelled(run, reason)
-        case Patched(changes=changes) if drains:
+        case Patched(changes=changes):
             _patch(run, changes)
         case _:
             pass  # it came too late, or does not apply

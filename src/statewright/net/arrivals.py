@@ -23,7 +23,6 @@ from statewright.net.executions import (
     close,
     discard,
     end_badly,
-    end_well,
     enter,
     find_common_branches,
     place_token,
@@ -44,7 +43,7 @@ def arrive_at_round(run: KernelRun, node: Node, rule: RoundJoin, move: Move) -> 
     token = place_token(run, move, move.branches, "WAITING")
     if run.is_draining:
         discard(run, token, "fail_fast")
-        end_well(run, token)
+        run.net.on_failure.end_branch(run, token)
     else:
         _go_on(run, node, rule, (node.id, move.scope))
 
@@ -138,7 +137,7 @@ def _resolve(run: KernelRun, node: Node, rule: RoundJoin, place: Place) -> None:
         for token in tokens:
             discard(run, token, INCOMPLETE_JOIN)
             if rule.on_incomplete == "DISCARD":
-                end_well(run, token)
+                run.net.on_failure.end_branch(run, token)
         if rule.on_incomplete == "FAIL":
             end_badly(run, node.id, INCOMPLETE_JOIN)
 

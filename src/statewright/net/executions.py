@@ -58,9 +58,9 @@ GUARD_ERROR: Final = "GUARD_ERROR"
 _NOT_BEGUN: Final[frozenset[Stage]] = frozenset({"READY", "PENDING", "WAITING", "QUEUED"})
 
 
-def end_well(run: KernelRun, token: Token) -> None:
-    """A branch came to its end."""
-    if run.net.on_failure != "ROUTE" or token.scope is not None:
+def count_success(run: KernelRun, token: Token) -> None:
+    """Count a branch that came to its end; those in the body of a loop are no branches of the instance."""
+    if token.scope is not None:
         return
     if token.is_final:
         run.tally = replace(run.tally, final="DONE")
@@ -103,6 +103,8 @@ def give_up(run: KernelRun, node: NodeId, reason: str) -> None:
 def forgive(run: KernelRun, token: Token) -> None:
     """A failed execution begins again: its branch has not ended."""
     tally = run.tally
+    if not tally.failures and not tally.failed:
+        return  # nothing is counted, and an equal tally would be written: defaults are told by identity
     failures = tuple(failure for failure in tally.failures if failure.execution != token.id)
     if token.is_final:
         run.tally = replace(tally, failures=failures, final="AGAIN")
@@ -127,7 +129,7 @@ def disarm(run: KernelRun, token: Token) -> None:
 def _discard_what_has_not_begun(run: KernelRun) -> None:
     for token in [token for token in run.tokens.values() if token.stage in _NOT_BEGUN and token.scope is None]:
         discard(run, token, "fail_fast")
-        end_well(run, token)
+        run.net.on_failure.end_branch(run, token)
     run.rounds = {place: each for place, each in run.rounds.items() if place[1] is not None}
 
 

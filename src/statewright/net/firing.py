@@ -12,12 +12,11 @@ from statewright.net.executions import (
     build_failed_closing,
     close,
     end_badly,
-    end_well,
     enter,
     place_token,
 )
 from statewright.net.language import Completed, Problem, Visit
-from statewright.net.marking import Branch, Loop, Move, Outcome, Stage, Token
+from statewright.net.marking import Branch, Loop, Move, Outcome, Token
 from statewright.net.nodes import Inline, Many, NoActivity, Node
 from statewright.net.routing import Departure, choose_departure, depart, trace_departure
 from statewright.net.run import KernelRun
@@ -146,8 +145,7 @@ def complete(run: KernelRun, token: Token, visit: Visit, by: str | None = None) 
         return
     data = run.language.patch(completed.data, completed.changes) if completed.changes else completed.data
     departure = data if isinstance(data, Problem) else _choose_way_on(run, token, data, visit, completed)
-    if isinstance(departure, Problem) and (isinstance(node.activity, NoActivity) or run.net.on_failure == "ROUTE"):
-        # a node without activity has no other work than to find the way on; a failure that is routed may find one
+    if isinstance(departure, Problem) and run.net.on_failure.fails_without_way_on(node):
         fail(run, token, departure.reason, departure.error)
         return
     if completed.changes:
@@ -191,9 +189,8 @@ def fail(run: KernelRun, token: Token, reason: str, error: JsonValue = None, *, 
         return
     idle = close(run, token, closing)
     run.put_token(replace(idle, stage="FAILED", reason=reason))
-    if run.net.on_failure == "ROUTE" and has_budget:
-        _trace_dead_end(run, token, visit)
-        end_badly(run, token.node, reason, error, token.id, is_final=token.is_final)
+    if has_budget:
+        run.net.on_failure.settle(run, token, reason, error, visit)
     else:
         mark_failed(run, reason)
 
@@ -206,12 +203,8 @@ def resume(run: KernelRun, token: Token, output: JsonValue) -> None:
         reason = completed.reason if isinstance(completed, Problem) else ""
         if absorb_failure(run, token, build_failed_closing(reason), is_closed=True):
             return
-        stage: Stage = "STRANDED" if run.net.on_failure == "HOLD" else "FAILED"
-        run.put_token(replace(token, stage=stage, reason=reason))
-        if run.net.on_failure == "ROUTE":
-            end_badly(run, token.node, reason, execution=token.id, is_final=token.is_final)
-        else:
-            mark_failed(run, reason)
+        run.put_token(replace(token, stage=run.net.on_failure.refused_result, reason=reason))
+        run.net.on_failure.settle(run, token, reason, None, None)
         return
     _leave(run, token, completed, _choose_way_on(run, token, completed.data, visit, completed))
 
@@ -253,7 +246,7 @@ def _go_on(run: KernelRun, token: Token, departure: Departure) -> None:
     elif departure.arcs:
         depart(run, token, departure, token.branches)
     else:
-        end_well(run, token)
+        run.net.on_failure.end_branch(run, token)
     node = run.get_node(token)
     if node.concurrency is None or (queued := run.index.find_queued((token.node, token.scope))) is None:
         return
@@ -295,7 +288,7 @@ def _leave_by_failure(run: KernelRun, token: Token, visit: Visit, closing: Closi
         return False
     run.data = departure.data
     token = close(run, token, closing)
-    if run.net.on_failure != "ROUTE" or any(arc.guard is not None for arc in departure.arcs):
+    if run.net.on_failure.is_handled_by(departure.arcs):
         _go_on(run, token, departure)
         return True
     # it moves on, though nobody said that this is expected: the failure counts, and the execution stays for a restart
@@ -304,12 +297,3 @@ def _leave_by_failure(run: KernelRun, token: Token, visit: Visit, closing: Closi
     depart(run, token, departure, token.branches)
     end_badly(run, token.node, closing.reason or "", closing.output, token.id)
     return True
-
-
-def _trace_dead_end(run: KernelRun, token: Token, visit: Visit | None) -> None:
-    """Tell that no arc was taken after a failure."""
-    if visit is None or not run.net.traces:
-        return
-    departure = choose_departure(run, run.data, visit)
-    defects = ((-1, departure.reason),) if isinstance(departure, Problem) else departure.defects
-    trace_departure(run, token, Departure(data=run.data, defects=defects))

@@ -1,11 +1,10 @@
-"""Nets: what a definition of any of the process languages is compiled into (docs/reference/kernel.md#nets).
+"""The nodes of nets, which definitions of the process languages are compiled into (docs/reference/kernel.md#nets).
 
 A node has an arrival rule (when do tokens make it fire?), an activity (what is done then?) and a routing rule (where do
 tokens go afterwards?). How data reaches an activity and what its result changes is the language's business: see
 :mod:`statewright.net.language`.
 """
 
-from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
@@ -203,46 +202,3 @@ class Node(Struct, frozen=True, kw_only=True):
     def waits_for_outside(self) -> bool:
         """Whether an instance waits for the outside world, not for a worker, while it is here."""
         return isinstance(self.activity, _ANSWERED_FROM_OUTSIDE)
-
-
-class Net(Struct, frozen=True, kw_only=True):
-    """A compiled definition; immutable, shared by all its instances."""
-
-    nodes: Mapping[NodeId, Node]
-    entries: tuple[NodeId, ...]
-    ending: Literal["END_NODE", "QUIESCENCE"] = "END_NODE"
-    """``QUIESCENCE``: when nothing moves or works any more, the language concludes the instance."""
-    on_failure: Literal["HOLD", "DRAIN", "ROUTE"] = "HOLD"
-    """What happens to the rest when a node fails the instance. ``HOLD``: its tasks and timers are held, to go on after
-    the retry of the node. ``DRAIN``: what runs is left to end, further failures are listed, and a restart begins all
-    failed nodes again. ``ROUTE``: a failure ends its branch, unless an arc with a guard is open for it; the language
-    judges the instance when it is quiet.
-    """
-    fails_fast: bool = False
-    """Where failures are routed: whether the first one that ends a branch discards all tokens that have not begun."""
-    capacity: int | None = None
-    """How many executions may run at once. With it, tokens fire one after the other in the order in which they were
-    made; without, a branch goes on until it rests before the next one starts.
-    """
-    on_pending: Literal["WAIT", "DISCARD", "FAIL"] = "WAIT"
-    """What becomes of an instance in which only tokens that are not admitted are left."""
-    finalizer: NodeId | None = None
-    """The node that is run once after all others, unless it was run before. It needs no admission, waits for no others,
-    and nothing comes after it.
-    """
-    max_tokens: int | None = None
-    """How many tokens an instance may hold, where they take turns: with more it fails. ``None``: any number."""
-    max_runs: int | None = None
-    """How many executions an instance may have over its life; ``None``: any number."""
-    max_visits: int | None = None
-    """How often a node may be entered (in one scope) over the life of an instance; ``None``: any number."""
-    max_entries: int = 10_000
-    """Nodes that may be entered for one event before the instance fails: a loop without activities would never pause.
-    """
-    node_label: str = "node"
-    """What the language calls a node, for messages."""
-
-    @property
-    def traces(self) -> bool:
-        """Whether every decision about a token is told by an effect: where tokens take turns."""
-        return self.capacity is not None

@@ -33,11 +33,10 @@ def choose_departure(run: KernelRun, data: JsonObject, visit: Visit) -> Departur
     if isinstance(chosen, Problem):
         return chosen
     arcs, defects = chosen
-    if not arcs and run.net.on_failure == "ROUTE":
+    if not arcs:
         failure = GUARD_ERROR if defects else routing.unmatched if routing.arcs else None
-        return Departure(data=data, defects=defects, failure=failure)
-    if not arcs and routing.arcs and routing.unmatched is not None:
-        return Problem(routing.unmatched)
+        problem = None if failure is None else run.net.on_failure.judge_dead_end(Problem(failure))
+        return problem or Departure(data=data, defects=defects, failure=failure)
     for arc in arcs:
         if arc.target not in run.net.nodes:
             return Problem(f'{run.net.node_label} "{node.id}" leads to unknown {run.net.node_label} "{arc.target}"')
@@ -97,8 +96,8 @@ def _choose_arcs(
     for arc in arcs:
         verdict = True if arc.guard is None else run.language.evaluate_guard(arc.guard, data, visit)
         if isinstance(verdict, Problem):
-            if run.net.on_failure != "ROUTE":
-                return verdict
+            if (problem := run.net.on_failure.judge_dead_end(verdict)) is not None:
+                return problem
             defects.append((visit.node.routing.arcs.index(arc), verdict.reason))
         elif verdict:
             taken.append(arc)

@@ -1,19 +1,23 @@
-"""The state of the kernel while it handles one event: a marking taken apart, and the effects so far.
+"""Nets, and the state of the kernel while it handles one event: a marking taken apart, and the effects so far.
+
+What languages decide in more than one way, they hand to the kernel as values of their nets: how failures are taken, and
+how an instance ends.
 
 Taking a marking apart and building its index costs as much as it has tokens. So a large marking keeps what it was made
 of, and the next event goes on with that (:meth:`KernelRun.take_up`): it then costs what it changes, and a copy of the
 list of tokens. To all who see the marking only, nothing tells the difference.
 """
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, Literal, TypeAlias
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.net.effects import Effect
+from statewright.net.effects import ChangePhase, Effect, Event
 from statewright.net.index import TokenIndex, TokenScan
-from statewright.net.language import Language, Visit
+from statewright.net.language import Language, Problem, Visit
 from statewright.net.marking import (
     Activation,
     ActivationId,
@@ -30,9 +34,10 @@ from statewright.net.marking import (
     Round,
     Scope,
     ScopeId,
+    Stage,
     Token,
 )
-from statewright.net.nodes import Net, Node
+from statewright.net.nodes import Arc, Node
 
 TOO_MANY: Final = "TOO_MANY_TOKENS"
 """The reason of an instance that makes more tokens than it may hold at once."""
@@ -41,6 +46,74 @@ FEW_TOKENS: Final = 16
 """Up to so many are looked through rather than indexed."""
 MIN_TOKENS_KEPT: Final = 256
 """From so many tokens on, a marking keeps what was made of it: below, that is made anew in no time."""
+
+
+Ending: TypeAlias = "Callable[[KernelRun], None]"
+
+
+class FailureRule(Struct, frozen=True, kw_only=True):
+    """What a failure does for which no arc is taken and that no loop absorbs, and how an instance rests in it."""
+
+    settle: "Callable[[KernelRun, Token, str, JsonValue, Visit | None], None]"
+    """Have an execution fail for a reason, with an error; the visit: it has arcs for that, of which none was taken."""
+    end_branch: "Callable[[KernelRun, Token], None]"
+    """A branch came to its end."""
+    judge_dead_end: Callable[[Problem], Problem | None]
+    """Why a node fails from which no arc leads on, or one of its guards cannot be evaluated; ``None``: it does not, and
+    its branch ends badly if none is open.
+    """
+    fails_without_way_on: Callable[[Node], bool]
+    """Whether a node whose activity is done fails when its arcs cannot be taken; else its token is stranded."""
+    is_handled_by: Callable[[Sequence[Arc]], bool]
+    """Whether a failure is handled after which these arcs are taken."""
+    told_when_failed: tuple[Effect, ...] = ()
+    """What the host is told when the instance fails, and when it goes on."""
+    told_when_resumed: tuple[Effect, ...] = ()
+    refused_while_stopped: tuple[type[Event], ...] = ()
+    """Events that an instance which is not running does not take."""
+    refused_result: Stage = "FAILED"
+    """The stage of a token whose result came while the instance was not running, and cannot be applied later."""
+
+
+class Net(Struct, frozen=True, kw_only=True):
+    """A compiled definition; immutable, shared by all its instances."""
+
+    nodes: Mapping[NodeId, Node]
+    entries: tuple[NodeId, ...]
+    on_failure: FailureRule
+    """What a failure that nothing is there for does to the rest (:mod:`statewright.net.policies`)."""
+    ending: "Ending | None" = None
+    """How an instance ends in which nothing moves or works any more (:mod:`statewright.net.policies`); ``None``: only
+    a node that ends it does.
+    """
+    fails_fast: bool = False
+    """Where failures are routed: whether the first one that ends a branch discards all tokens that have not begun."""
+    capacity: int | None = None
+    """How many executions may run at once. With it, tokens fire one after the other in the order in which they were
+    made; without, a branch goes on until it rests before the next one starts.
+    """
+    on_pending: Literal["WAIT", "DISCARD", "FAIL"] = "WAIT"
+    """What becomes of an instance in which only tokens that are not admitted are left."""
+    finalizer: NodeId | None = None
+    """The node that is run once after all others, unless it was run before. It needs no admission, waits for no others,
+    and nothing comes after it.
+    """
+    max_tokens: int | None = None
+    """How many tokens an instance may hold, where they take turns: with more it fails. ``None``: any number."""
+    max_runs: int | None = None
+    """How many executions an instance may have over its life; ``None``: any number."""
+    max_visits: int | None = None
+    """How often a node may be entered (in one scope) over the life of an instance; ``None``: any number."""
+    max_entries: int = 10_000
+    """Nodes that may be entered for one event before the instance fails: a loop without activities would never pause.
+    """
+    node_label: str = "node"
+    """What the language calls a node, for messages."""
+
+    @property
+    def traces(self) -> bool:
+        """Whether every decision about a token is told by an effect: where tokens take turns."""
+        return self.capacity is not None
 
 
 class KernelRun:
@@ -146,6 +219,12 @@ class KernelRun:
     def emit(self, effect: Effect) -> None:
         """Add an effect."""
         self.effects.append(effect)
+
+    def change_phase(self, phase: Phase, reason: str | None = None) -> None:
+        """Record another phase; ``reason`` replaces the present one."""
+        self.phase = phase
+        self.reason = reason
+        self.emit(ChangePhase(phase=phase, reason=reason))
 
     def put_token(self, token: Token) -> None:
         """Add a token, or replace the one with its id, which keeps its place in the order."""

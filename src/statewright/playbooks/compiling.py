@@ -5,6 +5,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from statewright.net import (
+    ROUTE,
     Admission,
     AnyInput,
     Arc,
@@ -20,6 +21,7 @@ from statewright.net import (
     Routing,
     SubNet,
     Task,
+    judge_branches,
 )
 from statewright.net.nodes import Activity, Arrival
 from statewright.playbooks.children import is_child
@@ -58,8 +60,8 @@ def compile_net(playbook: Playbook) -> CompiledPlaybook:
     net = Net(
         nodes={NodeId(step.name): _compile_step(step, rules[step.name], playbook) for step in playbook.steps},
         entries=(NodeId(playbook.entry),),
-        ending="QUIESCENCE",
-        on_failure="ROUTE",
+        on_failure=ROUTE,
+        ending=judge_branches,
         fails_fast=playbook.failure_mode == "fail_fast",
         capacity=limits.max_in_flight,
         on_pending=_PENDING[playbook.on_quiescence],

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from statewright.expressions import Budget, ExpressionError, NotBoolean, count_elements, evaluate_bool
 from statewright.jsonval.values import JsonObject, JsonValue, merge_deep, merge_shallow, quote
 from statewright.net import (
+    HOLD,
     Arc,
     BoundaryTimer,
     BranchJoin,
@@ -173,6 +174,7 @@ def compile_definition(definition: Definition, version: int) -> Process:
     net = Net(
         nodes=nodes,
         entries=(NodeId(definition.steps[0].id),),
+        on_failure=HOLD,
         node_label="step",
     )
     return Process(definition=definition, version=version, steps=steps, typed_steps=typed, net=net)

@@ -19,6 +19,7 @@ from statewright.entity import ModelKey
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.loop.turns import TurnExceeded
 from statewright.net import (
+    HOLD,
     Arc,
     BoundaryTimer,
     Completed,
@@ -203,7 +204,8 @@ class Errands:
         if "after" in plan:
             nodes += (Node(id=after, activity=SubNet(plan["after"]), routing=Routing(arcs=(Arc(ask),))),)
             first = (after,)
-        return Plan(plan["id"], version, plan["limit"], Net(nodes={node.id: node for node in nodes}, entries=first))
+        net = Net(nodes={node.id: node for node in nodes}, entries=first, on_failure=HOLD)
+        return Plan(plan["id"], version, plan["limit"], net)
 
     def limit_to_turn(self, process: Plan) -> Plan:
         return replace(process, is_brief=True)

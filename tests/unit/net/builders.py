@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import (
+    HOLD,
     Arc,
     Completed,
     Concluded,
@@ -24,6 +25,7 @@ from statewright.net import (
     Visit,
     WorkId,
     advance,
+    conclude_by_language,
     start,
 )
 from statewright.net.effects import CloseTask, Effect, EnqueueTask, Event, RecordEntry
@@ -125,7 +127,7 @@ def arcs(*targets: str) -> tuple[Arc, ...]:
 
 def a_net(*nodes: Node, **members: object) -> Net:
     """A net that starts at the first node and is complete when nothing moves, unless told otherwise."""
-    settings = {"entries": (nodes[0].id,), "ending": "QUIESCENCE"} | members
+    settings = {"entries": (nodes[0].id,), "on_failure": HOLD, "ending": conclude_by_language} | members
     return Net(nodes={node.id: node for node in nodes}, **settings)  # type: ignore[arg-type]
 
 

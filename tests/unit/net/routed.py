@@ -1,6 +1,6 @@
 """Small nets whose tokens take turns and whose failures are routed."""
 
-from statewright.net import Admission, Arc, Delay, Marking, Net, Node, NodeId, RoundJoin, Routing
+from statewright.net import ROUTE, Admission, Arc, Delay, Marking, Net, Node, NodeId, RoundJoin, Routing, judge_branches
 from statewright.net.effects import ChangePhase, Effect, RecordEntry, Trace
 from statewright.net.nodes import Activity, AnyInput
 from tests.unit.net.builders import NOTHING, a_net
@@ -37,7 +37,7 @@ def a_step(
 
 def routed(*nodes: Node, **members: object) -> Net:
     """A net of them that starts at the first."""
-    return a_net(*nodes, **({"on_failure": "ROUTE", "capacity": 100} | members))
+    return a_net(*nodes, **({"on_failure": ROUTE, "ending": judge_branches, "capacity": 100} | members))
 
 
 def tell(effects: tuple[Effect, ...]) -> list[str]:

@@ -6,6 +6,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from statewright.net import (
+    DRAIN,
+    HOLD,
+    ROUTE,
     Admission,
     AllInputs,
     AnyInput,
@@ -26,6 +29,8 @@ from statewright.net import (
     SubNet,
     Task,
     Wait,
+    conclude_by_language,
+    judge_branches,
 )
 from statewright.net.nodes import Activity
 
@@ -51,8 +56,8 @@ def nets(draw: st.DrawFn, *, acyclic: bool = False) -> Net:
     return Net(
         nodes={node.id: node for node in [*nodes, *extra]},
         entries=(names[0],),
-        ending="QUIESCENCE",
-        on_failure=draw(st.sampled_from(["HOLD", "DRAIN", "DRAIN"])),
+        ending=conclude_by_language,
+        on_failure=draw(st.sampled_from([HOLD, DRAIN, DRAIN])),
         max_visits=MAX_VISITS,
         max_entries=MAX_ENTRIES,
     )
@@ -136,8 +141,8 @@ def routed_nets(draw: st.DrawFn) -> Net:
     return Net(
         nodes={node.id: node for node in nodes},
         entries=(names[0],),
-        ending="QUIESCENCE",
-        on_failure="ROUTE",
+        ending=judge_branches,
+        on_failure=ROUTE,
         fails_fast=draw(st.integers(0, 3)) == 0,
         capacity=draw(st.sampled_from([1, 2, 100])),
         on_pending=draw(st.sampled_from(["WAIT", "WAIT", "DISCARD", "FAIL"])),

@@ -53,14 +53,14 @@ def test_a_net_without_end_nodes_is_complete_when_nothing_moves_any_more():
 
 
 def test_a_net_with_end_nodes_is_complete_at_the_first_one():
-    net = a_net(a_node("a", "b", "c"), a_node("b", ends=True), a_node("c"), ending="END_NODE")
+    net = a_net(a_node("a", "b", "c"), a_node("b", ends=True), a_node("c"), ending=None)
     player = Player(net).start()
     assert entered(player) == ["a", "b"]
     assert player.marking.phase == "COMPLETED"
 
 
 def test_a_net_with_end_nodes_never_ends_without_reaching_one():
-    player = Player(a_net(a_node("a"), ending="END_NODE")).start()
+    player = Player(a_net(a_node("a"), ending=None)).start()
     assert player.marking.phase == "RUNNING"
     assert player.marking.tokens == ()
 

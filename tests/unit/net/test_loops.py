@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import (
+    DRAIN,
     AllInputs,
     Body,
     ElementResult,
@@ -41,7 +42,7 @@ WORK = Task("work")
 def a_loop(activity: Activity, guard: str | None = None) -> Net:
     """Items are the letters of what ``src`` sends."""
     loop = replace(a_node("loop", "out", activity=activity), skip_unless=guard)
-    return a_net(a_node("src", "loop", activity=WORK), loop, a_node("out"), on_failure="DRAIN")
+    return a_net(a_node("src", "loop", activity=WORK), loop, a_node("out"), on_failure=DRAIN)
 
 
 def a_pass(limit: int | None = None) -> Net:
@@ -53,7 +54,7 @@ def a_pass(limit: int | None = None) -> Net:
         a_node("y", "j", activity=WORK),
         replace(a_node("j", arrival=AllInputs((("x", "y"),))), yields=True),
         a_node("out"),
-        on_failure="DRAIN",
+        on_failure=DRAIN,
     )
 
 

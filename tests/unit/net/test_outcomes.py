@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from statewright.net import AllInputs, Arc, NodeId, Routing, Task
+from statewright.net import DRAIN, AllInputs, Arc, NodeId, Routing, Task
 from statewright.net.effects import (
     ChangePhase,
     EnqueueTask,
@@ -109,7 +109,7 @@ def test_a_net_that_drains_leaves_its_tasks_running_and_lists_all_that_fail():
         a_node("b", activity=WORK),
         a_node("c", "d", activity=WORK),
         a_node("d"),
-        on_failure="DRAIN",
+        on_failure=DRAIN,
     )
     player = Player(net).start()
     b, c = player.task_at("b"), player.task_at("c")
@@ -125,7 +125,7 @@ def test_a_net_that_drains_leaves_its_tasks_running_and_lists_all_that_fail():
 
 
 def test_a_restart_begins_what_failed_with_the_same_input():
-    net = a_net(a_node("a", "b"), a_node("b", activity=WORK), on_failure="DRAIN")
+    net = a_net(a_node("a", "b"), a_node("b", activity=WORK), on_failure=DRAIN)
     player = Player(net).start()
     player.play(TaskFailed(player.task_at("b"), "no"))
     player.play(Restarted())
@@ -136,7 +136,7 @@ def test_a_restart_begins_what_failed_with_the_same_input():
 
 
 def test_a_restart_of_what_runs_or_has_nothing_to_begin_does_nothing():
-    running = Player(a_net(a_node("a", activity=WORK), on_failure="DRAIN")).start()
+    running = Player(a_net(a_node("a", activity=WORK), on_failure=DRAIN)).start()
     assert running.play(Restarted()).effects == ()
     stalled = Player(a_net(a_node("a", "join"), a_node("join", arrival=AllInputs((("a", "b"),))), a_node("b")))
     stalled.language.stalls = True
@@ -150,7 +150,7 @@ def test_an_input_that_cannot_be_built_fails_the_node():
 
 
 def test_a_node_can_be_entered_so_often_over_the_life_of_an_instance():
-    net = a_net(a_node("a", "a", activity=WORK), max_visits=2, on_failure="DRAIN")
+    net = a_net(a_node("a", "a", activity=WORK), max_visits=2, on_failure=DRAIN)
     player = Player(net).start()
     player.play(TaskCompleted(player.task_at("a")))
     player.play(TaskCompleted(player.task_at("a")))

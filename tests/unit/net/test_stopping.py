@@ -1,6 +1,6 @@
 """Terminating, restarting and patching an instance (docs/reference/kernel.md#guarantees)."""
 
-from statewright.net import HumanTask, Task, marking_from_document, marking_to_document
+from statewright.net import DRAIN, HumanTask, Task, marking_from_document, marking_to_document
 from statewright.net.effects import (
     Cancelled,
     ChangePhase,
@@ -25,7 +25,7 @@ def a_player() -> Player:
         a_node("a", "a2", activity=WORK),
         a_node("a2", activity=WORK),
         a_node("b", activity=HumanTask("form")),
-        on_failure="DRAIN",
+        on_failure=DRAIN,
     )
     return Player(net).start()
 
@@ -52,7 +52,7 @@ def test_asked_twice_it_terminates_at_once_and_ignores_what_comes_later():
 
 
 def test_an_instance_without_running_tasks_is_terminated_at_once():
-    player = Player(a_net(a_node("b", activity=HumanTask("form")), on_failure="DRAIN")).start()
+    player = Player(a_net(a_node("b", activity=HumanTask("form")), on_failure=DRAIN)).start()
     player.play(Terminated())
     assert [change.phase for change in player.told(ChangePhase)] == ["TERMINATING", "TERMINATED"]
 
