@@ -24,10 +24,9 @@ from statewright.net.effects import (
     Trace,
 )
 from statewright.playbooks.compiling import CompiledPlaybook
-from statewright.playbooks.graph import describe_error, get_result
+from statewright.playbooks.graph import Status, describe_error, get_result
 from statewright.playbooks.language import get_args
 from statewright.playbooks.pipeline import TASK_ENDED
-from statewright.playbooks.status import Status
 
 EntityType: TypeAlias = Literal["playbook", "workflow", "token", "step", "task", "loop", "next", "policy", "ctx"]
 EventStatus: TypeAlias = Literal["in_progress", "success", "error", "skipped", "paused"]

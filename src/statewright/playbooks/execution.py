@@ -19,8 +19,8 @@ from statewright.net import Marking, Phase, marking_from_document, marking_to_do
 from statewright.net.effects import Effect
 from statewright.playbooks.context import CTX, RESULTS, WORKLOAD, get_member
 from statewright.playbooks.events import find_execution_status
+from statewright.playbooks.graph import Status
 from statewright.playbooks.run_record import Progress, progress_from_document, progress_to_document
-from statewright.playbooks.status import Status
 from statewright.processes.changes import list_moves
 from statewright.processes.language import BuiltinModel
 

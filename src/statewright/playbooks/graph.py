@@ -1,15 +1,15 @@
-"""The arcs between steps, and what about them is doubtful.
+"""The arcs between steps, and what about them is doubtful. What an execution comes to.
 
 The boundary of a step: how a run ended, as arcs, the token and the event log see it
 (docs/reference/executions.md#routing).
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from statewright.instants import format_instant
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.net import Problem, Visit
+from statewright.net import Problem, Tally, Visit
 from statewright.playbooks.definition import Playbook, Step
 from statewright.playbooks.place import Place
 from statewright.playbooks.tasks import PLAYBOOK, is_for_members, list_worker_kinds
@@ -217,3 +217,20 @@ def _get_status(name: str, output: JsonValue) -> str:
 
 def _describe_loop(counts: JsonObject) -> JsonObject:
     return {"kind": "loop", "message": f"{counts.get('failed')} of {counts.get('total')} elements failed"}
+
+
+Status: TypeAlias = Literal["running", "waiting", "success", "partial", "failed", "cancelled"]
+"""What an execution comes to (docs/reference/executions.md#status)."""
+
+
+def find_status(playbook: Playbook, tally: Tally, *, has_gaps: bool) -> Status:
+    """The status of an execution that has ended by itself; ``has_gaps``: a loop went on without elements that failed.
+
+    The first condition that applies decides.
+    """
+    final_failed = tally.final == "FAILED"
+    if tally.verdict is not None or (final_failed and playbook.final_step_failure == "fail"):
+        return "failed"
+    if tally.failed:
+        return "partial" if playbook.failure_mode == "best_effort" and tally.succeeded else "failed"
+    return "partial" if final_failed or has_gaps else "success"

@@ -48,12 +48,12 @@ from statewright.playbooks.graph import (
     build_event,
     build_outcome,
     describe_error,
+    find_status,
     get_result,
     revive_event,
     to_problem,
 )
 from statewright.playbooks.pipeline import run_inline
-from statewright.playbooks.status import find_status
 from statewright.playbooks.templates import Turn, holds, render, render_object
 
 ARGS: Final = "args"

@@ -1,42 +1,30 @@
 """Playbooks run in the process that calls, without a service (docs/reference/executions.md#running-locally)."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct
 
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.net import ExecutionId, Marking, Moment, TimerId, WorkId, advance, start
+from statewright.net import ExecutionId, KernelResult, NodeId, WorkId
 from statewright.net.effects import (
-    ArmTimer,
     Cancelled,
     ChildEnded,
-    CloseTask,
-    DisarmTimer,
-    Effect,
     EnqueueTask,
-    Event,
-    FireTimer,
     Injected,
     Patched,
     Reconsidered,
-    Restarted,
-    StartChild,
-    TaskCompleted,
     TaskFailed,
     TaskPatched,
-    TimerFired,
 )
-from statewright.net.marking import IDS_PER_MOMENT, NodeId
+from statewright.net.local import LocalRun
 from statewright.playbooks.compiling import CompiledPlaybook
 from statewright.playbooks.context import build_data, describe_patch
 from statewright.playbooks.dispatch import Dispatch, build_dispatch
 from statewright.playbooks.events import LogEvent, find_execution_status, list_events, list_start_events
+from statewright.playbooks.graph import Status
 from statewright.playbooks.pipeline import PipelineEnd, ToolCall, Turn, begin, prepare, settle
 from statewright.playbooks.policies import Outcome
-from statewright.playbooks.status import Status
-
-_US_PER_EVENT: Final = 1_000
 
 Tool: TypeAlias = Callable[[ToolCall, Dispatch], Outcome]
 """Does what a task asks for."""
@@ -53,8 +41,8 @@ class OpenRun(Struct, frozen=True, kw_only=True):
     element: int | None = None
 
 
-class LocalExecution:
-    """One execution of a playbook, held in memory. Events come one at a time; nothing runs by itself."""
+class LocalExecution(LocalRun):
+    """One execution of a playbook, held in memory."""
 
     def __init__(
         self,
@@ -69,39 +57,20 @@ class LocalExecution:
     ) -> None:
         self.compiled = compiled
         self.execution_id = execution_id
-        self._at = at
-        self._events = 0
-        self._open: dict[WorkId, OpenRun] = {}
-        self.timers: dict[TimerId, int] = {}
-        """Armed ones, with the instants at which they are due, in microseconds of the epoch."""
-        self.children: dict[ExecutionId, JsonValue] = {}
-        """Runs, and elements of loops, that await another playbook: with its path, version and args."""
         data = build_data(compiled.playbook, execution_id, workload or {}, ctx or {}, depth=depth)
         self.log: list[LogEvent] = list_start_events(compiled, data)
-        before = Marking(data=data)
-        payloads: tuple[JsonValue, ...] = ({"args": args or {}},)
-        result = start(compiled.net, compiled.create_language(), data, self._next_moment(), payloads)
-        self.marking, self.effects = result.marking, result.effects
-        self._take_effects(before)
+        super().__init__(compiled.net, compiled.create_language, data, at=at)
+        self.start(({"args": args or {}},))
 
     @property
     def open(self) -> tuple[OpenRun, ...]:
         """What is to be done, the oldest first."""
-        return tuple(self._open.values())
+        return tuple(map(_build_open_run, self.tasks.values()))
 
     @property
     def status(self) -> Status:
         """The status of the execution."""
         return find_execution_status(self.marking)
-
-    @property
-    def result(self) -> JsonValue:
-        """Of an execution that has ended: status, counts, failures and the last result."""
-        return self.marking.result
-
-    def complete(self, task: WorkId, result: JsonValue = None) -> None:
-        """A run ended well. Without effect when it ended before."""
-        self.play(TaskCompleted(task, result))
 
     def fail(self, task: WorkId, error: JsonObject) -> None:
         """A run failed."""
@@ -132,29 +101,11 @@ class LocalExecution:
         """Stop for good."""
         self.play(Cancelled(reason))
 
-    def restart(self) -> bool:
-        """Begin failed runs again; False when there is nothing to begin."""
-        self.play(Restarted())
-        return bool(self.effects)
-
-    def fire_timers(self, until: int) -> None:
-        """Let time pass: what is due fires, the earliest first."""
-        while due := sorted((at, timer) for timer, at in self.timers.items() if at <= until):
-            self._at = max(self._at, due[0][0] - self._events * _US_PER_EVENT)
-            self.play(TimerFired(due[0][1]))
-
-    def play(self, event: Event) -> None:
-        """Any event of the kernel."""
-        before = self.marking
-        result = advance(self.compiled.net, self.compiled.create_language(), before, event, self._next_moment())
-        self.marking, self.effects = result.marking, result.effects
-        self._take_effects(before)
-
     def run(self, tool: Tool, *, limit: int = 1_000_000) -> None:
         """Do what is to be done, the oldest run first, until nothing is left or ``limit`` runs were done."""
-        while self._open and limit:
+        while self.tasks and limit:
             limit -= 1
-            self.do(next(iter(self._open.values())), tool)
+            self.do(_build_open_run(next(iter(self.tasks.values()))), tool)
 
     def do(self, open_run: OpenRun, tool: Tool) -> None:
         """Go through the pipeline of a run, without pauses, and report what it sets as it does."""
@@ -181,36 +132,20 @@ class LocalExecution:
         data, given = self.marking.data, open_run.input
         return build_dispatch(self.compiled.playbook, step, data, given, run=open_run.run_id, element=open_run.element)
 
-    def _take_effects(self, before: Marking) -> None:
+    def _take(self, result: KernelResult) -> None:
+        before = self.marking
+        super()._take(result)
         self.log.extend(list_events(self.compiled, before, self.marking, self.effects))
-        for effect in self.effects:
-            self._take(effect)
 
-    def _take(self, effect: Effect) -> None:
-        match effect:
-            case EnqueueTask():
-                self._open[effect.task] = OpenRun(
-                    task=effect.task,
-                    step=effect.node,
-                    run_id=effect.execution,
-                    input=effect.input if isinstance(effect.input, dict) else {},
-                    element=effect.element,
-                )
-            case CloseTask(task=task):
-                self._open.pop(task, None)
-            case ArmTimer(timer=timer, at=at):
-                self.timers[timer] = at
-            case FireTimer(timer=timer) | DisarmTimer(timer=timer):
-                self.timers.pop(timer, None)
-            case StartChild(awaited_by=run_id, input=given) if run_id is not None:
-                self.children[run_id] = given
-            case _:
-                pass
 
-    def _next_moment(self) -> Moment:
-        self._events += 1
-        at = self._at + self._events * _US_PER_EVENT
-        return Moment(at=at, first_id=(at // 1_000 << 80) + self._events * IDS_PER_MOMENT)
+def _build_open_run(effect: EnqueueTask) -> OpenRun:
+    return OpenRun(
+        task=effect.task,
+        step=effect.node,
+        run_id=effect.execution,
+        input=effect.input if isinstance(effect.input, dict) else {},
+        element=effect.element,
+    )
 
 
 def _describe_task(

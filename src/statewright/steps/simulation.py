@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from statewright.instants import format_instant
 from statewright.jsonval.values import JsonObject, JsonValue, quote
-from statewright.net import Delay, Moment, add_delay, format_ulid, parse_delay
+from statewright.net import Delay, add_delay, format_ulid, parse_delay
 from statewright.net.effects import ArmTimer, Effect, EnqueueTask, OpenHumanTask, RecordEntry, StartChild
-from statewright.net.marking import IDS_PER_MOMENT
+from statewright.net.local import LocalClock
 from statewright.processes.changes import (
     JOB_FAILED,
     Execution,
@@ -127,15 +127,19 @@ class _Simulator:
     """Plays one instance after the other on one timetable."""
 
     def __init__(self, stubs: Stubs, at: int) -> None:
-        self.clock = at
+        self._clock = LocalClock(at, tick=0)
         self._stubs = stubs
-        self._ids_used = 0
         self._events = 0
         self._last_sequence = 0
         self._reply_counts: dict[tuple[str, str], int] = {}
         self._event_queue: list[tuple[int, int, Callable[[], None]]] = []
         self._history: dict[str, Execution] = {}
         self._child: StartChild | None = None
+
+    @property
+    def clock(self) -> int:
+        """The simulated instant."""
+        return self._clock.now
 
     @property
     def has_events_left(self) -> bool:
@@ -146,14 +150,14 @@ class _Simulator:
     ) -> tuple[SimulatedInstance, StartChild | None]:
         self._process, self._history, self._event_queue, self._child = process, {}, [], None
         new = NewInstance(
-            id=format_ulid(self._next_moment().first_id),
+            id=format_ulid(self._clock.next_moment().first_id),
             variables=variables,
             business_key=business_key,
             parent_instance_id=parent,
         )
-        self._apply(start_instance(process, new, self._next_moment()))
+        self._apply(start_instance(process, new, self._clock.next_moment()))
         while self._event_queue and self.has_events_left and not self._instance.is_terminal:
-            self.clock, _, event = heapq.heappop(self._event_queue)
+            self._clock.now, _, event = heapq.heappop(self._event_queue)
             self._events += 1
             event()
         played = SimulatedInstance(
@@ -171,10 +175,6 @@ class _Simulator:
 
     def _get_step_type(self, step_id: str) -> str:
         return self._process.steps[step_id].type
-
-    def _next_moment(self) -> Moment:
-        self._ids_used += 1
-        return Moment(at=self.clock, first_id=(self.clock // 1000 << 80) + self._ids_used * IDS_PER_MOMENT)
 
     def _apply(self, applied: Applied | Rejection) -> None:
         if isinstance(applied, Rejection):
@@ -226,7 +226,9 @@ class _Simulator:
     def _report_job(self, job: EnqueueTask, retries: int, reply: Reply) -> None:
         if isinstance(reply, SuccessReply):
             self._apply(
-                operations.complete_job(self._process, self._instance, job.task, reply.variables, self._next_moment())
+                operations.complete_job(
+                    self._process, self._instance, job.task, reply.variables, self._clock.next_moment()
+                )
             )
             return
         state = JobState(status="LOCKED", worker_id=_WORKER, retries_remaining=retries)
@@ -236,25 +238,27 @@ class _Simulator:
             self._plan_job(job, verdict.retries_remaining)
         elif isinstance(verdict, GivenUp):
             self._apply(
-                operations.fail_job(self._process, self._instance, job.task, verdict.reason, self._next_moment())
+                operations.fail_job(self._process, self._instance, job.task, verdict.reason, self._clock.next_moment())
             )
 
     def _complete_task(self, task: str, reply: Reply) -> None:
         if isinstance(reply, SuccessReply):
             self._apply(
                 operations.complete_user_task_by_id(
-                    self._process, self._instance, task, reply.variables, self._next_moment(), by=_WORKER
+                    self._process, self._instance, task, reply.variables, self._clock.next_moment(), by=_WORKER
                 )
             )
 
     def _signal(self, step_id: str, reply: Reply) -> None:
         if isinstance(reply, SuccessReply):
             self._apply(
-                operations.signal_step(self._process, self._instance, step_id, reply.variables, self._next_moment())
+                operations.signal_step(
+                    self._process, self._instance, step_id, reply.variables, self._clock.next_moment()
+                )
             )
 
     def _fire_timer(self, timer: str) -> None:
-        self._apply(operations.fire_timer(self._process, self._instance, timer, self._next_moment()))
+        self._apply(operations.fire_timer(self._process, self._instance, timer, self._clock.next_moment()))
 
 
 # Stubs of a dry run as a document, and its outcome as one.

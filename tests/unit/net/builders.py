@@ -10,10 +10,7 @@ from statewright.net import (
     Completed,
     Concluded,
     ElementResult,
-    KernelResult,
     Language,
-    Marking,
-    Moment,
     Net,
     Node,
     NodeId,
@@ -24,12 +21,10 @@ from statewright.net import (
     Verdict,
     Visit,
     WorkId,
-    advance,
     conclude_by_language,
-    start,
 )
-from statewright.net.effects import CloseTask, Effect, EnqueueTask, Event, RecordEntry
-from statewright.net.marking import IDS_PER_MOMENT
+from statewright.net.effects import Effect, EnqueueTask, RecordEntry
+from statewright.net.local import LocalRun
 from statewright.net.nodes import Activity, AnyInput, Arrival, BoundaryTimer, NoActivity
 
 NOTHING, EACH = NoActivity(), AnyInput()
@@ -131,38 +126,19 @@ def a_net(*nodes: Node, **members: object) -> Net:
     return Net(nodes={node.id: node for node in nodes}, **settings)  # type: ignore[arg-type]
 
 
-class Player:
-    """Runs a net event by event; ids and instants are counted up."""
+class Player(LocalRun):
+    """Runs a net event by event."""
 
     def __init__(self, net: Net, language: Letters | None = None) -> None:
-        self.net = net
         self.language = language or Letters()
-        self.count = 0
-        self.marking = Marking(data={})
-        self.effects: tuple[Effect, ...] = ()
+        super().__init__(net, lambda: self.language, {}, at=AT)
         self.open: dict[str, WorkId] = {}
-        """Tasks that were begun and not closed, by input."""
-        self._places: dict[WorkId, str] = {}
+        """Tasks that were begun, by input."""
 
-    def start(self) -> "Player":
-        return self.take(start(self.net, self.language, {}, self.moment()))
-
-    def play(self, event: Event) -> "Player":
-        return self.take(advance(self.net, self.language, self.marking, event, self.moment()))
-
-    def take(self, step: KernelResult) -> "Player":
-        self.marking, self.effects = step.marking, step.effects
-        for effect in self.effects:
-            if isinstance(effect, EnqueueTask):
-                self.open[str(effect.input)] = effect.task
-                self._places[effect.task] = effect.node
-            elif isinstance(effect, CloseTask):
-                self._places.pop(effect.task, None)
-        return self
-
-    def moment(self) -> Moment:
-        self.count += 1
-        return Moment(at=AT + self.count, first_id=(AT // 1000 << 80) + self.count * IDS_PER_MOMENT)
+    def _note(self, effect: Effect) -> None:
+        super()._note(effect)
+        if isinstance(effect, EnqueueTask):
+            self.open[str(effect.input)] = effect.task
 
     def told(self, kind: type[E]) -> list[E]:
         """The effects of the last event that are of this kind."""
@@ -174,7 +150,7 @@ class Player:
 
     def open_at(self, node: str) -> list[WorkId]:
         """The tasks of a node that were begun and not closed, the oldest first."""
-        return [task for task, place in self._places.items() if place == node]
+        return [task.task for task in self.tasks.values() if task.node == node]
 
     def task_at(self, node: str) -> WorkId:
         """The only one of them."""

@@ -56,7 +56,8 @@ from statewright.net.effects import (
     Terminated,
     TimerFired,
 )
-from statewright.net.marking import IDS_PER_MOMENT, ExecutionId, TimerId, WorkId
+from statewright.net.local import LocalClock
+from statewright.net.marking import ExecutionId, TimerId, WorkId
 from statewright.net.nodes import Activity
 from tests.unit.net.builders import AT, Letters
 from tests.unit.net.strategies import MAX_VISITS, nets, routed_nets
@@ -98,6 +99,7 @@ class Ledger:
     def __init__(self, net: Net, language: Language | None = None) -> None:
         self.net = net
         self.language = language or LETTERS
+        self.clock = LocalClock(AT)
         self.marking = Marking(data={})
         self.executions: dict[str, str] = {}
         self.tasks: dict[WorkId, str] = {}
@@ -109,8 +111,7 @@ class Ledger:
         self.log: list[tuple[Event | None, Moment]] = []
 
     def play(self, event: Event | None) -> tuple[Effect, ...]:
-        count = len(self.log) + 1
-        moment = Moment(at=AT + count, first_id=(AT // 1000 << 80) + count * IDS_PER_MOMENT)
+        moment = self.clock.next_moment()
         self.log.append((event, moment))
         before, self.marking, effects = self.marking, *run(self.net, self.marking, event, moment, self.language)
         if not effects:

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from statewright.net import Tally
-from statewright.playbooks.status import find_status
+from statewright.playbooks.graph import find_status
 from tests.unit.playbooks.traces import compile_text
 
 PLAYBOOK = compile_text("workflow: [{step: s}]").playbook

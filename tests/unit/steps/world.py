@@ -25,7 +25,7 @@ from statewright.net.effects import (
     ReleaseWork,
     StartChild,
 )
-from statewright.net.marking import IDS_PER_MOMENT
+from statewright.net.local import LocalClock
 from statewright.processes.changes import (
     Execution,
     ExecutionStatus,
@@ -66,8 +66,7 @@ class World:
 
     def __init__(self, process: Process) -> None:
         self.process = process
-        self.clock = START
-        self.minted = 0
+        self._clock = LocalClock(START)
         self.jobs: dict[str, EnqueueTask] = {}
         self.retries: dict[str, int] = {}
         self.closed_jobs: dict[str, str] = {}
@@ -84,7 +83,7 @@ class World:
         self.instance: Instance
 
     def start(self, business_key: str = "", **variables: JsonValue) -> "World":
-        self.first = (NewInstance(id="01HZ", variables=variables, business_key=business_key), self._moment())
+        self.first = (NewInstance(id="01HZ", variables=variables, business_key=business_key), self._clock.next_moment())
         applied = start_instance(self.process, *self.first)
         self._carry_out(applied)
         return self
@@ -122,7 +121,8 @@ class World:
     def fire(self, timer: str | None = None) -> "World":
         """Let time pass until the given timer, or the earliest one, is due."""
         timer = timer or min(self.timers, key=lambda one: (self.timers[one].at, one))
-        self.clock = max(self.clock, self.timers[timer].at) if timer in self.timers else self.clock
+        if timer in self.timers:
+            self._clock.now = max(self.clock, self.timers[timer].at)
         return self.do(lambda instance, at: fire_timer(self.process, instance, timer, at))
 
     def cancel(self, reason: str = "") -> "World":
@@ -133,7 +133,7 @@ class World:
 
     def do(self, operation: Operation) -> "World":
         """Apply an operation to the instance as it was stored, and carry out what it asks for."""
-        moment = self._moment()
+        moment = self._clock.next_moment()
         before = instance_to_document(self.instance)
         stored = encode(before)
         outcome = operation(_reloaded(stored), moment)
@@ -146,6 +146,10 @@ class World:
             else:
                 assert outcome.instance == self.instance, "a change without effects would never be stored"
         return self
+
+    @property
+    def clock(self) -> int:
+        return self._clock.now
 
     @property
     def status(self) -> str:
@@ -195,11 +199,6 @@ class World:
 
     def line(self, step_id: str, attempt: int = 1) -> Execution:
         return next(line for line in self.lines.values() if (line.node_id, line.attempt_number) == (step_id, attempt))
-
-    def _moment(self) -> Moment:
-        self.minted += 1
-        self.clock += 1000
-        return Moment(at=self.clock, first_id=(self.clock // 1000 << 80) + self.minted * IDS_PER_MOMENT)
 
     def _carry_out(self, applied: Applied[Instance]) -> None:
         self.instance = applied.instance

@@ -26,8 +26,8 @@ from statewright.api.http.openapi.process_schemas import (
 )
 from statewright.playbooks.events import EntityType, EventStatus
 from statewright.playbooks.execution import TRANSITIONS
+from statewright.playbooks.graph import Status
 from statewright.playbooks.source import MAX_PATH_CHARS
-from statewright.playbooks.status import Status
 from statewright.services.playbooks.dialect import PLAYBOOK_DIALECT
 
 _PATH: Final = {"type": "string", "maxLength": MAX_PATH_CHARS}
