@@ -44,7 +44,10 @@ class GroupTally(ClosedRecord, frozen=True, kw_only=True):
     aggregations: dict[str, Number] | None = None
 
 
-Object: TypeAlias = Annotated[Members, Meta(extra_json_schema={"type": "object"})]
+Object: TypeAlias = Annotated[Members, Meta(extra_json_schema={"type": "object", "additionalProperties": True})]
+ObjectOrNull: TypeAlias = Annotated[
+    Value, Meta(extra_json_schema={"type": ["object", "null"], "additionalProperties": True})
+]
 
 
 class TrailRecord(ClosedRecord, frozen=True, kw_only=True):
@@ -62,7 +65,7 @@ class TrailRecord(ClosedRecord, frozen=True, kw_only=True):
     actor: Object | None = None
     state: str | None = None
     details: str | None = None
-    data: Annotated[Value, Meta(extra_json_schema={"type": ["object", "null"]})] | UnsetType = UNSET
+    data: ObjectOrNull | UnsetType = UNSET
 
 
 class Pagination(ClosedRecord, frozen=True, kw_only=True):

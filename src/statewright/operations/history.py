@@ -57,7 +57,18 @@ class VersionView(Record, frozen=True, kw_only=True):
 class WholeVersion(VersionView, frozen=True, kw_only=True):
     """A version with its document, None for a deletion."""
 
-    document: Annotated[Value, Meta(extra_json_schema={"type": ["object", "array", "null"]})]
+    document: Annotated[
+        Value,
+        Meta(
+            extra_json_schema={
+                "anyOf": [
+                    {"type": "object", "additionalProperties": True},
+                    {"type": "array", "items": {}},
+                    {"type": "null"},
+                ]
+            }
+        ),
+    ]
 
 
 class Restoration(RequestBody, frozen=True, kw_only=True):

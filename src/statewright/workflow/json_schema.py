@@ -227,7 +227,7 @@ def _describe_schedule(ref: Ref) -> JsonObject:
         ),
         "anyOf": [
             {"required": ["delayMs"], "properties": {"delayMs": {"type": "integer", "exclusiveMinimum": 0}}},
-            {"required": ["function"], "properties": {"function": {"type": "object"}}},
+            {"required": ["function"], "properties": {"function": {"type": "object", "additionalProperties": True}}},
         ],
     }
 

@@ -16,6 +16,52 @@ KEPT: Final = Path(__file__).with_name("openapi_document.txt")
 NAME: Final = {"minLength": 1, "maxLength": 256}
 SUSPENSION: Final = "OpsNewSuspension.properties"
 INSTANCE: Final = "OpsInstanceExplanation.properties"
+ANY_OBJECT: Final = {"type": "object", "additionalProperties": True}
+OBJECT_OR_ARRAY: Final = [ANY_OBJECT, {"type": "array", "items": {}}]
+CAPITALISED: Final = (
+    "ID InstanceID StepID StepName StepType AttemptNumber Status StartedAt EndedAt InputSnapshot OutputSnapshot "
+    "FailureReason DefinitionID DefinitionName"
+)
+
+OPEN_OBJECTS: Final = (
+    "Account.properties.userAccountInfo",
+    "AuditItem.properties.actor",
+    "AuditItem.properties.data",
+    "ExecutionPatch.properties.ctx",
+    "ExecutionStart.properties.args",
+    "ExecutionStart.properties.ctx",
+    "ExecutionStart.properties.workload",
+    "ExecutionToken.properties.args",
+    "FlowEvent.properties.fields",
+    "GET:/.well-known/jwks.json.responses.200.content.application/json.schema.properties.keys.items",
+    "GET:/help/cloudevents/json.responses.200.content.application/json.schema.properties.schemas",
+    "GET:/help/grpc/json.responses.200.content.application/json.schema.properties.file.items",
+    "GET:/help/workflows/schema-version/versions.responses.200.content.application/json.schema",
+    "GET:/help/workflows/schema.responses.200.content.application/schema+json.schema",
+    "GroupedQuery.properties.condition",
+    "Message.properties.metaData",
+    "MessageWithText.properties.metaData",
+    "ModelExport.properties.model",
+    "ModelExport.properties.uniqueKeys.items",
+    "NewMessage.properties.metaData",
+    "NewTrustedKey.properties.jwk",
+    "Playbook",
+    "PlaybookEvent.properties.payload",
+    "PlaybookExecution.properties.ctx",
+    "PlaybookExecution.properties.result",
+    "PlaybookExecution.properties.results",
+    "PlaybookExecution.properties.workload",
+    "TrustedKey.properties.jwk",
+)
+ALTERNATIVES: Final = {
+    "Document": OBJECT_OR_ARRAY,
+    "FlowEvent.properties.output": [*OBJECT_OR_ARRAY, {"type": "null"}],
+    "FlowInstance.properties.input": OBJECT_OR_ARRAY,
+    "FlowInstance.properties.result": OBJECT_OR_ARRAY,
+    "FlowStart.properties.input": [*OBJECT_OR_ARRAY, {"type": "null"}],
+    "OpsVersionDocument.properties.document": [*OBJECT_OR_ARRAY, {"type": "null"}],
+    "StepResult.properties.variables": [*OBJECT_OR_ARRAY, {"type": "null"}],
+}
 
 MENDS: Final[dict[str, dict[str, Any]]] = {
     "it is there at all times": {
@@ -41,6 +87,23 @@ MENDS: Final[dict[str, dict[str, Any]]] = {
         f"{SUSPENSION}.model.additionalProperties": False,
         f"{SUSPENSION}.model.properties.version.minimum": 1,
         f"{SUSPENSION}.model.properties.version.maximum": 2**31 - 1,
+    },
+    "openapi-typescript took an object of which nothing else is said for one without members": {
+        **{f"{place}.additionalProperties": True for place in OPEN_OBJECTS},
+        "Schedule.anyOf": [
+            {"required": {"delayMs": True}, "properties": {"delayMs": {"type": "integer", "exclusiveMinimum": 0}}},
+            {"required": {"function": True}, "properties": {"function": ANY_OBJECT}},
+        ],
+    },
+    "oapi-codegen knows one type of a schema, and null": {
+        **{f"{place}.type": None for place in ALTERNATIVES},
+        **{f"{place}.anyOf": schemas for place, schemas in ALTERNATIVES.items()},
+    },
+    "oapi-codegen capitalises members, and took them for those that are capitalised already": {
+        **{f"StepExecution.properties.{name}.x-go-name": f"Capitalised{name}" for name in CAPITALISED.split()},
+        "StepExecution.properties.Status.x-go-type-name": "CapitalisedStatus",
+        "StepExecution.properties.InputSnapshot": None,
+        "StepExecution.properties.OutputSnapshot": None,
     },
 }
 """What is otherwise than in the file, and why."""

@@ -51,7 +51,8 @@ def build_strategy(info: inspect.Type) -> st.SearchStrategy[Any]:
     """Values of a type; a text that is one of some words is drawn from them."""
     match info:
         case inspect.Metadata(type=inner, extra_json_schema=said):
-            return build_from_schema(said) if said and said.keys() & {"enum", "type"} else build_strategy(inner)
+            schema = said or {}
+            return build_from_schema(schema) if schema.keys() & {"enum", "type", "anyOf"} else build_strategy(inner)
         case inspect.LiteralType(values=values):
             return st.sampled_from(values)
         case inspect.StructType(cls=kind, fields=fields):
@@ -77,6 +78,8 @@ def build_strategy(info: inspect.Type) -> st.SearchStrategy[Any]:
 
 def build_from_schema(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
     """Values of a schema that stands beside its type."""
+    if "anyOf" in schema:
+        return st.one_of(*map(build_from_schema, schema["anyOf"]))
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
     if "properties" in schema:

@@ -3,13 +3,16 @@
 from typing import Final
 
 from statewright.api.http.openapi.operations import (
+    ANY_OBJECT,
     FLAG,
     INSTANT,
     INT32,
     INT64,
+    OBJECT_OR_ARRAY,
     TEXT,
     UUID,
     Document,
+    allow_null,
     define_array,
     define_object,
     define_open_object,
@@ -21,7 +24,7 @@ from statewright.operations.entity_answers import GroupTally, ModelTally, StateT
 from statewright.workflow.json_schema import describe_workflows
 
 MODELS: Final[Document] = {
-    "Document": {"description": "a JSON document of the model", "type": ["object", "array"]},
+    "Document": {"description": "a JSON document of the model", **OBJECT_OR_ARRAY},
     "ModelKey": define_object("name version", name=TEXT, version=INT32),
     "Model": define_object(
         "id modelName modelVersion currentState modelUpdateDate",
@@ -38,7 +41,7 @@ MODELS: Final[Document] = {
         "description": "the id alone, but an object with ?warnings=true",
     },
     "ModelExport": define_object(
-        "currentState model", currentState=TEXT, model={"type": "object"}, uniqueKeys=define_array({"type": "object"})
+        "currentState model", currentState=TEXT, model=ANY_OBJECT, uniqueKeys=define_array(ANY_OBJECT)
     ),
     "ModelAction": define_object(
         "success message modelId modelKey", success=FLAG, message=TEXT, modelId=UUID, modelKey=ref("ModelKey")
@@ -179,7 +182,7 @@ STATISTICS: Final[Document] = {
         "groupBy",
         groupBy=define_array(TEXT)
         | {"minItems": 1, "description": "`state`, or paths of scalars such as `$.warehouse`"},
-        condition={"type": ["object", "null"], "description": "a search condition"},
+        condition={**allow_null(ANY_OBJECT), "description": "a search condition"},
         aggregations=define_array(
             {
                 "type": "object",
@@ -234,7 +237,7 @@ def _describe_message(content: Document) -> Document:
         replyTo=TEXT,
         correlationId=TEXT,
     )
-    return define_object("header metaData content", header=header, metaData={"type": "object"}, content=content)
+    return define_object("header metaData content", header=header, metaData=ANY_OBJECT, content=content)
 
 
 _JOB: Final = {
@@ -303,7 +306,7 @@ SEARCH: Final[Document] = {
 MESSAGES: Final[Document] = {
     "NewMessage": {
         "type": "object",
-        "properties": {"payload": {"description": "any JSON"}, "metaData": {"type": "object"}},
+        "properties": {"payload": {"description": "any JSON"}, "metaData": ANY_OBJECT},
         "required": ["payload"],
     },
     "Message": _describe_message({"description": "the payload as it came"}),
@@ -327,7 +330,7 @@ OPERATIONS: Final[Document] = {
     "LogLevelChange": define_object("level previous", level=_LEVEL, previous=_LEVEL),
     "TraceSampler": define_object("sampler parent_based", sampler=_SAMPLER, ratio=_RATIO, parent_based=FLAG),
     "TraceSamplerChange": define_open_object("sampler", sampler=_SAMPLER, ratio=_RATIO, parent_based=FLAG),
-    "Account": define_object("userAccountInfo", userAccountInfo={"type": "object"}),
+    "Account": define_object("userAccountInfo", userAccountInfo=ANY_OBJECT),
     "HelpTopic": define_object(
         "topic path title synopsis body sections see_also stability actions",
         topic=TEXT,
@@ -361,7 +364,7 @@ OPERATIONS: Final[Document] = {
 # Bodies and answers about clients and keys (docs/reference/authentication.md#keys).
 
 _ROLES: Final = define_array({"type": "string", "examples": ["ROLE_M2M"]})
-_JWK: Final = {"type": "object", "description": "a public RSA key (RFC 7517)"}
+_JWK: Final = {**ANY_OBJECT, "description": "a public RSA key (RFC 7517)"}
 _AUDIENCE: Final = {"type": "string", "enum": ["client", "human"]}
 _GRACE: Final = {"type": ["integer", "null"], "minimum": 0, "maximum": 31_622_400, "examples": [600]}
 _DISCOVERY_URI: Final = {

@@ -6,8 +6,11 @@ Examples of flows: parameters, bodies and answers.
 from typing import Final, get_args
 
 from statewright.api.http.openapi.operations import (
+    ANY_OBJECT,
     INSTANT,
     INT32,
+    OBJECT_ARRAY_OR_NULL,
+    OBJECT_OR_ARRAY,
     TEXT,
     Document,
     allow_null,
@@ -31,7 +34,6 @@ from statewright.flows.lexer import ErrorCode
 from statewright.net import Phase
 from statewright.services.flows.dialect import FLOW_DIALECT
 
-_VALUE: Final = {"type": ["object", "array"]}
 _ID: Final = {"type": "string", "maxLength": MAX_ID_CHARS}
 _NAME: Final = {"type": "string", "minLength": 1, "maxLength": MAX_NAME_CHARS}
 _DEFAULTS: Final = FlowSettings()
@@ -102,7 +104,7 @@ FLOW_SCHEMAS: Final[Document] = {
         "definitionId",
         definitionId=_ID,
         definitionVersion={**INT32, "description": "the latest when absent or not positive"},
-        input={"type": ["object", "array", "null"]},
+        input=OBJECT_ARRAY_OR_NULL,
         businessKey={**TEXT, "description": "unique among the instances in flight of a definition"},
     ),
     "FlowPlace": define_object(
@@ -118,8 +120,8 @@ FLOW_SCHEMAS: Final[Document] = {
         definitionId=_ID,
         definitionVersion=INT32,
         status=_STATUS,
-        input=_VALUE,
-        result={"type": ["object", "array"], "description": "of a completed instance"},
+        input=OBJECT_OR_ARRAY,
+        result={**OBJECT_OR_ARRAY, "description": "of a completed instance"},
         activeNodes={**define_array(INT32), "description": "the numbers of the nodes at which something is done"},
         failedNodes={**define_array(ref("FlowPlace")), "description": "that a restart begins again"},
         waitingNodes={**define_array(ref("FlowPlace")), "description": "where values wait for others"},
@@ -140,8 +142,8 @@ FLOW_SCHEMAS: Final[Document] = {
     "FlowEvent": define_open_object(
         "event",
         event={**_NAME, "description": "the kind that tasks wait for"},
-        fields={"type": "object", "description": "compared with the inputs of tasks that have `match: input`"},
-        output={"type": ["object", "array", "null"], "description": "of the tasks; their inputs when absent"},
+        fields={**ANY_OBJECT, "description": "compared with the inputs of tasks that have `match: input`"},
+        output={**OBJECT_ARRAY_OR_NULL, "description": "of the tasks; their inputs when absent"},
         after={**TEXT, "description": "`next` of the answer before: go on with the tasks after those"},
     ),
     "FlowDelivery": define_object(

@@ -25,6 +25,11 @@ TEXT: Final = {"type": "string"}
 INT32: Final = {"type": "integer", "format": "int32"}
 INT64: Final = {"type": "integer", "format": "int64"}
 FLAG: Final = {"type": "boolean"}
+ANY_OBJECT: Final = {"type": "object", "additionalProperties": True}
+"""For some generators an object of which nothing else is said has no members."""
+OBJECT_OR_ARRAY: Final = {"anyOf": [ANY_OBJECT, {"type": "array", "items": {}}]}
+"""Not a list of types: generators of clients know one type and null."""
+OBJECT_ARRAY_OR_NULL: Final = {"anyOf": [*OBJECT_OR_ARRAY["anyOf"], {"type": "null"}]}
 
 
 def define_open_object(required: str = "", **properties: object) -> Document:
@@ -265,7 +270,7 @@ PUBLIC_PATHS: Final[dict[str, Document]] = {
             "workflowSchemaVersions",
             "Workflows",
             "Which import contracts for workflows are known",
-            {"200": {"content": _describe_json({"type": "object"})}},
+            {"200": {"content": _describe_json(ANY_OBJECT)}},
         )
     },
     "/help/grpc/proto": {
@@ -281,7 +286,7 @@ PUBLIC_PATHS: Final[dict[str, Document]] = {
             "grpcDescriptors",
             "Calculation members",
             "The same as a FileDescriptorSet in protobuf JSON",
-            {"200": {"content": _describe_json(define_object("file", file=define_array({"type": "object"})))}},
+            {"200": {"content": _describe_json(define_object("file", file=define_array(ANY_OBJECT)))}},
         )
     },
     "/help/workflows/schema": {
@@ -289,7 +294,7 @@ PUBLIC_PATHS: Final[dict[str, Document]] = {
             "workflowSchema",
             "Workflows",
             "The JSON Schema of workflow definitions, for editors",
-            {"200": {"content": {"application/schema+json": {"schema": {"type": "object"}}}}},
+            {"200": {"content": {"application/schema+json": {"schema": ANY_OBJECT}}}},
         )
     },
     "/help/cloudevents/json": {
@@ -306,7 +311,7 @@ PUBLIC_PATHS: Final[dict[str, Document]] = {
                             version=TEXT,
                             specVersion=TEXT,
                             baseId=TEXT,
-                            schemas={"type": "object"},
+                            schemas=ANY_OBJECT,
                         )
                     )
                 }
@@ -318,7 +323,7 @@ PUBLIC_PATHS: Final[dict[str, Document]] = {
             "jwks",
             "Identity",
             "The public keys of tokens (jwt mode)",
-            {"200": {"content": _describe_json(define_object("keys", keys=define_array({"type": "object"})))}},
+            {"200": {"content": _describe_json(define_object("keys", keys=define_array(ANY_OBJECT)))}},
         )
     },
     "/oauth/token": {

@@ -3,6 +3,7 @@
 from typing import Final
 
 from statewright.api.http.openapi.operations import (
+    ANY_OBJECT,
     INSTANT,
     TEXT,
     UUID,
@@ -15,17 +16,15 @@ from statewright.api.http.openapi.operations import (
 from statewright.api.http.openapi.struct_schemas import describe_structs
 from statewright.api.http.ops.record_names import NAMED_RECORDS
 
-_MAP: Final = {"type": "object", "additionalProperties": True}
-
 _SCENARIO: Final[Document] = {
     "type": "object",
     "required": ["start"],
     "additionalProperties": False,
     "properties": {
-        "workflows": {"type": ["array", "null"], "items": _MAP},
+        "workflows": {"type": ["array", "null"], "items": ANY_OBJECT},
         "start": {
             "type": "object",
-            "properties": {"document": _MAP, "entityId": UUID, "transactionId": UUID},
+            "properties": {"document": ANY_OBJECT, "entityId": UUID, "transactionId": UUID},
             "additionalProperties": False,
         },
         "events": {
@@ -37,14 +36,14 @@ _SCENARIO: Final[Document] = {
                     "fire": TEXT,
                     "loopback": {"type": "object", "maxProperties": 0},
                     "advance": TEXT,
-                    "document": allow_null(_MAP),
+                    "document": allow_null(ANY_OBJECT),
                 },
                 "additionalProperties": False,
             },
         },
         "stubs": {
             "type": "object",
-            "properties": {"processors": _MAP, "criteria": _MAP, "functions": _MAP},
+            "properties": {"processors": ANY_OBJECT, "criteria": ANY_OBJECT, "functions": ANY_OBJECT},
             "additionalProperties": False,
         },
         "principal": {

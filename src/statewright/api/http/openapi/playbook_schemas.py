@@ -6,6 +6,7 @@ Examples of playbooks: parameters, bodies and answers.
 from typing import Final, get_args
 
 from statewright.api.http.openapi.operations import (
+    ANY_OBJECT,
     FLAG,
     INSTANT,
     INT32,
@@ -31,7 +32,6 @@ from statewright.playbooks.source import MAX_PATH_CHARS
 from statewright.services.playbooks.dialect import PLAYBOOK_DIALECT
 
 _PATH: Final = {"type": "string", "maxLength": MAX_PATH_CHARS}
-_OBJECT: Final = {"type": "object"}
 _STATES: Final = list(dict.fromkeys(state for move in TRANSITIONS for state in move))
 _STATE: Final = {"type": "string", "enum": _STATES}
 _NOUNS: Final = PLAYBOOK_DIALECT.nouns
@@ -62,7 +62,7 @@ PLAYBOOK_SCHEMAS: Final[Document] = {
     ),
     **define_lists(_NOUNS, _PATH, _STATE, abridged="ExecutionAbridged"),
     **define_history(_NOUNS, "PlaybookRun", {"step": TEXT}, elements="a loop"),
-    "Playbook": {"type": "object", "description": "a playbook, as JSON or as YAML (help topic `playbooks`)"},
+    "Playbook": {**ANY_OBJECT, "description": "a playbook, as JSON or as YAML (help topic `playbooks`)"},
     "PlaybookFinding": define_object(
         "path message severity",
         path={**TEXT, "description": "a JSON pointer"},
@@ -73,17 +73,17 @@ PLAYBOOK_SCHEMAS: Final[Document] = {
         "path",
         path=_PATH,
         version={**INT32, "description": "the latest when absent or not positive"},
-        workload={**_OBJECT, "description": "merged over that of the playbook"},
-        ctx=_OBJECT,
-        args={**_OBJECT, "description": "of the first token"},
+        workload={**ANY_OBJECT, "description": "merged over that of the playbook"},
+        ctx=ANY_OBJECT,
+        args={**ANY_OBJECT, "description": "of the first token"},
         businessKey={**TEXT, "description": "unique among the executions in flight of a playbook"},
     ),
     "ExecutionPatch": define_open_object(
         "ctx",
-        ctx={**_OBJECT, "description": "keys, with dots for members within members, and values; null removes a key"},
+        ctx={**ANY_OBJECT, "description": "keys, with dots for members within members, and values; null removes a key"},
         reason=TEXT,
     ),
-    "ExecutionToken": define_open_object("step", step=TEXT, args=_OBJECT),
+    "ExecutionToken": define_open_object("step", step=TEXT, args=ANY_OBJECT),
     "ExecutionCancel": define_open_object(reason=TEXT),
     "PlaybookExecution": define_object(
         "id path version status state workload ctx results activeSteps pendingSteps branches startedAt",
@@ -92,13 +92,13 @@ PLAYBOOK_SCHEMAS: Final[Document] = {
         version=INT32,
         status={"type": "string", "enum": list(get_args(Status))},
         state={"type": "string", "enum": _STATES, "description": "of the entity"},
-        workload=_OBJECT,
-        ctx=_OBJECT,
-        results={**_OBJECT, "description": "the latest result of each step"},
+        workload=ANY_OBJECT,
+        ctx=ANY_OBJECT,
+        results={**ANY_OBJECT, "description": "the latest result of each step"},
         activeSteps={**define_array(TEXT), "description": "of which a run is under way"},
         pendingSteps={**define_array(TEXT), "description": "for which tokens wait that are not admitted"},
         branches=define_object("succeeded failed", succeeded=INT32, failed=INT32),
-        result={**_OBJECT, "description": "status, counts, failures and the last result of one that has ended"},
+        result={**ANY_OBJECT, "description": "status, counts, failures and the last result of one that has ended"},
         startedAt=INSTANT,
         completedAt=INSTANT,
         failureReason=TEXT,
@@ -135,7 +135,7 @@ PLAYBOOK_SCHEMAS: Final[Document] = {
         attempt=INT32,
         duration_ms=INT32,
         parent_id=TEXT,
-        payload=_OBJECT,
+        payload=ANY_OBJECT,
     ),
 }
 

@@ -7,9 +7,11 @@ Examples of the step dialect: parameters, bodies and answers, errors.
 from typing import Final
 
 from statewright.api.http.openapi.operations import (
+    ANY_OBJECT,
     FLAG,
     INSTANT,
     INT32,
+    OBJECT_ARRAY_OR_NULL,
     TEXT,
     Document,
     allow_null,
@@ -23,16 +25,24 @@ from statewright.api.http.processes.bodies import INTERNAL, KINDS
 from statewright.steps.definition import STEP_TYPES
 
 _ULID: Final = {"type": "string", "pattern": "^[0-9A-HJKMNP-TV-Z]{26}$"}
-_MAP: Final = {"type": "object", "additionalProperties": True}
 _STATUS: Final = {"type": "string", "enum": ["ACTIVE", "WAITING", "COMPLETED", "FAILED", "CANCELLED"]}
 _EXECUTION_STATUS: Final = {"type": "string", "enum": ["RUNNING", "COMPLETED", "FAILED", "SKIPPED"]}
 _HIT_POLICY: Final = {"type": "string", "enum": ["U", "F", "A", "R", "C", "C+", "C#", "C>", "C<"], "default": "U"}
 
 
-def _add_capitalised(**members: object) -> Document:
-    """Members in camel case and capitalised (decision J7)."""
-    capitals = {name.replace("Id", "ID") if name != "id" else "ID": schema for name, schema in members.items()}
-    return {**members, **{name[0].upper() + name[1:]: schema for name, schema in capitals.items()}}
+def _add_capitalised(**members: Document) -> Document:
+    """Members in camel case and capitalised (decision J7). The latter have names for languages in which only
+    capitalised names are public.
+    """
+    spelt = {name.replace("Id", "ID") if name != "id" else "ID": schema for name, schema in members.items()}
+    capitals = {name[0].upper() + name[1:]: schema for name, schema in spelt.items()}
+    return {**members, **{name: {**schema, **_name_in_go(name, schema)} for name, schema in capitals.items()}}
+
+
+def _name_in_go(name: str, schema: Document) -> Document:
+    """The member, and the type that is made of its words."""
+    go = f"Capitalised{name}"
+    return {"x-go-name": go} | ({"x-go-type-name": go} if "enum" in schema else {})
 
 
 STEP_SCHEMAS: Final[Document] = {
@@ -48,7 +58,7 @@ STEP_SCHEMAS: Final[Document] = {
         autoStartNextWorkflow=FLAG,
         nextWorkflowId=TEXT,
         steps=define_array(ref("StepNode")),
-        metadata=_MAP,
+        metadata=ANY_OBJECT,
     ),
     "StepNode": define_object(
         "id name type",
@@ -64,13 +74,13 @@ STEP_SCHEMAS: Final[Document] = {
             "additionalProperties": TEXT,
             "description": "expression to step id; order counts",
         },
-        transformations={**_MAP, "description": "variable to literal or `${expression}`; order counts"},
+        transformations={**ANY_OBJECT, "description": "variable to literal or `${expression}`; order counts"},
         jobType=TEXT,
         delegateClass=TEXT,
         retryCount=INT32,
         boundaryEvents=define_array(ref("StepBoundaryEvent")),
         hitPolicy=_HIT_POLICY,
-        decisionTable=define_object(rules=define_array(define_object(when=_MAP, outputs=_MAP))),
+        decisionTable=define_object(rules=define_array(define_object(when=ANY_OBJECT, outputs=ANY_OBJECT))),
     ),
     "StepBoundaryEvent": define_object(
         "type duration interrupting targetStepId",
@@ -102,7 +112,7 @@ STEP_SCHEMAS: Final[Document] = {
         "definitionId",
         definitionId=TEXT,
         definitionVersion={**INT32, "description": "the latest when absent or not positive"},
-        variables=allow_null(_MAP),
+        variables=allow_null(ANY_OBJECT),
         businessKey={**TEXT, "description": "unique among the instances in flight of a definition"},
     ),
     "StepInstance": define_object(
@@ -112,7 +122,7 @@ STEP_SCHEMAS: Final[Document] = {
         definitionVersion=INT32,
         status=_STATUS,
         currentStepIds=define_array(TEXT),
-        variables=_MAP,
+        variables=ANY_OBJECT,
         startedAt=INSTANT,
         completedAt=INSTANT,
         failureReason=TEXT,
@@ -140,8 +150,8 @@ STEP_SCHEMAS: Final[Document] = {
         ),
     ),
     "StepCancel": define_open_object(reason=TEXT),
-    "StepVariables": define_open_object(variables=allow_null(_MAP)),
-    "StepVariableMap": _MAP,
+    "StepVariables": define_open_object(variables=allow_null(ANY_OBJECT)),
+    "StepVariableMap": ANY_OBJECT,
     "StepPurge": define_open_object("olderThan", olderThan={"type": "string", "format": "duration"}),
     "StepPurged": define_object("purged complete", purged=INT32, complete=FLAG),
     "StepPoll": define_open_object(
@@ -165,18 +175,18 @@ STEP_SCHEMAS: Final[Document] = {
         lockedAt=INSTANT,
         lockExpiresAt=INSTANT,
         retriesRemaining=INT32,
-        variables=_MAP,
+        variables=ANY_OBJECT,
         createdAt=INSTANT,
     ),
     "StepResult": define_open_object(
         workerId=TEXT,
-        variables={"type": ["object", "array", "null"], "description": "an array for tasks of flows only"},
+        variables={**OBJECT_ARRAY_OR_NULL, "description": "an array for tasks of flows only"},
     ),
     "StepFailure": define_open_object(workerId=TEXT, errorMessage=TEXT, retryable={**FLAG, "default": False}),
     "StepRenewal": define_open_object("workerId", workerId=TEXT, leaseSeconds=INT32),
     "StepHeartbeat": define_object("accepted lockExpiresAt", accepted=FLAG, lockExpiresAt=INSTANT),
     "StepLease": define_object("lockExpiresAt", lockExpiresAt=INSTANT),
-    "StepProgress": define_open_object("workerId progress", workerId=TEXT, progress=_MAP),
+    "StepProgress": define_open_object("workerId progress", workerId=TEXT, progress=ANY_OBJECT),
     "StepProgressTaken": define_object("patches log", patches=INT32, log=INT32),
     "StepWorker": define_open_object("workerId", workerId=TEXT),
     "StepInbox": define_page("StepUserTask"),
@@ -184,8 +194,8 @@ STEP_SCHEMAS: Final[Document] = {
         "id instanceId stepId definitionId createdAt", id=_ULID, instanceId=_ULID, stepId=TEXT
     ),
     "StepTaskResult": define_open_object(
-        variables=allow_null(_MAP),
-        result={**allow_null(_MAP), "description": "the same, where there are no variables"},
+        variables=allow_null(ANY_OBJECT),
+        result={**allow_null(ANY_OBJECT), "description": "the same, where there are no variables"},
         completedBy=TEXT,
     ),
 }

@@ -5,7 +5,7 @@ from typing import Final, get_origin
 
 from msgspec import NODEFAULT, Struct, inspect
 
-from statewright.api.http.openapi.operations import TEXT, Document, allow_null, define_array, ref
+from statewright.api.http.openapi.operations import ANY_OBJECT, TEXT, Document, allow_null, define_array, ref
 from statewright.operations.entity_answers import ClosedRecord
 
 _LIMITS: Final = {
@@ -42,7 +42,8 @@ class _Schemas:
     def describe(self, info: inspect.Type) -> Document:
         match info:
             case inspect.Metadata(type=inner, extra_json_schema=said):
-                return dict(said) if said and "type" in said else self.describe(inner) | dict(said or {})
+                words = dict(said or {})
+                return words if words.keys() & {"type", "anyOf"} else self.describe(inner) | words
             case inspect.AnyType() | inspect.RawType():
                 return {}
             case inspect.LiteralType(values=values):
@@ -50,7 +51,7 @@ class _Schemas:
             case inspect.StructType():
                 return self._describe_struct(info)
             case inspect.DictType(value_type=inspect.AnyType()):
-                return {"type": "object", "additionalProperties": True}
+                return ANY_OBJECT
             case inspect.DictType(value_type=value):
                 return {"type": "object", "additionalProperties": self.describe(value)}
             case inspect.CollectionType(item_type=item):
