@@ -6,8 +6,9 @@ from statewright.console.pages.imports import view_check
 from statewright.console.request import Form
 from statewright.jsonval.patches import build_json_patch
 from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.operations.checks import WorkflowCheck
 from tests.builders import a_workflow, manual
-from tests.unit.console.recorded import a_reply
+from tests.unit.console.recorded import a_document, a_reply
 
 WRITTEN = a_workflow("w", A=[manual("GO", to="B"), manual("STOP", to="C")], B=[], C=[])
 """As the user wrote it, without what has a default."""
@@ -28,8 +29,8 @@ def check(before: JsonObject, patch: JsonValue) -> list[str]:
     """The sentences of an import of ``WRITTEN`` that leaves what the patch makes of what is stored."""
     document = json.dumps({"workflows": [WRITTEN]})
     form = Form((("name", "order"), ("version", "1"), ("document", document), ("mode", "REPLACE")))
-    diff = {"workflows": [{"name": "w", "change": "CHANGED", "patch": patch}], "tags": {"added": [], "removed": []}}
-    reply = a_reply({"importable": True, "findings": [], "diff": diff, "affected": None})
+    diff = {"workflows": [{"name": "w", "change": "CHANGED", "patch": patch}]}
+    reply = a_reply(a_document(WorkflowCheck, importable=True, diff=diff))
     [workflow] = view_check(form, reply, a_reply({"workflows": [before]})).workflows
     return [sentence.text for sentence in workflow.sentences]
 

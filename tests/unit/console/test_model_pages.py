@@ -16,8 +16,10 @@ from statewright.console.pages.model_overview import (
 from statewright.console.pages.models import ModelsView, view_models
 from statewright.console.request import Action, Form, InvalidField
 from statewright.console.views.entities import build_schema
+from statewright.operations.incidents import Incident
+from statewright.operations.suspensions import SuspensionView
 from tests.builders import a_processor, a_workflow, manual
-from tests.unit.console.recorded import a_problem, a_reply
+from tests.unit.console.recorded import a_list, a_problem, a_reply
 
 MODELS = a_reply([{"modelName": "order", "modelVersion": 1, "currentState": "LOCKED", "modelUpdateDate": ""}])
 ACTIONS = {action.name: action for action in ROUTES if isinstance(action, Action)}
@@ -32,7 +34,7 @@ def test_a_suspension_of_another_version_is_not_shown():
         {"id": str(version), "scope": "MODEL", "reason": "x", "model": {"name": "order", "version": version}}
         for version in (1, 2)
     ]
-    head = view_head("order", 1, (MODELS, a_reply({"items": listed})))
+    head = view_head("order", 1, (MODELS, a_list(SuspensionView, *listed)))
     assert [each.id for each in head.suspensions] == ["1"]
     assert head.is_suspended
 
@@ -105,7 +107,7 @@ def test_the_members_of_required_tags_have_all_of_them():
 
 def test_states_have_their_entities_and_incidents():
     counts = ModelCounts(states=(StateCount("NEW", 4120), StateCount("GONE", 2)))
-    listed = {"items": [{"subject": {"state": "NEW"}}, {"subject": {"state": "HELD"}}, {"subject": {"state": "NEW"}}]}
+    listed = [{"subject": {"state": state}} for state in ("NEW", "HELD", "NEW")]
     export = a_reply({"workflows": [a_packing()]})
 
     def mark(incidents: Reply) -> ModelMarksView:
@@ -113,7 +115,7 @@ def test_states_have_their_entities_and_incidents():
         assert isinstance(data, ModelMarksView)
         return data
 
-    shown = mark(a_reply(listed))
+    shown = mark(a_list(Incident, *listed))
     assert [(each.name, each.entities, each.incidents) for each in shown.states] == [
         ("NEW", "4\u202f120", "2"),
         ("GONE", "2", ""),
@@ -122,7 +124,7 @@ def test_states_have_their_entities_and_incidents():
     [(picture, marks)] = shown.marks
     assert picture == "diagram-0"
     assert "■ 2" in marks
-    cut = mark(a_reply(listed | {"nextCursor": "more"}))
+    cut = mark(a_list(Incident, *listed, nextCursor="more"))
     assert cut.states[0].incidents == "2+"
     failed = mark(a_problem(503, "STORAGE_UNAVAILABLE"))
     assert failed.incidents_problem is not None

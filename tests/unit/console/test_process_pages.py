@@ -17,7 +17,8 @@ from statewright.console.process_languages import FLOWS, PLAYBOOKS, STEPS, find_
 from statewright.console.request import Action, Form, InvalidField
 from statewright.console.views.page import MAX_COMPARED_LINES, compare_lines, number_lines
 from statewright.net import uuid_to_ulid
-from tests.unit.console.recorded import a_problem, a_reply
+from statewright.operations.explanations import ExplainedInstance
+from tests.unit.console.recorded import a_document, a_problem, a_reply
 
 ACTIONS = {
     action.name: action
@@ -128,8 +129,9 @@ def test_a_bad_field_is_named(action: str, fields: dict[str, str], field: str):
     ],
 )
 def test_a_cancellation_says_what_it_withdraws(tokens: list[str], timers: int, said: str):
-    explained: Any = {"tokens": [{"waitsFor": each} for each in tokens], "timers": [{}] * timers}
-    assert describe_withdrawn(explained) == said
+    waiting = [{"waitsFor": each} for each in tokens]
+    explained = a_document(ExplainedInstance, tokens=waiting, timers=[{}] * timers)
+    assert describe_withdrawn(a_reply(explained).read(ExplainedInstance)) == said
 
 
 def test_what_ended_after_an_instant_was_running_then_and_what_began_after_it_was_not_there():

@@ -15,9 +15,10 @@ from statewright.console.calls import (
 )
 from statewright.console.pages.entity import ENTITY_ID, build_crumbs, build_entity_path
 from statewright.console.pages.model_acts import read_json
+from statewright.console.pages.suspensions import MOVED, Suspendable, build_acts
 from statewright.console.request import OPERATOR, Action, ConsoleRequest, Form, InvalidField, Routes
 from statewright.console.views.entities import ChangedMember, list_differences
-from statewright.console.views.page import Choice, Confirmation, Crumb, View, shorten_id
+from statewright.console.views.page import Confirmation, Crumb, View, shorten_id
 from statewright.console.views.records import Envelope
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject
@@ -27,7 +28,6 @@ from statewright.operations.history import WholeVersion
 CHANGED: Final = 412
 RUN_TIMEOUT_S: Final = 60.0
 """How long a run may take: its processors are waited for."""
-SUSPENSION_TIMEOUT_S: Final = 15.0
 
 
 class ChangedView(Struct, frozen=True, kw_only=True):
@@ -112,19 +112,6 @@ def _build_restore(form: Form) -> ApiCall:
     )
 
 
-def _build_suspension(form: Form) -> ApiCall:
-    body: JsonObject = {"scope": "ENTITY", "id": read_id(form), "reason": form.require("reason")}
-    return build_ops_call("suspensions", method="POST", body=encode(body), timeout_s=SUSPENSION_TIMEOUT_S)
-
-
-def _build_resumption(form: Form) -> ApiCall:
-    body: JsonObject = {"timers": form.get_choice("timers", ("FIRE", "SHIFT")), "reason": form.require("reason")}
-    return build_ops_call(
-        "suspensions", form.require("suspension"), "resume", method="POST", body=encode(body),
-        timeout_s=SUSPENSION_TIMEOUT_S,
-    )  # fmt: skip
-
-
 def _name(form: Form) -> str:
     return f"{form.get('model', 'entity')} {shorten_id(read_id(form))}"
 
@@ -173,23 +160,8 @@ async def _confirm_restore(request: ConsoleRequest, form: Form) -> Confirmation:
     )
 
 
-async def _confirm_suspension(_request: ConsoleRequest, form: Form) -> Confirmation:
-    return Confirmation(
-        question=f"Suspend {_name(form)}?",
-        details=("Its timers stop, and transitions answer 409 until you resume.",),
-        back=_back(form),
-        needs_reason=True,
-    )
-
-
-async def _confirm_resumption(_request: ConsoleRequest, form: Form) -> Confirmation:
-    options = (("FIRE", "fire what came due meanwhile"), ("SHIFT", "move all timers by the length of the pause"))
-    return Confirmation(
-        question=f"Resume {_name(form)}?",
-        back=_back(form),
-        needs_reason=True,
-        choices=(Choice("timers", "Timers", options),),
-    )
+async def _tell_suspension(_request: ConsoleRequest, form: Form) -> tuple[str, tuple[str, ...]]:
+    return _name(form), ("Its timers stop, and transitions answer 409 until you resume.",)
 
 
 async def show_changed(request: ConsoleRequest, form: Form, reply: Reply) -> View | None:
@@ -268,20 +240,14 @@ ROUTES: Final[Routes] = (
         show=show_changed,
         role=OPERATOR,
     ),
-    Action(
-        name="suspend_entity",
-        label="Suspend",
-        build=_build_suspension,
-        follow=follow_entity,
-        confirm=_confirm_suspension,
-        role=OPERATOR,
-    ),
-    Action(
-        name="resume_entity",
-        label="Resume",
-        build=_build_resumption,
-        follow=follow_entity,
-        confirm=_confirm_resumption,
-        role=OPERATOR,
+    *build_acts(
+        Suspendable(
+            name="entity",
+            read_target=lambda form: {"scope": "ENTITY", "id": read_id(form)},
+            describe=_name,
+            get_page=_back,
+            tell=_tell_suspension,
+            timers=MOVED,
+        )
     ),
 )

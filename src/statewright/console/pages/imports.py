@@ -1,6 +1,7 @@
 """Importing workflows: first a check that changes nothing, then the same body for good (docs/console.md#pages)."""
 
 import asyncio
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Final
 
@@ -11,12 +12,8 @@ from statewright.console.calls import (
     Reply,
     build_entity_call,
     build_ops_call,
-    get_flag,
-    get_int,
-    get_object,
     get_objects,
     get_text,
-    get_texts,
 )
 from statewright.console.diagrams.diff import compare_workflows, draw_diff
 from statewright.console.pages.model import (
@@ -35,6 +32,7 @@ from statewright.console.views.page import Crumb, Picture, Problem, View, build_
 from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.patches import PatchFailed, apply_json_patch
 from statewright.jsonval.values import JsonObject
+from statewright.operations.checks import WorkflowChanges, WorkflowCheck
 
 AS_WRITTEN: Final = "as written"
 MODES: Final = (
@@ -65,15 +63,6 @@ class ChangedWorkflow(Struct, frozen=True, kw_only=True):
     picture: Picture | None = None
 
 
-class AffectedState(Struct, frozen=True, kw_only=True):
-    """Entities that are in a state of the model now."""
-
-    workflow: str
-    state: str
-    count: int
-    issue: str
-
-
 class CheckView(Struct, frozen=True, kw_only=True):
     """What the import would come to."""
 
@@ -83,18 +72,20 @@ class CheckView(Struct, frozen=True, kw_only=True):
     mode: str
     modes: tuple[tuple[str, str], ...] = MODES
     problem: Problem | None = None
-    is_importable: bool = False
+    told: WorkflowCheck | None = None
     findings: tuple[Finding, ...] = ()
-    errors: int = 0
-    warnings: int = 0
     workflows: tuple[ChangedWorkflow, ...] = ()
-    affected: tuple[AffectedState, ...] = ()
-    affected_total: int | None = None
-    """Entities of the model; None: counting them took too long."""
-    timers: int = 0
-    tags_added: tuple[str, ...] = ()
-    tags_removed: tuple[str, ...] = ()
     question: str = ""
+
+    @property
+    def errors(self) -> int:
+        """Findings for which it cannot be imported."""
+        return sum(each.told.severity == "ERROR" for each in self.findings)
+
+    @property
+    def warnings(self) -> int:
+        """Findings that ask to be read."""
+        return sum(each.told.severity == "WARNING" for each in self.findings)
 
     @property
     def key(self) -> tuple[tuple[str, str], ...]:
@@ -155,52 +146,32 @@ def view_check(form: Form, check: Reply, export: Reply) -> CheckView:
     """Findings, differences and entities concerned, from the answers of the API."""
     name, version = read_form_key(form)
     text, mode = form.get("document"), form.get("mode", AS_WRITTEN)
-    if not check.is_ok:
+    told = check.read_if_ok(WorkflowCheck)
+    if told is None:
         return CheckView(name=name, version=version, text=text, mode=mode, problem=build_problem(check))
-    findings = view_findings(check).findings
-    diff, affected = get_object(check.document, "diff"), get_object(check.document, "affected")
-    tags = get_object(diff, "tags")
-    workflows = _list_changes(diff, read_import(form), export)
-    total = get_int(affected, "total") if affected else None
+    workflows = _list_changes(told.diff, read_import(form), export)
     return CheckView(
         name=name,
         version=version,
         text=text,
         mode=mode,
-        is_importable=get_flag(check.document, "importable"),
-        findings=findings,
-        errors=sum(each.severity == "error" for each in findings),
-        warnings=sum(each.severity == "warning" for each in findings),
+        told=told,
+        findings=view_findings(check).findings,
         workflows=workflows,
-        affected=tuple(
-            AffectedState(
-                workflow=get_text(item, "workflow"),
-                state=get_text(item, "state"),
-                count=get_int(item, "count"),
-                issue=get_text(item, "issue").replace("_", " ").lower(),
-            )
-            for item in get_objects(affected, "byState")
-        ),
-        affected_total=total,
-        timers=get_int(affected, "armedTimers"),
-        tags_added=tuple(get_texts(tags, "added")),
-        tags_removed=tuple(get_texts(tags, "removed")),
-        question=_ask(name, version, workflows, total),
+        question=_ask(name, version, workflows, None if told.affected is None else told.affected.total),
     )
 
 
-def _list_changes(diff: JsonObject, body: bytes, export: Reply) -> tuple[ChangedWorkflow, ...]:
+def _list_changes(diff: WorkflowChanges | None, body: bytes, export: Reply) -> tuple[ChangedWorkflow, ...]:
     incoming = _index_workflows(decode(body))
     stored = _index_workflows(export.value if export.is_ok else {})
     changes: list[ChangedWorkflow] = []
-    for item in get_objects(diff, "workflows"):
-        name, change = get_text(item, "name"), get_text(item, "change").lower()
-        if change == "unchanged":
-            continue
+    for item in diff.workflows if diff is not None else ():
+        name, change = item.name, item.change.lower()
         before = stored.get(name)
         after = None if change == "removed" else incoming.get(name)
         if change == "changed" and before is not None:
-            after = _apply(before, item) or after
+            after = _apply(before, item.patch) or after
         compared = compare_workflows(before, after)
         label = f"Diagram of what changes in {name}"
         picture = (
@@ -214,12 +185,12 @@ def _list_changes(diff: JsonObject, body: bytes, export: Reply) -> tuple[Changed
     return tuple(changes)
 
 
-def _apply(stored: JsonObject, item: JsonObject) -> "JsonObject | None":
+def _apply(stored: JsonObject, patch: Sequence[JsonObject]) -> "JsonObject | None":
     """The workflow as it would be stored: compared with what was written, every default that is left out would count as
     a change. None if somebody has imported another one between the two calls.
     """
     try:
-        after = apply_json_patch(stored, item.get("patch"))
+        after = apply_json_patch(stored, list(patch))
     except PatchFailed:
         return None
     return after if isinstance(after, dict) else None

@@ -3,16 +3,17 @@
 from collections.abc import Callable
 from typing import Final
 
-from statewright.console.calls import ApiCall, Reply, build_ops_call, build_root_call, get_object, get_objects, get_text
+from statewright.console.calls import ApiCall, Reply, build_ops_call, build_root_call, get_object, get_text
 from statewright.console.pages.instances import build_instance_path
+from statewright.console.pages.suspensions import Suspendable, build_acts
 from statewright.console.process_languages import find_language
-from statewright.console.request import OPERATOR, Action, ConsoleRequest, Form, InvalidField, Routes
-from statewright.console.views.page import Choice, Confirmation
+from statewright.console.request import Action, ConsoleRequest, Form, InvalidField, Routes
+from statewright.console.views.page import Confirmation
 from statewright.jsonval.codec import MalformedJson, decode, encode
 from statewright.jsonval.values import JsonObject
+from statewright.operations.explanations import ExplainedInstance
 
 MAX_VALUE_CHARS: Final = 10 * 1024 * 1024
-SUSPENSION_TIMEOUT_S: Final = 15.0
 """It is answered when all nodes act by it."""
 
 
@@ -83,38 +84,26 @@ def _build_token(form: Form) -> ApiCall:
     return build_root_call("v1", "executions", form.require("instance"), "tokens", method="POST", body=body)
 
 
-def _build_suspension(form: Form) -> ApiCall:
-    body = encode({"scope": "INSTANCE", "id": form.require("instance"), "reason": form.require("reason")})
-    return build_ops_call("suspensions", method="POST", body=body, timeout_s=SUSPENSION_TIMEOUT_S)
-
-
-def _build_resumption(form: Form) -> ApiCall:
-    body = encode({"timers": form.get_choice("timers", ("FIRE", "SHIFT")), "reason": form.require("reason")})
-    path = ("suspensions", form.require("suspension"), "resume")
-    return build_ops_call(*path, method="POST", body=body, timeout_s=SUSPENSION_TIMEOUT_S)
-
-
 async def _confirm_cancel(request: ConsoleRequest, form: Form) -> Confirmation:
     instance = form.require("instance")
     language = find_language(form.require("language"))
-    explained = (await request.call_one(build_ops_call("instances", instance, "explain"))).require()
+    explained = (await request.call_one(build_ops_call("instances", instance, "explain"))).read(ExplainedInstance)
     return Confirmation(
-        question=f"Cancel instance {instance} of {get_text(explained.document, 'definitionId')}?",
-        details=(describe_withdrawn(explained.document), "It cannot be taken back."),
+        question=f"Cancel instance {instance} of {explained.definition_id}?",
+        details=(describe_withdrawn(explained), "It cannot be taken back."),
         back=build_instance_path(instance),
         needs_reason=language.code == "steps",
     )
 
 
-def describe_withdrawn(explained: JsonObject) -> str:
+def describe_withdrawn(explained: ExplainedInstance) -> str:
     """What a cancellation takes away, in a sentence."""
-    tokens = get_objects(explained, "tokens")
-    kinds = [get_text(token, "waitsFor") for token in tokens]
+    kinds = [token.waits_for for token in explained.tokens]
     counted = (
         (kinds.count("JOB"), "job", "jobs"),
         (kinds.count("USER_TASK"), "task", "tasks"),
         (kinds.count("SIGNAL"), "wait for a signal", "waits for signals"),
-        (len(get_objects(explained, "timers")), "timer", "timers"),
+        (len(explained.timers), "timer", "timers"),
     )
     parts = [f"{count} {one if count == 1 else many}" for count, one, many in counted if count]
     if not parts:
@@ -149,33 +138,13 @@ async def _confirm_terminate(_request: ConsoleRequest, form: Form) -> Confirmati
     )
 
 
-async def _confirm_suspend(request: ConsoleRequest, form: Form) -> Confirmation:
+async def _tell_suspension(request: ConsoleRequest, form: Form) -> tuple[str, tuple[str, ...]]:
     instance = form.require("instance")
-    explained = (await request.call_one(build_ops_call("instances", instance, "explain"))).require()
-    timers = len(get_objects(explained.document, "timers"))
-    return Confirmation(
-        question=f"Suspend instance {instance} of {get_text(explained.document, 'definitionId')}?",
-        details=(
-            f"{timers} timers stop. " if timers else "It has no timer.",
-            "Its jobs are not handed out. Results of jobs that a worker has already count, and lead no further.",
-        ),
-        back=build_instance_path(instance),
-        needs_reason=True,
-    )
-
-
-async def _confirm_resume(_request: ConsoleRequest, form: Form) -> Confirmation:
-    instance = form.require("instance")
-    choice = Choice(
-        "timers",
-        "Timers that came due meanwhile",
-        (("FIRE", "fire now"), ("SHIFT", "are shifted by the time of the suspension")),
-    )
-    return Confirmation(
-        question=f"Resume instance {instance}?",
-        back=build_instance_path(instance),
-        needs_reason=True,
-        choices=(choice,),
+    explained = (await request.call_one(build_ops_call("instances", instance, "explain"))).read(ExplainedInstance)
+    timers = len(explained.timers)
+    return f"instance {instance} of {explained.definition_id}", (
+        f"{timers} timers stop. " if timers else "It has no timer.",
+        "Its jobs are not handed out. Results of jobs that a worker has already count, and lead no further.",
     )
 
 
@@ -209,20 +178,14 @@ ROUTES: Final[Routes] = (
     Action(name="change_node_input", label="Change input", build=_build_input_change, follow=follow_instance),
     Action(name="patch_context", label="Change context", build=_build_patch, follow=follow_instance),
     Action(name="inject_token", label="Put in a token", build=_build_token, follow=follow_instance),
-    Action(
-        name="suspend_instance",
-        label="Suspend instance",
-        build=_build_suspension,
-        follow=follow_instance,
-        confirm=_confirm_suspend,
-        role=OPERATOR,
-    ),
-    Action(
-        name="resume_instance",
-        label="Resume instance",
-        build=_build_resumption,
-        follow=follow_instance,
-        confirm=_confirm_resume,
-        role=OPERATOR,
+    *build_acts(
+        Suspendable(
+            name="instance",
+            noun="instance",
+            read_target=lambda form: {"scope": "INSTANCE", "id": form.require("instance")},
+            describe=lambda form: f"instance {form.require('instance')}",
+            get_page=lambda form: build_instance_path(form.require("instance")),
+            tell=_tell_suspension,
+        )
     ),
 )

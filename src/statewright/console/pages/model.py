@@ -11,8 +11,6 @@ from statewright.console.calls import (
     build_entity_call,
     build_ops_call,
     build_path,
-    get_flag,
-    get_int,
     get_object,
     get_text,
 )
@@ -22,6 +20,7 @@ from statewright.console.request import ConsoleRequest, InvalidField, Page, Rout
 from statewright.console.views.entities import Schema, build_schema
 from statewright.console.views.page import Crumb, Download, Problem, View
 from statewright.jsonval.values import JsonObject
+from statewright.operations.suspensions import SuspensionView
 
 ROOT: Final = "/console/models/{name}/{version}"
 MAX_VERSION: Final = 2**31
@@ -36,7 +35,7 @@ class ModelHead(Struct, frozen=True, kw_only=True):
     name: str
     version: int
     state: str
-    suspensions: tuple["ModelSuspension", ...] = ()
+    suspensions: tuple[SuspensionView, ...] = ()
 
     @property
     def is_locked(self) -> bool:
@@ -52,18 +51,6 @@ class ModelHead(Struct, frozen=True, kw_only=True):
     def key(self) -> tuple[tuple[str, str], ...]:
         """The fields of every form about the model."""
         return ("name", self.name), ("version", str(self.version))
-
-
-class ModelSuspension(Struct, frozen=True, kw_only=True):
-    """A suspension of the model, or of something of it."""
-
-    id: str
-    scope: str
-    of: str
-    reason: str
-    since: str
-    by: str
-    is_effective: bool
 
 
 class SchemaView(Struct, frozen=True, kw_only=True):
@@ -143,12 +130,12 @@ def view_head(name: str, version: int, replies: tuple[Reply, ...]) -> ModelHead:
     row = _find_row(models.require(), name, version)
     if row is None:
         raise CallFailed(build_missing_model(models, name, version))
-    listed = suspensions[0].items if suspensions and suspensions[0].is_ok else []
+    listed = suspensions[0].read_items(SuspensionView) if suspensions else ()
     return ModelHead(
         name=name,
         version=version,
         state=row.state,
-        suspensions=tuple(_read_suspension(item) for item in listed if _is_of(item, version)),
+        suspensions=tuple(each for each in listed if each.model is not None and each.model.version == version),
     )
 
 
@@ -235,22 +222,6 @@ def build_model_view(head: ModelHead, data: Struct) -> View:
 
 def _find_row(models: Reply, name: str, version: int) -> ModelRow | None:
     return next((each for each in list_models(models) if (each.name, each.version) == (name, version)), None)
-
-
-def _is_of(item: JsonObject, version: int) -> bool:
-    return get_int(get_object(item, "model"), "version") == version
-
-
-def _read_suspension(item: JsonObject) -> ModelSuspension:
-    return ModelSuspension(
-        id=get_text(item, "id"),
-        scope=get_text(item, "scope"),
-        of=get_text(item, "transition") or get_text(item, "workflow"),
-        reason=get_text(item, "reason"),
-        since=get_text(item, "since"),
-        by=get_text(get_object(item, "by"), "id"),
-        is_effective=get_flag(item, "effective", default=True),
-    )
 
 
 def _read_index(item: JsonObject) -> IndexRow:

@@ -6,12 +6,12 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import ApiCall, Method, Reply, build_entity_call, build_ops_call, get_flag, get_text
+from statewright.console.calls import ApiCall, Method, Reply, build_entity_call, get_flag, get_text
 from statewright.console.live import CONFIRMATION_PATIENT_S
 from statewright.console.pages.model import CHANGE_LEVELS, build_model_path, parse_version
+from statewright.console.pages.suspensions import Suspendable, build_acts
 from statewright.console.request import (
     ADMIN,
-    OPERATOR,
     Action,
     ConsoleRequest,
     Form,
@@ -19,8 +19,9 @@ from statewright.console.request import (
     Routes,
     build_problem,
 )
-from statewright.console.views.page import Choice, Confirmation, Crumb, Problem, View, format_count
+from statewright.console.views.page import Confirmation, Crumb, Problem, View, format_count
 from statewright.jsonval.codec import MalformedJson, decode, encode
+from statewright.jsonval.values import JsonObject
 
 MAX_DOCUMENT_CHARS: Final = 10 * 1024 * 1024
 
@@ -96,17 +97,6 @@ def _build_index_drop(form: Form) -> ApiCall:
     return build_entity_call("model", *read_form_key(form), "index", form.require("index"), method="DELETE")
 
 
-def _build_suspension(form: Form) -> ApiCall:
-    name, version = read_form_key(form)
-    body = encode({"scope": "MODEL", "model": {"name": name, "version": version}, "reason": form.require("reason")})
-    return build_ops_call("suspensions", method="POST", body=body, timeout_s=15.0)
-
-
-def _build_resumption(form: Form) -> ApiCall:
-    body = encode({"timers": form.get_choice("timers", ("FIRE", "SHIFT")), "reason": form.require("reason")})
-    return build_ops_call("suspensions", form.require("suspension"), "resume", method="POST", body=body, timeout_s=15.0)
-
-
 async def _show_validation(_request: ConsoleRequest, form: Form, reply: Reply) -> View | None:
     if reply.status == HTTPStatus.NOT_FOUND:
         return None
@@ -157,32 +147,17 @@ async def _confirm_delete(request: ConsoleRequest, form: Form) -> Confirmation:
     )
 
 
-async def _confirm_suspend(request: ConsoleRequest, form: Form) -> Confirmation:
+async def _tell_suspension(request: ConsoleRequest, form: Form) -> tuple[str, tuple[str, ...]]:
     name, version = read_form_key(form)
-    return Confirmation(
-        question=f"Suspend {name}/{version}?",
-        details=(
-            f"It has {await _count_in_words(request, name, version)}.",
-            "Timers stop. Transitions answer 409 until you resume. Runs that are under way end.",
-        ),
-        back=build_model_path(name, version),
-        needs_reason=True,
+    return f"{name}/{version}", (
+        f"It has {await _count_in_words(request, name, version)}.",
+        "Timers stop. Transitions answer 409 until you resume. Runs that are under way end.",
     )
 
 
-async def _confirm_resume(_request: ConsoleRequest, form: Form) -> Confirmation:
+def _read_target(form: Form) -> JsonObject:
     name, version = read_form_key(form)
-    choice = Choice(
-        "timers",
-        "Timers that came due meanwhile",
-        (("FIRE", "fire now"), ("SHIFT", "are shifted by the time of the suspension")),
-    )
-    return Confirmation(
-        question=f"Resume {name}/{version}?",
-        back=build_model_path(name, version),
-        needs_reason=True,
-        choices=(choice,),
-    )
+    return {"scope": "MODEL", "model": {"name": name, "version": version}}
 
 
 async def _confirm_index_drop(_request: ConsoleRequest, form: Form) -> Confirmation:
@@ -235,21 +210,15 @@ ROUTES: Final[Routes] = (
         role=ADMIN,
         is_dangerous=True,
     ),
-    Action(
-        name="suspend_model",
-        label="Suspend model",
-        build=_build_suspension,
-        follow=follow_model,
-        confirm=_confirm_suspend,
-        role=OPERATOR,
-        is_dangerous=True,
-    ),
-    Action(
-        name="resume_model",
-        label="Resume model",
-        build=_build_resumption,
-        follow=follow_model,
-        confirm=_confirm_resume,
-        role=OPERATOR,
+    *build_acts(
+        Suspendable(
+            name="model",
+            noun="model",
+            read_target=_read_target,
+            describe=lambda form: "{}/{}".format(*read_form_key(form)),
+            get_page=lambda form: build_model_path(*read_form_key(form)),
+            tell=_tell_suspension,
+            is_dangerous=True,
+        )
     ),
 )

@@ -11,7 +11,6 @@ from statewright.console.calls import (
     build_entity_call,
     build_ops_call,
     get_flag,
-    get_object,
     get_text,
     get_texts,
 )
@@ -39,6 +38,7 @@ from statewright.console.pages.workflow_parts import MAX_INCIDENTS
 from statewright.console.request import ConsoleRequest, Page, Routes, build_part, build_problem
 from statewright.console.views.page import Picture, Problem, View, build_picture, encode_segment, format_count
 from statewright.jsonval.values import JsonObject
+from statewright.operations.incidents import Incident
 
 MAX_DRAWN: Final = 3
 """Workflows that are drawn on the page; the others have pages of their own."""
@@ -226,11 +226,11 @@ def view_model_marks(name: str, version: int, export: Reply, counts: ModelCounts
 def count_incidents(incidents: Reply) -> dict[str, str]:
     """How many of the listed incidents are in each state; where the list was cut, each is at least that."""
     counts: dict[str, int] = {}
-    for item in incidents.items:
-        state = get_text(get_object(item, "subject"), "state")
+    for item in incidents.read_items(Incident):
+        state = item.subject.state
         if state:
             counts[state] = counts.get(state, 0) + 1
-    is_cut = "nextCursor" in incidents.document
+    is_cut = bool(incidents.next_cursor)
     return {state: format_count(count, is_lower_bound=is_cut) for state, count in counts.items()}
 
 

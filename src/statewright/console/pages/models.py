@@ -5,10 +5,11 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.console.calls import ApiCall, Reply, build_entity_call, build_ops_call, get_int, get_object, get_text
+from statewright.console.calls import ApiCall, Reply, build_entity_call, build_ops_call, get_int, get_text
 from statewright.console.process_languages import MODELS
 from statewright.console.request import ConsoleRequest, Navigation, Page, Routes
 from statewright.console.views.page import Crumb, View
+from statewright.operations.suspensions import SuspensionView
 
 MAX_LISTED: Final = 500
 MAX_SUSPENSIONS: Final = 1000
@@ -50,10 +51,8 @@ async def show_models(request: ConsoleRequest) -> View:
 
 def view_models(reply: Reply, suspensions: Reply | None, wanted: str) -> View:
     """The list from the answers of the API."""
-    listed = suspensions.items if suspensions is not None and suspensions.is_ok else []
-    suspended = {
-        (get_text(model, "name"), get_int(model, "version")) for model in (get_object(item, "model") for item in listed)
-    }
+    listed = suspensions.read_items(SuspensionView) if suspensions is not None else ()
+    suspended = {(each.model.name, each.model.version) for each in listed if each.model is not None}
     rows = sorted(list_models(reply), key=lambda row: row.name in MODELS)  # those of its users before the service's own
     matching = [row for row in rows if wanted.lower() in row.name.lower()]
     data = ModelsView(

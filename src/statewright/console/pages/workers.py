@@ -5,6 +5,7 @@ from typing import Final
 from msgspec import Struct
 
 from statewright.console.calls import ApiCall, Reply, build_ops_call, build_path
+from statewright.console.pages.suspensions import Suspendable, build_acts
 from statewright.console.request import (
     OPERATOR,
     Action,
@@ -18,7 +19,7 @@ from statewright.console.request import (
     build_problem,
 )
 from statewright.console.views.page import Choice, Confirmation, Crumb, Problem, View, format_duration
-from statewright.jsonval.codec import encode
+from statewright.jsonval.values import JsonObject
 from statewright.operations.suspensions import SuspensionView
 from statewright.operations.work import MemberView, QueueView
 
@@ -28,7 +29,14 @@ KINDS: Final = ("JOB_TYPE", "TAG")
 MAX_SHOWN: Final = 500
 ALL_WORKERS: Final = 1000
 DRAINS: Final = (("PT5M", "5 minutes"), ("PT1M", "1 minute"), ("PT30M", "30 minutes"), ("PT6H", "6 hours"))
-SUSPENSION_TIMEOUT_S: Final = 15.0
+TIMERS: Final = Choice(
+    "timers",
+    "Timers",
+    (
+        ("FIRE", "Timers that came due meanwhile fire now"),
+        ("SHIFT", "All timers are later by the time of the suspension"),
+    ),
+)
 
 
 class QueueRow(Struct, frozen=True):
@@ -226,59 +234,27 @@ async def _confirm_drain(request: ConsoleRequest, form: Form) -> Confirmation:
     )
 
 
-def _build_suspension(form: Form) -> ApiCall:
-    body = {
-        "scope": form.get_choice("scope", KINDS),
-        "name": form.require("queue"),
-        "reason": form.require("reason"),
-    }
-    return build_ops_call("suspensions", method="POST", body=encode(dict(body)), timeout_s=SUSPENSION_TIMEOUT_S)
+def _read_queue(form: Form) -> tuple[str, str]:
+    return form.get_choice("scope", KINDS), form.require("queue")
 
 
-async def _confirm_suspension(_request: ConsoleRequest, form: Form) -> Confirmation:
-    scope, name = form.get_choice("scope", KINDS), form.require("queue")
+def _read_target(form: Form) -> JsonObject:
+    scope, name = _read_queue(form)
+    return {"scope": scope, "name": name}
+
+
+def _describe(form: Form) -> str:
+    scope, name = _read_queue(form)
+    return f"{'job type' if scope == 'JOB_TYPE' else 'tag'} «{name}»"
+
+
+async def _tell_suspension(_request: ConsoleRequest, form: Form) -> tuple[str, tuple[str, ...]]:
     what = (
         "Its jobs are not handed out until you resume. Those that workers have come to their end."
-        if scope == "JOB_TYPE"
+        if form.get_choice("scope", KINDS) == "JOB_TYPE"
         else "Callouts that need it answer 409 until you resume. Jobs pushed to members with it wait."
     )
-    return Confirmation(
-        question=f"Suspend {'job type' if scope == 'JOB_TYPE' else 'tag'} «{name}»?",
-        details=(what,),
-        back=build_queue_path(scope, name) or ROOT,
-        needs_reason=True,
-    )
-
-
-def _build_resumption(form: Form) -> ApiCall:
-    body = {"timers": form.get_choice("timers", ("FIRE", "SHIFT")), "reason": form.require("reason")}
-    return build_ops_call(
-        "suspensions",
-        form.require("suspension"),
-        "resume",
-        method="POST",
-        body=encode(dict(body)),
-        timeout_s=SUSPENSION_TIMEOUT_S,
-    )
-
-
-async def _confirm_resumption(_request: ConsoleRequest, form: Form) -> Confirmation:
-    scope, name = form.get_choice("scope", KINDS), form.require("queue")
-    timers = (
-        ("FIRE", "Timers that came due meanwhile fire now"),
-        ("SHIFT", "All timers are later by the time of the suspension"),
-    )
-    return Confirmation(
-        question=f"Resume {'job type' if scope == 'JOB_TYPE' else 'tag'} «{name}»?",
-        details=("What waits is handed out again.",),
-        back=build_queue_path(scope, name) or ROOT,
-        needs_reason=True,
-        choices=(Choice("timers", "Timers", timers),),
-    )
-
-
-def _follow_queue(form: Form, _reply: Reply) -> str:
-    return build_queue_path(form.get_choice("scope", KINDS), form.require("queue")) or ROOT
+    return _describe(form), (what,)
 
 
 def _follow_worker(form: Form, _reply: Reply) -> str:
@@ -300,21 +276,16 @@ ROUTES: Final[Routes] = (
         role=OPERATOR,
         is_dangerous=True,
     ),
-    Action(
-        name="suspend_queue",
-        label="Suspend",
-        build=_build_suspension,
-        follow=_follow_queue,
-        confirm=_confirm_suspension,
-        role=OPERATOR,
-        is_dangerous=True,
-    ),
-    Action(
-        name="resume_queue",
-        label="Resume",
-        build=_build_resumption,
-        follow=_follow_queue,
-        confirm=_confirm_resumption,
-        role=OPERATOR,
+    *build_acts(
+        Suspendable(
+            name="queue",
+            read_target=_read_target,
+            describe=_describe,
+            get_page=lambda form: build_queue_path(*_read_queue(form)) or ROOT,
+            tell=_tell_suspension,
+            resumed=("What waits is handed out again.",),
+            timers=TIMERS,
+            is_dangerous=True,
+        )
     ),
 )

@@ -12,7 +12,6 @@ from statewright.console.calls import (
     build_entity_call,
     build_ops_call,
     get_flag,
-    get_int,
     get_object,
     get_text,
     get_texts,
@@ -36,6 +35,7 @@ from statewright.console.views.entities import fits_page, write_text
 from statewright.console.views.page import Crumb, Picture, Problem, View, build_picture, encode_segment
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.operations.suspensions import SuspensionView
 
 ROOT: Final = "/console/models/{name}/{version}/workflows/{workflow}"
 ROWS: Final = 200
@@ -78,14 +78,6 @@ class StateRow(Struct, frozen=True, kw_only=True):
     transitions: tuple[TransitionRow, ...]
 
 
-class WorkflowSuspension(Struct, frozen=True, kw_only=True):
-    """Why a workflow does not move."""
-
-    id: str
-    reason: str
-    since: str
-
-
 class WorkflowView(Struct, frozen=True, kw_only=True):
     """The page of a workflow."""
 
@@ -108,7 +100,7 @@ class WorkflowView(Struct, frozen=True, kw_only=True):
     next: str | None
     first: str | None
     text: str | None
-    suspension: WorkflowSuspension | None
+    suspension: SuspensionView | None
     members_problem: Problem | None
     others: tuple[str, ...]
 
@@ -297,18 +289,10 @@ def _view_transition(
     )
 
 
-def _find_suspension(reply: Reply, key: tuple[str, int, str]) -> WorkflowSuspension | None:
-    name, version, workflow = key
-    for item in reply.items:
-        model = get_object(item, "model")
-        if (get_text(model, "name"), get_int(model, "version"), get_text(item, "workflow")) == (
-            name,
-            version,
-            workflow,
-        ):
-            return WorkflowSuspension(
-                id=get_text(item, "id"), reason=get_text(item, "reason"), since=get_text(item, "since")
-            )
+def _find_suspension(reply: Reply, key: tuple[str, int, str]) -> SuspensionView | None:
+    for each in reply.read_items(SuspensionView):
+        if each.model is not None and (each.model.name, each.model.version, each.workflow) == key:
+            return each
     return None
 
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import Reply, build_ops_call, get_object, get_text
+from statewright.console.calls import Reply, build_ops_call
 from statewright.console.diagrams.plan import write_marks
 from statewright.console.diagrams.workflow import (
     Overlay,
@@ -18,6 +18,8 @@ from statewright.console.pages.workflow import ROWS, call_export, find_workflow
 from statewright.console.request import ConsoleRequest, Routes, build_part, build_problem
 from statewright.console.views.page import Problem, View, format_count
 from statewright.jsonval.codec import encode
+from statewright.operations.checks import CheckFinding, WorkflowCheck
+from statewright.operations.incidents import Incident
 
 PART: Final = "/models/{name}/{version}/workflows/{workflow}"
 MAX_INCIDENTS: Final = 200
@@ -38,15 +40,20 @@ class MarksView(Struct, frozen=True, kw_only=True):
     problem: Problem | None
 
 
-class Finding(Struct, frozen=True, kw_only=True):
-    """What the check of the stored workflow says."""
+class Finding(Struct, frozen=True):
+    """What the check of workflows says."""
 
-    mark: str
-    severity: str
-    code: str
-    message: str
-    hint: str
-    place: str
+    told: CheckFinding
+
+    @property
+    def mark(self) -> str:
+        """What goes with the severity."""
+        return {"ERROR": "bad", "WARNING": "warn"}.get(self.told.severity, "info")
+
+    @property
+    def place(self) -> str:
+        """The place within the only workflow of the check, or among all."""
+        return self.told.path.removeprefix("/workflows/0")
 
 
 class FindingsView(Struct, frozen=True, kw_only=True):
@@ -75,11 +82,11 @@ def view_marks(path: str, workflow: str, export: Reply, counts: ModelCounts, inc
     known = frozenset(graph.states)
     counted = {each.state: format_count(each.count) for each in counts.states if each.state in known}
     troubled: dict[str, int] = {}
-    for item in incidents.items:
-        state = get_text(get_object(item, "subject"), "state")
-        if state in known:
-            troubled[state] = troubled.get(state, 0) + 1
-    bounded = len(incidents.items) >= MAX_INCIDENTS
+    listed_incidents = incidents.read_items(Incident)
+    for item in listed_incidents:
+        if item.subject.state in known:
+            troubled[item.subject.state] = troubled.get(item.subject.state, 0) + 1
+    bounded = len(listed_incidents) >= MAX_INCIDENTS
     shown = {state: format_count(count, is_lower_bound=bounded) for state, count in troubled.items()}
     listed = [state for state in graph.states if state in counted or state in shown]
     data = MarksView(
@@ -107,21 +114,13 @@ async def show_workflow_findings(request: ConsoleRequest) -> View:
 
 def view_findings(check: Reply) -> FindingsView:
     """The findings of a check."""
-    if not check.is_ok:
-        return FindingsView(findings=(), left_out=0, problem=build_problem(check))
-    marks = {"ERROR": "bad", "WARNING": "warn"}
-    findings = tuple(
-        Finding(
-            mark=marks.get(get_text(item, "severity"), "info"),
-            severity=get_text(item, "severity").lower(),
-            code=get_text(item, "code"),
-            message=get_text(item, "message"),
-            hint=get_text(item, "hint"),
-            place=get_text(item, "path").removeprefix("/workflows/0"),
-        )
-        for item in Reply(call=check.call, status=check.status, value=check.document.get("findings")).items
+    told = check.read_if_ok(WorkflowCheck)
+    findings = tuple(map(Finding, told.findings)) if told is not None else ()
+    return FindingsView(
+        findings=findings[:MAX_FINDINGS],
+        left_out=max(0, len(findings) - MAX_FINDINGS),
+        problem=None if check.is_ok else build_problem(check),
     )
-    return FindingsView(findings=findings[:MAX_FINDINGS], left_out=max(0, len(findings) - MAX_FINDINGS), problem=None)
 
 
 ROUTES: Final[Routes] = (
