@@ -8,15 +8,18 @@ The blocked ranges are listed here rather than asked of :mod:`ipaddress`, whose 
 Python. For IPv6 it is the other way round: only what has been given out for global unicast is not blocked.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, TypeVar
 
 import httpx
 from msgspec import Struct
 
+from statewright.loop.background import run_by_size
 from statewright.network.tls import TlsVersion
+
+T = TypeVar("T")
 
 Address: TypeAlias = IPv4Address | IPv6Address
 Network: TypeAlias = IPv4Network | IPv6Network
@@ -131,6 +134,10 @@ class HttpResponse(Struct, frozen=True, kw_only=True):
     headers: tuple[tuple[str, str], ...]
     body: bytes
     url: str
+
+    async def read(self, read: Callable[["HttpResponse"], T]) -> T:
+        """What ``read`` makes of the response, in a thread if its body is large. Raises what it does."""
+        return await run_by_size(len(self.body), lambda: read(self))
 
     def get_header(self, name: str) -> str | None:
         """The first header with this name, which is in lower case."""

@@ -6,7 +6,6 @@ the request: the first with its failure, a later one with an element that report
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from functools import partial
 from itertools import islice
 from typing import Final, TypeVar
 
@@ -31,7 +30,7 @@ from statewright.ids import EntityId, parse_entity_id
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.pieces import estimate_size
 from statewright.jsonval.values import JsonValue
-from statewright.loop.background import MAX_INLINE_BYTES, TimeSlices, free_in_parts, run_by_size
+from statewright.loop.background import MAX_INLINE_BYTES, TimeSlices
 from statewright.loop.freeing import use_once
 from statewright.services.core import Caller, Core
 from statewright.services.definitions import ModelDefinition
@@ -42,6 +41,7 @@ from statewright.services.writing import (
     Saved,
     StaleItem,
     get_locked_definition,
+    make_document,
     read_document,
     require_complete_keys,
     run_and_commit,
@@ -274,8 +274,7 @@ async def _validate_item(core: Core, unit: UnitOfWork, item: NewItem) -> tuple[M
     if item.key is None:
         raise ModelNotFound("model not found")
     definition = await get_locked_definition(core, unit.tenant, item.key)
-    document = await run_by_size(item.size, item.document)
-    free_in_parts(document.value, item.size)
+    document = await make_document(item.size, item.document)
     definition = await validate_and_stage(core, unit, definition, document)
     require_complete_keys(definition, document.value)
     return definition, CreateEntity(id=core.ids.new_entity_id(), document=document.value, text=document.text)
@@ -296,7 +295,10 @@ async def _update_chunk(core: Core, caller: Caller, items: Sequence[ChangedItem]
     updates: list[_PlannedUpdate] = []
     slices = TimeSlices()
     for number, item in enumerate(items):
-        updates.append(await run_by_size(len(item.payload), partial(_read_update, number, item)))
+        with _ItemErrors(number):
+            id_ = _parse_entity_id(item.id)
+            document = await make_document(len(item.payload), _make_reader(item.payload))
+            updates.append(_PlannedUpdate(id_, item, document))
         await slices.yield_if_due()
     async with core.open_unit(caller) as unit:
         chunk = _Chunk(core, caller, unit)
@@ -318,11 +320,6 @@ class _PlannedUpdate(Struct, frozen=True):
     entity_id: EntityId
     item: ChangedItem
     document: Document
-
-
-def _read_update(number: int, item: ChangedItem) -> _PlannedUpdate:
-    with _ItemErrors(number):
-        return _PlannedUpdate(_parse_entity_id(item.id), item, read_document(item.payload, "JSON"))
 
 
 def _parse_entity_id(text: str) -> EntityId:

@@ -19,15 +19,16 @@ from statewright.ids import EntityId, ModelId, TransactionId
 from statewright.jsonval.codec import MalformedJson, decode, decode_stored
 from statewright.jsonval.patches import PatchFailed, count_copies
 from statewright.jsonval.values import JsonValue
-from statewright.loop.background import free_in_parts, run_by_size
 from statewright.services import audit
 from statewright.services.builtin import BuiltinChange, FireRequest
 from statewright.services.core import Caller, Core
 from statewright.services.definitions import ModelDefinition
 from statewright.services.writing import (
     Saved,
+    decode_by_size,
     get_locked_definition,
-    read_document_by_size,
+    make_document,
+    read_document,
     require_complete_keys,
     run_and_commit,
     to_document,
@@ -67,12 +68,8 @@ class Patch(Struct, frozen=True, kw_only=True, eq=False):
             raise BadRequest(f"the patch cannot be applied: {failed}") from failed
 
 
-async def read_patch(dialect: Dialect, raw: bytes) -> Patch:
+def read_patch(dialect: Dialect, raw: bytes) -> Patch:
     """The patch of a text. Raises ``BadRequest``."""
-    return await run_by_size(len(raw), partial(_read_patch, dialect, raw))
-
-
-def _read_patch(dialect: Dialect, raw: bytes) -> Patch:
     try:
         value = decode(raw)
     except MalformedJson as malformed:
@@ -100,7 +97,7 @@ async def create(
     id that is taken.
     """
     definition = await get_locked_definition(core, caller.tenant, key)
-    document = await read_document_by_size(body, media)
+    document = await make_document(len(body), partial(read_document, body, media))
     async with core.open_unit(caller) as unit:
         definition = await validate_and_stage(core, unit, definition, document)
         require_complete_keys(definition, document.value)
@@ -193,7 +190,7 @@ async def update(
     Checks in the order of docs/reference/entities.md#order-of-checks: format, document, entity, schema, keys,
     workflow, ``If-Match``.
     """
-    document = await read_document_by_size(body, media)
+    document = await make_document(len(body), partial(read_document, body, media))
     async with core.open_unit(caller) as unit:
         entity = await get_for_update(unit, entity_id)
         if entity.model in core.builtin:
@@ -232,8 +229,7 @@ async def patch(
         core.builtin.refuse_entities(entity.model)
         definition = await get_governing_definition(core, caller, entity)
         size = change.weigh(entity.document)
-        document = await run_by_size(size, lambda: to_document(change.apply(decode_stored(entity.document)), size))
-        free_in_parts(document.value, size)
+        document = await make_document(size, lambda: to_document(change.apply(decode_stored(entity.document)), size))
         definition = await validate_and_stage(core, unit, definition, document, strictly=True)
         require_complete_keys(definition, document.value)
         request = UpdateEntity(
@@ -328,10 +324,8 @@ async def fire_transition(core: Core, caller: Caller, entity_id: EntityId, *, tr
                 core, caller, FireRequest(entity=entity, transition=transition, document={})
             )
         definition = await get_governing_definition(core, caller, entity)
-        text = entity.document
-        document = await run_by_size(len(text), partial(decode_stored, text))
-        free_in_parts(document, len(text))
-        request = UpdateEntity(entity=entity, document=document, text=text, transition=transition)
+        document = await decode_by_size(entity.document)
+        request = UpdateEntity(entity=entity, document=document, text=entity.document, transition=transition)
         run = core.engine.update(unit, definition.model, request)
         may_segment = may_segment_on_update(definition.model, entity, transition)
         return await run_and_commit(

@@ -6,7 +6,6 @@ Use cases of declared indexes: declare, list, withdraw.
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Final, TypeVar, get_args
 
 import msgspec
@@ -35,11 +34,12 @@ from statewright.failures import (
     SearchResultLimit,
 )
 from statewright.ids import TenantId
-from statewright.jsonval.codec import MalformedJson, decode, decode_stored, encode
-from statewright.loop.background import TimeSlices, run_by_size, run_in_thread
+from statewright.jsonval.codec import MalformedJson, decode, encode
+from statewright.loop.background import TimeSlices, run_in_thread
 from statewright.operations.listings import DeclaredIndex, IndexKind, JobId, SearchJob
 from statewright.services.core import Caller, Core
 from statewright.services.definitions import ModelDefinition
+from statewright.services.writing import decode_by_size
 from statewright.storage import models
 from statewright.storage.search.indexes import MAX_INDEXES, IndexSpec
 from statewright.storage.search.jobs import NewSearchJob
@@ -185,7 +185,7 @@ async def _read_matches(found: EntityList, query: EntityQuery) -> list[Match[Ent
     entries = iter(found)
     async for portion in found.replace_entries([*found]).take_portions():
         for entity, entry in zip(portion, entries):  # noqa: B905 - those of further portions are left
-            document = await run_by_size(len(entity.document), partial(decode_stored, entity.document))
+            document = await decode_by_size(entity.document)
             matches.append(Match(entry, read_values(document, to_meta(entity))))
             await slices.yield_if_due()
     return matches

@@ -16,6 +16,7 @@ from statewright.jsonval.codec import (
     EXPANDS_TOO_FAR,
     MalformedJson,
     canonicalise,
+    decode_stored,
     encode,
     encode_large,
     expands_too_far,
@@ -49,10 +50,17 @@ def read_document(raw: bytes | str, media: str) -> Document:
     return Document(_require_object(value), text.decode())
 
 
-async def read_document_by_size(raw: bytes, media: str) -> Document:
-    """:func:`read_document`, off the event loop when the body is large."""
-    document = await run_by_size(len(raw), partial(read_document, raw, media))
-    free_in_parts(document.value, len(raw))
+async def make_document(size: int, make: Callable[[], Document]) -> Document:
+    """The document that ``make`` makes of so many bytes, in a thread if these are many. Raises what it does."""
+    document = await run_by_size(size, make)
+    free_in_parts(document.value, size)
+    return document
+
+
+async def decode_by_size(text: str) -> JsonValue:
+    """A stored document, decoded by a thread if it is large."""
+    document = await run_by_size(len(text), partial(decode_stored, text))
+    free_in_parts(document, len(text))
     return document
 
 

@@ -6,7 +6,6 @@ from statewright.api.http.dialects import ProcessApi
 from statewright.api.http.processes.interface import ProcessInterface
 from statewright.api.http.processes.tables import build_table
 from statewright.api.http.request import Request
-from statewright.failures import BodyTooLarge
 from statewright.jsonval.values import JsonObject
 from statewright.sdk.client import Client
 from statewright.sdk.exchange import Subject, build_blocking, build_iterator
@@ -70,7 +69,7 @@ async def start(processes: Processes, caller: Caller, body: RequestReader) -> Er
 
 
 async def read_source(request: Request) -> str:
-    return (await request.body(excess=BodyTooLarge)).decode()
+    return (await request.body()).decode()
 
 
 ERRAND_DIALECT = ProcessDialect(

@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 from msgspec import Raw, Struct
 
+from statewright.api.grpc.envelope import read_by_size
 from statewright.api.grpc.handlers import InvalidCall, RpcMethod, always_respond, build_operation
 from statewright.api.grpc.idempotency import answer_with
 from statewright.api.grpc.payloads import (
@@ -150,7 +151,7 @@ async def patch(runtime: Runtime, caller: Caller, request: Patch) -> Outcome:
         runtime.core,
         answer_with(caller, write_response),
         read_entity_id(change.entity_id),
-        change=await read_patch(DIALECTS[request.patch_format], bytes(change.patch)),
+        change=await read_by_size(bytes(change.patch), lambda raw: read_patch(DIALECTS[request.patch_format], raw)),
         transition=change.transition or None,
         if_match=None if change.if_match == ANY_VERSION else change.if_match,
     )

@@ -3,9 +3,10 @@ docs/reference/grpc.md#callouts).
 """
 
 import json
+from collections.abc import Callable
 from functools import lru_cache
 from random import Random
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -14,8 +15,12 @@ from statewright.compute.callout import Callout, CalloutKind, CalloutResult
 from statewright.compute.members import Greeting, Message, PendingCallout, Ping
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.values import JsonValue
+from statewright.loop.background import run_by_size
 from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.telemetry.tracing import list_trace_headers
+
+T = TypeVar("T")
+Text = TypeVar("Text", bound=str | bytes)
 
 JOIN: Final = "CalculationMemberJoinEvent"
 GREET: Final = "CalculationMemberGreetEvent"
@@ -68,6 +73,11 @@ def get_data(event: CloudEvent) -> str | bytes:
             return event.binary_data
         case _:
             raise UnusableEvent("invalid CloudEvent: unsupported CloudEvent data variant")
+
+
+async def read_by_size(data: Text, read: Callable[[Text], T]) -> T:
+    """What ``read`` makes of the text of an event, in a thread if that is large. Raises what ``read`` does."""
+    return await run_by_size(len(data), lambda: read(data))
 
 
 def encode_message(message: Message) -> CloudEvent:

@@ -28,7 +28,7 @@ from statewright.api.grpc.calls import (
     to_client_error,
     to_server_error,
 )
-from statewright.api.grpc.envelope import UnusableEvent, get_data, new_event
+from statewright.api.grpc.envelope import UnusableEvent, get_data, new_event, read_by_size
 from statewright.api.grpc.payloads import (
     CorrelatedResponse,
     Error,
@@ -41,7 +41,6 @@ from statewright.api.grpc.payloads import (
 )
 from statewright.auth import Authenticator
 from statewright.failures import Failure, ReadOnly
-from statewright.loop.background import run_by_size
 from statewright.operations.idempotency import Recording, StoredAnswer
 from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.services.core import Caller
@@ -310,7 +309,7 @@ async def _prepare(rpc: RpcMethod, event: CloudEvent) -> PreparedRequest:
     if asked is None:
         raise InvalidCall(f"unsupported {rpc.kind} event type: {event.type}")
     try:
-        return await run_by_size(len(data), lambda: asked.prepare(data, rpc.first_value_counts))
+        return await read_by_size(data, lambda text: asked.prepare(text, rpc.first_value_counts))
     except InvalidPayload as invalid:
         raise InvalidCall(f"invalid payload: {invalid}") from invalid
 

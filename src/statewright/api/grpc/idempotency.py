@@ -11,11 +11,10 @@ from google.protobuf.message import Message
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
-from statewright.api.grpc.envelope import new_event
+from statewright.api.grpc.envelope import new_event, read_by_size
 from statewright.api.grpc.payloads import Outcome, Response
 from statewright.failures import InvalidParameter
 from statewright.jsonval.codec import MalformedJson, decode, encode
-from statewright.loop.background import run_by_size
 from statewright.operations.idempotency import StoredAnswer, read_key
 from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.services.core import Caller
@@ -59,8 +58,8 @@ def require_key(text: str, name: str) -> str:
 async def hash_event(method: str, event: CloudEvent, data: str | bytes) -> bytes:
     """What makes two events the same request: method, type, and the payload but for its own id."""
 
-    def compute() -> bytes:
-        raw = data.encode() if isinstance(data, str) else data
+    def compute(text: str | bytes) -> bytes:
+        raw = text.encode() if isinstance(text, str) else text
         try:
             value = decode(raw)
         except MalformedJson:  # something follows the payload
@@ -69,7 +68,7 @@ async def hash_event(method: str, event: CloudEvent, data: str | bytes) -> bytes
             value.pop("id", None)
         return _hash(method, event.type, encode(value))
 
-    return await run_by_size(len(data), compute)
+    return await read_by_size(data, compute)
 
 
 def hash_message(method: str, request: Message) -> bytes:

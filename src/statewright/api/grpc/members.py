@@ -14,7 +14,6 @@ member is removed and its callouts fail.
 import asyncio
 import time
 from collections.abc import AsyncIterator, Coroutine
-from functools import partial
 from typing import Final, Protocol
 from uuid import uuid4
 
@@ -31,13 +30,14 @@ from statewright.api.grpc.envelope import (
     UnusableEvent,
     encode_message,
     get_data,
+    read_by_size,
     read_join,
     read_response,
 )
 from statewright.auth import Authenticator
 from statewright.compute.members import Member, Members, PendingCallout
 from statewright.entity import READ_ONLY_ROLE, Principal
-from statewright.loop.background import run_by_size, wait_at_most
+from statewright.loop.background import wait_at_most
 from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.rpc.context import CallContext
 from statewright.rpc.headers import CallRefused
@@ -266,7 +266,7 @@ async def _accept(event: CloudEvent, member: Member, liveness: Liveness) -> None
         liveness.renew()
         member.note_sign()
         if event.type in RESPONSE_TYPES:
-            answer = await run_by_size(len(data), partial(read_response, data))
+            answer = await read_by_size(data, read_response)
             member.answer(answer.request_id, answer.result)
     except UnusableEvent as error:
         # Its callout is unknown, and will run into its time limit.

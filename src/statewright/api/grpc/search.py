@@ -4,11 +4,11 @@ docs/reference/grpc.md#entitysearchcollection; docs/reference/search.md#searchin
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
-from functools import partial
 from typing import Final, Literal
 
 from msgspec import Raw, Struct
 
+from statewright.api.grpc.envelope import read_by_size
 from statewright.api.grpc.handlers import InvalidCall, RpcMethod, always_respond, build_operation
 from statewright.api.grpc.payloads import (
     NO_MODEL,
@@ -38,7 +38,6 @@ from statewright.entity import EntityView, ModelKey, Page
 from statewright.failures import BadRequest, InvalidParameter, SearchJobAlreadyTerminal, SearchJobNotFound
 from statewright.ids import TransactionId
 from statewright.jsonval.codec import MalformedJson, decode
-from statewright.loop.background import run_by_size
 from statewright.operations.listings import JobId
 from statewright.services import entities, search, statistics
 from statewright.services.core import Caller
@@ -283,7 +282,7 @@ async def _read_search(runtime: Runtime, request: SnapshotSearch) -> Search:
     """The search that a request describes. Raises :class:`InvalidCall` for what is no condition, then the failures of
     sort keys.
     """
-    condition = await run_by_size(len(bytes(request.condition)), partial(_read_condition, request.condition))
+    condition = await read_by_size(bytes(request.condition), _read_condition)
     sort = tuple(order.key for order in request.order_by or ())
     if len(sort) > runtime.core.max_sort_keys:
         raise BadRequest(f"too many sort keys: {len(sort)} exceeds maximum {runtime.core.max_sort_keys}")
@@ -292,9 +291,9 @@ async def _read_search(runtime: Runtime, request: SnapshotSearch) -> Search:
     return Search(key=(request.model or NO_MODEL).key, condition=condition, sort=sort, instant=instant)
 
 
-def _read_condition(raw: Raw) -> SearchCondition:
+def _read_condition(raw: bytes) -> SearchCondition:
     try:
-        return read_search_condition(decode(bytes(raw)))
+        return read_search_condition(decode(raw))
     except (MalformedJson, MalformedCondition) as malformed:
         raise InvalidCall(f"invalid condition: {malformed}") from malformed
 

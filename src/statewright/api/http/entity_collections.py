@@ -10,13 +10,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from statewright.api.http.request import Request
+from statewright.api.http.request import Request, read_by_size
 from statewright.api.http.response import Response, build_warning_headers, encode_json, encode_results, respond_saved
 from statewright.api.http.router import bind_window, bind_write_parameters, check_window
 from statewright.entity import ModelKey
 from statewright.failures import BadRequest, PreconditionRequired, UnsupportedMediaType
 from statewright.jsonval.patches import apply_json_patch, apply_merge_patch
-from statewright.loop.background import run_by_size
 from statewright.services import collections, deletions, entities
 from statewright.services.entities import Dialect, read_patch
 from statewright.services.writing import Saved
@@ -26,8 +25,7 @@ async def create_collection(request: Request) -> Response:
     """Create entities of any models; ``{format}`` is not looked at."""
     bind_write_parameters(request)
     window = check_window(bind_window(request))
-    body = await request.body()
-    items = await run_by_size(len(body), partial(collections.read_new_items, body))
+    items = await request.read(collections.read_new_items)
     return await _respond(
         await collections.create_all(request.runtime.core, request.answer_with(_respond), items, window=window)
     )
@@ -35,7 +33,7 @@ async def create_collection(request: Request) -> Response:
 
 async def create_array(request: Request, key: ModelKey, body: bytes, window: int) -> Response:
     """Create the items of an array body, all of one model."""
-    items = await run_by_size(len(body), partial(collections.read_array, body, key))
+    items = await read_by_size(body, partial(collections.read_array, key=key))
     return await _respond(
         await collections.create_all(request.runtime.core, request.answer_with(_respond), items, window=window)
     )
@@ -49,8 +47,7 @@ async def update_collection(request: Request) -> Response:
     if media != "JSON":
         raise BadRequest(f"unsupported format: {media}")
     check_window(window)
-    body = await request.body()
-    items = await run_by_size(len(body), partial(collections.read_changed_items, body))
+    items = await request.read(collections.read_changed_items)
     return await _respond(
         await collections.update_all(request.runtime.core, request.answer_with(_respond), items, window=window)
     )
@@ -72,8 +69,7 @@ async def delete_entities(request: Request) -> Response:
     key = request.model_key()
     request.query_int32("transactionSize", 1000)
     verbose, instant = request.query_flag("verbose"), request.query_instant("pointInTime")
-    body = await request.body(MAX_CONDITION_BYTES)
-    condition = await run_by_size(len(body), partial(deletions.read_optional_condition, body))
+    condition = await request.read(deletions.read_optional_condition, MAX_CONDITION_BYTES)
 
     async def respond(deletion: deletions.ModelDeletion) -> Response:
         return _respond_deleted(deletion, is_verbose=verbose)
@@ -117,7 +113,7 @@ async def patch_entity(request: Request) -> Response:
         request.runtime.core,
         request.answer_with(respond_saved),
         entity_id,
-        change=await read_patch(dialect, await request.body()),
+        change=await request.read(partial(read_patch, dialect)),
         transition=request.path_params.get("transition"),
         if_match=None if if_match in ("", "*") else if_match,
     )

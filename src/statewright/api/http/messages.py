@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import AsyncIterable, AsyncIterator
-from functools import partial
 from typing import Final
 
 from msgspec import ValidationError as WrongType
@@ -13,7 +12,6 @@ from statewright.api.http.response import Response, encode_json
 from statewright.api.http.router import TIMEOUT, Query, Route
 from statewright.failures import BadRequest, BodyTooLarge, InvalidParameter
 from statewright.jsonval.codec import MalformedJson, decode
-from statewright.loop.background import run_by_size
 from statewright.loop.freeing import use_once
 from statewright.services import messages
 from statewright.services.messages import Header, MessageReading, NotUtf8, TempFile
@@ -71,8 +69,7 @@ async def delete_message(request: Request) -> Response:
 async def delete_messages(request: Request) -> Response:
     """Delete messages by their ids, which are echoed as they were sent."""
     request.query_int32("transactionSize", 1000)
-    body = await request.body(excess=BodyTooLarge)
-    sent = await run_by_size(len(body), partial(_parse_ids, body))
+    sent = await request.read(_parse_ids)
     await messages.delete_all(request.runtime.core, request.principal, [_parse_message_id(text) for text in sent])
     return Response(encode_json([{"entityIds": sent, "success": True}]))
 
@@ -111,7 +108,7 @@ def _parse_length(text: str) -> int:
 
 async def _write_to_file(request: Request, spool: TempFile) -> None:
     try:
-        async for part in request.parts(excess=BodyTooLarge):
+        async for part in request.parts():
             spool.write(part)
     except NotUtf8 as malformed:
         raise BadRequest(f"invalid JSON: {malformed}") from malformed

@@ -10,7 +10,7 @@ The wish to wait that comes with a write (``Prefer``, RFC 7240; docs/reference/o
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Final, TypeVar, cast
 from urllib.parse import parse_qs
@@ -25,6 +25,7 @@ from statewright.entity import ModelKey, Principal
 from statewright.failures import BadRequest, BodyTooLarge, Failure, InvalidParameter
 from statewright.ids import EntityId, TransactionId, parse_entity_id, parse_uuid
 from statewright.instants import from_rfc3339, is_date
+from statewright.loop.background import run_by_size
 from statewright.operations.idempotency import StoredAnswer
 from statewright.services.core import Caller
 from statewright.services.ops.awaiting import wait_after_write
@@ -158,6 +159,10 @@ class Request:
             return bytes(body)
         return b"".join([part async for part in self._parts(first, limit, excess)])
 
+    async def read(self, read: Callable[[bytes], T], limit: int = MAX_BODY_BYTES) -> T:
+        """What ``read`` makes of the whole body. Raises what it does, and as ``body``."""
+        return await read_by_size(await self.body(limit), read)
+
     async def parts(self, limit: int = MAX_BODY_BYTES, *, excess: Excess = BodyTooLarge) -> AsyncIterator[bytes]:
         """The request body as it arrives. Raises ``excess`` beyond ``limit`` bytes, without reading on."""
         if self._kept is not None:
@@ -265,6 +270,11 @@ def _limit(body: bytes, limit: int, excess: Excess) -> bytes:
     if len(body) > limit:
         raise excess(f"request body exceeds {limit} bytes")
     return body
+
+
+async def read_by_size(body: bytes, read: Callable[[bytes], T]) -> T:
+    """What ``read`` makes of a body, in a thread if that is large."""
+    return await run_by_size(len(body), partial(read, body))
 
 
 def int32(name: str, text: str) -> int:

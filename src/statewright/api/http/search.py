@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 from statewright.api.http import search_indexes
@@ -13,7 +12,6 @@ from statewright.conditions import SearchCondition, SortKey, parse_sort
 from statewright.entity import FoundEntities, ModelKey
 from statewright.failures import BadRequest, BodyTooLarge, InvalidParameter
 from statewright.instants import to_rfc3339
-from statewright.loop.background import run_by_size
 from statewright.operations.listings import JobId, SearchJob
 from statewright.services import search
 from statewright.services.search import ResultPage, Search
@@ -76,10 +74,9 @@ async def _read_search(
 async def read_condition(request: Request, read: ConditionReader = search.read_condition) -> SearchCondition:
     """The condition in the body."""
     try:
-        body = await request.body()
+        return await request.read(read)
     except BodyTooLarge as refused:
         raise BodyTooLarge(f"failed to read request body: {refused.message}") from refused
-    return await run_by_size(len(body), partial(read, body))
 
 
 def read_sort(request: Request) -> tuple[SortKey, ...]:

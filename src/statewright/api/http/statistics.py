@@ -1,14 +1,11 @@
 """Statistics over REST (docs/reference/entities.md#counts, docs/reference/entities.md#grouped-statistics)."""
 
-from functools import partial
 from typing import Any, Final
 
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, build_warning_headers, encode_json
 from statewright.api.http.router import BUILTIN, POINT_IN_TIME, Query, Route, bind_scope
 from statewright.entity import EntityCount, EntityGroup
-from statewright.failures import BodyTooLarge
-from statewright.loop.background import run_by_size
 from statewright.operations.entity_answers import GroupKeyPart, GroupTally, ModelTally, StateTally
 from statewright.services import statistics
 from statewright.services.statistics import GroupedQuery, read_query
@@ -52,9 +49,7 @@ async def group_entities(request: Request) -> Response:
     """Group the entities of a model. The version is no bound parameter here
     (docs/reference/entities.md#the-request-of-a-grouped-statistic).
     """
-    body = await request.body(excess=BodyTooLarge)
-    read = partial(read_query, body, max_limit=request.runtime.core.max_stats_groups)
-    wanted = await run_by_size(len(body), read)
+    wanted = await request.read(lambda body: read_query(body, max_limit=request.runtime.core.max_stats_groups))
     groups, warnings = await statistics.group_entities(
         request.runtime.core,
         request.caller,

@@ -5,7 +5,9 @@ Each is done at least once, as ``services.processes.service_worker`` says.
 Resources that are entities of the service (docs/reference/flows.md#entities-as-resources).
 """
 
+from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Final, TypeAlias
 
 from statewright.egress import HttpFailure, HttpRequest
@@ -25,15 +27,16 @@ from statewright.flows.resources import EntityPlace, find_entity, plan_read, pla
 from statewright.ids import EntityId, model_id
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.loop.background import run_by_size
 from statewright.services import entities
 from statewright.services.core import Caller, Core
 from statewright.services.flows import find_flows
-from statewright.services.processes.documents import read_object
+from statewright.services.processes.documents import read_object_by_size
 from statewright.services.processes.hosting import Processes
 from statewright.services.processes.job_effects import ServiceWorker
 from statewright.services.processes.jobs import ClaimedJob
 from statewright.services.processes.writing import to_entity_id
+
+AnswerReader: TypeAlias = Callable[[ServerAnswer], JsonValue]
 
 MEDIA: Final = "JSON"
 
@@ -45,7 +48,7 @@ async def read_entity(core: Core, caller: Caller, payload: JsonObject) -> JsonVa
         raise UnusableTask("RESOURCE: to read, the reference must have the id of an entity")
     entity = await _read(core, caller, place)
     text = entity.document or ""
-    return await run_by_size(len(text), lambda: read_object(text))
+    return await read_object_by_size(text)
 
 
 async def write_entity(core: Core, caller: Caller, payload: JsonObject, job_id: str) -> JsonValue:
@@ -174,19 +177,17 @@ class ServiceTasks:
             case "entity:write":
                 return await write_entity(self._processes.core, caller, payload, job.id)
             case "resource:read":
-                answer = await self._send(caller, plan_read(payload))
-                return await run_by_size(len(answer.body), lambda: read_content(payload, answer))
+                return await self._send(caller, plan_read(payload), partial(read_content, payload))
             case "resource:write":
-                answer = await self._send(caller, plan_write(payload))
-                return await run_by_size(len(answer.body), lambda: read_reply(payload, answer))
+                return await self._send(caller, plan_write(payload), partial(read_reply, payload))
             case _:
                 request = RequestTask(payload, job.id)
                 planned = request.plan()
-                answer = await self._send(caller, planned)
-                output = await run_by_size(len(answer.body), lambda: request.read_output(answer))
+                output = await self._send(caller, planned, request.read_output)
                 return _Waiting() if planned.waits else output
 
-    async def _send(self, caller: Caller, planned: PlannedRequest) -> ServerAnswer:
+    async def _send(self, caller: Caller, planned: PlannedRequest, read: AnswerReader) -> JsonValue:
+        """What ``read`` makes of the answer."""
         outcome = await self._egress.send(
             HttpRequest(
                 url=planned.url,
@@ -199,4 +200,5 @@ class ServiceTasks:
         )
         if isinstance(outcome, HttpFailure):
             raise _TaskFailed(f"REQUEST: {outcome}", retryable=outcome.reason in _REPEATABLE)
-        return ServerAnswer(status=outcome.status, media_type=outcome.media_type, body=outcome.body)
+        answer = ServerAnswer(status=outcome.status, media_type=outcome.media_type, body=outcome.body)
+        return await outcome.read(lambda _: read(answer))

@@ -24,8 +24,6 @@ from statewright.engine.explanation import (
 from statewright.entity import Entity, ModelKey, ScheduledTask
 from statewright.failures import EntityNotFound, Failure, ProcessNotFound
 from statewright.ids import EntityId
-from statewright.jsonval.codec import decode_stored
-from statewright.loop.background import run_by_size
 from statewright.net.arrivals import OpenJoin
 from statewright.operations.active_suspensions import Suspension
 from statewright.operations.explanations import Phase, WaitsFor
@@ -35,6 +33,7 @@ from statewright.services.definitions import ModelDefinition
 from statewright.services.ops.operations import Operations
 from statewright.services.ops.queues import get_queue
 from statewright.services.processes.hosting import Processes
+from statewright.services.writing import decode_by_size
 from statewright.storage import entities
 from statewright.storage.ops.explaining import (
     ObservedExecution,
@@ -166,9 +165,8 @@ async def _ask_members(
     workflow, transitions = list_asked(model, entity)
     if workflow is None:
         return {}
-    text = entity.document
-    document = await run_by_size(len(text), lambda: decode_stored(text))
-    request = UpdateEntity(entity=entity, document=document, text=text)
+    document = await decode_by_size(entity.document)
+    request = UpdateEntity(entity=entity, document=document, text=entity.document)
 
     async def ask(transition: Transition) -> FunctionAnswer:
         try:

@@ -29,8 +29,8 @@ from statewright.services.entities import get_governing_definition
 from statewright.services.ops.lists import Page, PageRequest, build_page
 from statewright.services.ops.operations import Operations
 from statewright.services.writing import (
-    Document,
     Saved,
+    make_document,
     require_complete_keys,
     run_and_commit,
     to_document,
@@ -231,7 +231,7 @@ async def restore(operations: Operations, caller: Caller, entity_id: EntityId, r
         def conclude(saved: Saved) -> Restored:
             return Restored(transaction_id=saved.transaction_id, restored=True, patch=tuple(change.patch))
 
-        document: Document = await run_by_size(size, lambda: to_document(change.document, size))
+        document = await make_document(size, lambda: to_document(change.document, size))
         definition = await get_governing_definition(operations.core, caller, entity)
         definition = await validate_and_stage(operations.core, unit, definition, document)
         require_complete_keys(definition, document.value)

@@ -27,7 +27,7 @@ from statewright.failures import ComputationKilled, ComputationsBusy
 from statewright.ids import TenantId
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.values import JsonObject
-from statewright.loop.background import run_by_size, run_in_thread
+from statewright.loop.background import run_in_thread
 from statewright.playbooks import templates
 from statewright.playbooks.definition import Credential
 from statewright.playbooks.dispatch import Dispatch, send_run
@@ -181,7 +181,7 @@ async def send_task(egress: Egress, tenant: TenantId, fields: JsonObject, keycha
     )
     if isinstance(answer, HttpFailure):
         return report_failure(str(answer), retryable=answer.reason in _REPEATABLE, code=answer.reason)
-    return await run_by_size(len(answer.body), lambda: read_response(answer.status, answer.headers, answer.body))
+    return await answer.read(lambda response: read_response(response.status, response.headers, response.body))
 
 
 MAX_BYTES: Final = 64 * 1024

@@ -32,7 +32,7 @@ from statewright.failures import (
 )
 from statewright.ids import EntityId, TenantId, model_id, number_to_entity_id, parse_entity_id
 from statewright.jsonval.values import JsonValue
-from statewright.loop.background import MAX_INLINE_BYTES, free_in_parts, run_by_size
+from statewright.loop.background import MAX_INLINE_BYTES, free_in_parts
 from statewright.loop.turns import is_large
 from statewright.net import IDS_PER_MOMENT, Marking, Moment
 from statewright.operations.active_suspensions import Suspension
@@ -40,7 +40,7 @@ from statewright.processes.changes import RowChanges, list_children
 from statewright.processes.language import Applied, I, InstanceOperation, NewInstance, P, Rejection
 from statewright.services.builtin import BuiltinChange, create_missing_models
 from statewright.services.core import Caller
-from statewright.services.processes.documents import read_object, restore_parts
+from statewright.services.processes.documents import read_instance
 from statewright.services.processes.hosting import MAX_DOCUMENT_CHARS, LoadedInstance, ProcessHost, PublishedDefinition
 from statewright.services.processes.incident_rows import find_incident_kind
 from statewright.services.processes.wakeups import ANY_TYPE
@@ -352,10 +352,7 @@ async def _load_instance(host: ProcessHost[P, I], tenant: TenantId, instance_id:
     entity = await host.core.reader.get(tenant, instance_id)
     if entity is None or entity.model != host.instance_model:
         return None
-    text = entity.document or ""
-    document = await run_by_size(len(text), lambda: read_object(text))
-    document = await restore_parts(host.core.pool, tenant, instance_id, document)
-    instance = await run_by_size(len(text), lambda: host.language.instance_from_document(document))
+    instance = await read_instance(host.core.pool, tenant, entity, host.language.instance_from_document)
     return LoadedInstance(entity, instance)
 
 

@@ -10,12 +10,12 @@ from statewright.engine.run import record
 from statewright.failures import Conflict, ProcessNotFound
 from statewright.ids import EntityId, TenantId
 from statewright.jsonval.values import JsonObject
-from statewright.loop.background import MAX_INLINE_BYTES, run_by_size
+from statewright.loop.background import MAX_INLINE_BYTES
 from statewright.processes.language import I, P
 from statewright.services.core import Caller, Core
 from statewright.services.processes import audit
 from statewright.services.processes.advancing import ensure_models, refuse_joined
-from statewright.services.processes.documents import encode_text, normalize_page
+from statewright.services.processes.documents import encode_text, normalize_page, read_texts
 from statewright.services.processes.hosting import ProcessHost, PublishedDefinition
 from statewright.services.processes.writing import build_entity
 from statewright.storage.processes import definitions as stored
@@ -238,7 +238,7 @@ async def _publish(
     )
     model = language.models.definition
     state = next(iter(model.states))
-    document = await run_by_size(len(definition.source), lambda: encode_text(definition.build_document(version, at)))
+    document = await read_texts([definition.source], lambda: encode_text(definition.build_document(version, at)))
     async with host.core.open_unit(caller) as unit:
         id_ = _derive_entity_id(caller.tenant, language.models.namespace, definition.id, version)
         entity = build_entity(unit, model, id_, state, document)

@@ -13,12 +13,14 @@ Pages as lists of processes count them (docs/reference/steps.md#rest).
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from hashlib import blake2b
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec import Raw, Struct
 
+from statewright.entity import Entity
 from statewright.failures import ProcessBadRequest
 from statewright.ids import EntityId, TenantId
 from statewright.jsonval.codec import decode_stored, encode, encode_large, is_nested_too_deep
@@ -30,6 +32,8 @@ from statewright.storage.pool import Pool
 from statewright.storage.processes import instances as stored
 from statewright.storage.processes.instances import fetch_parts
 from statewright.storage.processes.parts import LogValue
+
+T = TypeVar("T")
 
 _NUL: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 
@@ -43,6 +47,16 @@ def read_object(text: str | None) -> JsonObject:
     """A stored JSON object; anything else is empty."""
     value = None if text is None else decode_text(text)
     return value if isinstance(value, dict) else {}
+
+
+async def read_texts(texts: Iterable[str | None], read: Callable[[], T]) -> T:
+    """What ``read`` makes of stored texts, in a thread if they are large together."""
+    return await run_by_size(sum(len(text or "") for text in texts), read)
+
+
+async def read_object_by_size(text: str) -> JsonObject:
+    """A stored JSON object, which a thread reads if it is large; anything else is empty."""
+    return await read_texts([text], partial(read_object, text))
 
 
 def encode_text(value: JsonValue) -> str:
@@ -98,18 +112,19 @@ at the path come those that the names are of.
 """
 
 
-async def restore_parts(pool: Pool, tenant: TenantId, instance: EntityId, document: JsonObject) -> JsonObject:
-    """The document with all its parts; one without any as it is. Raises ``StorageUnavailable``."""
-    listed = document.get(PARTS)
-    names = [name for part in _read_parts(listed) for name in part[1]]
-    if not names:
-        return document
-    texts = await stored.fetch_parts(pool, tenant, instance, names)
-    size = sum(map(len, texts.values()))
-    return await run_by_size(size, lambda: _join(document, {name: decode_text(text) for name, text in texts.items()}))
+async def read_instance(pool: Pool, tenant: TenantId, entity: Entity, read: Callable[[JsonObject], T]) -> T:
+    """What ``read`` makes of the document of an entity with all its parts. Raises ``StorageUnavailable``."""
+    text = entity.document or ""
+    document = await read_object_by_size(text)
+    names = [name for part in _read_parts(document.get(PARTS)) for name in part[1]]
+    if names:
+        texts = await stored.fetch_parts(pool, tenant, entity.id, names)
+        document = await read_texts(texts.values(), partial(_join, document, texts))
+    return await read_texts([text], partial(read, document))
 
 
-def _join(document: JsonObject, values: Mapping[str, JsonValue]) -> JsonObject:
+def _join(document: JsonObject, texts: Mapping[str, str]) -> JsonObject:
+    values = {name: decode_text(text) for name, text in texts.items()}
     for path, names in _read_parts(document.get(PARTS)):
         whole: list[JsonValue] = []
         for name in names:
@@ -196,7 +211,7 @@ async def fetch_value(pool: Pool, tenant: TenantId, instance: EntityId, digest: 
         return None
     name = f"{_PART_PREFIX}{digest}"
     text = (await fetch_parts(pool, tenant, instance, [name])).get(name)
-    return None if text is None else FoundValue(await run_by_size(len(text), lambda: decode_text(text)))
+    return None if text is None else FoundValue(await read_texts([text], partial(decode_text, text)))
 
 
 DEFAULT_PAGE_SIZE: Final = 20

@@ -12,11 +12,11 @@ from msgspec import Struct
 from statewright.failures import ProcessNotFound
 from statewright.ids import EntityId
 from statewright.jsonval.values import JsonObject, JsonValue, quote
-from statewright.loop.background import run_by_size, wait_at_most
+from statewright.loop.background import wait_at_most
 from statewright.processes.language import I, P
 from statewright.services.core import Caller
 from statewright.services.processes.advancing import parse_instance_id
-from statewright.services.processes.documents import fetch_value, read_object
+from statewright.services.processes.documents import fetch_value, read_object, read_texts
 from statewright.services.processes.hosting import ProcessHost
 from statewright.services.processes.instances import build_not_found
 from statewright.storage.processes import instances
@@ -106,4 +106,4 @@ async def _fetch(
     def read() -> list[LoggedEvent]:
         return [LoggedEvent(one.number, one.at, read_object(one.event)) for one in found]
 
-    return await run_by_size(sum(len(one.event) for one in found), read)
+    return await read_texts([one.event for one in found], read)

@@ -33,7 +33,6 @@ from statewright.entity import Entity
 from statewright.failures import ProcessNotFound
 from statewright.ids import Clock, EntityId, ModelId, TenantId, TransactionId, model_id
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.loop.background import run_by_size
 from statewright.loop.lru import LruCache
 from statewright.net import Moment
 from statewright.net.arrivals import OpenJoin
@@ -42,6 +41,7 @@ from statewright.processes.computing import StoredDefinition
 from statewright.processes.language import DefinitionCompiler, I, P, ProcessInstance, ProcessLanguage
 from statewright.services.builtin import FireRequest
 from statewright.services.core import Caller, Core
+from statewright.services.processes.documents import read_texts
 from statewright.services.processes.wakeups import DueRows, LogFollowers, PollingWorkers, Wakeups
 from statewright.storage.pool import Pool
 from statewright.storage.processes import definitions
@@ -165,7 +165,7 @@ class ProcessCache(Generic[P]):
         if stored is None:
             return None
         source = stored.source
-        process = await run_by_size(len(source), lambda: self._compiler.compile_source(source, version))
+        process = await read_texts([source], lambda: self._compiler.compile_source(source, version))
         published = PublishedDefinition(
             process=process,
             brief_process=self._compiler.limit_to_turn(process),

@@ -10,14 +10,19 @@ from msgspec import Struct
 from statewright.failures import ProcessBadRequest, ProcessNotFound
 from statewright.ids import EntityId
 from statewright.jsonval.values import JsonObject, quote
-from statewright.loop.background import run_by_size
 from statewright.net import Moment, format_ulid, uuid_to_ulid
 from statewright.processes.changes import Execution, ExecutionStatus
 from statewright.processes.language import I, NewInstance, P
 from statewright.services.core import Caller
 from statewright.services.processes import advancing, definitions
 from statewright.services.processes.advancing import parse_instance_id
-from statewright.services.processes.documents import decode_text, normalize_page, read_object, refuse_unstorable
+from statewright.services.processes.documents import (
+    decode_text,
+    normalize_page,
+    read_object,
+    read_texts,
+    refuse_unstorable,
+)
 from statewright.services.processes.hosting import ProcessHost
 from statewright.storage.processes import instances as stored
 from statewright.storage.processes.instances import InstanceFilter, ListedInstance, StoredExecution
@@ -126,8 +131,8 @@ async def _iterate_portions(
 
 
 async def _read_instances(host: ProcessHost[P, I], documents: Sequence[str]) -> tuple[I, ...]:
-    return await run_by_size(
-        sum(map(len, documents)),
+    return await read_texts(
+        documents,
         lambda: tuple(host.language.instance_from_document(read_object(document)) for document in documents),
     )
 
@@ -170,7 +175,7 @@ async def list_abridged_instances(
             for one in found
         )
 
-    items = await run_by_size(sum(len(one.document or "") for one in found), read)
+    items = await read_texts([one.document for one in found], read)
     return AbridgedPage(items=items, page=asked.number, page_size=asked.size, total=total)
 
 
@@ -249,8 +254,8 @@ def build_not_found(instance_id: str) -> ProcessNotFound:
 
 async def _to_executions(instance: EntityId, lines: Sequence[StoredExecution]) -> tuple[Execution, ...]:
     name = uuid_to_ulid(instance)
-    size = sum(len(line.input or "") + len(line.output or "") for line in lines)
-    return await run_by_size(size, lambda: tuple(_to_execution(name, line) for line in lines))
+    texts = [text for line in lines for text in (line.input, line.output)]
+    return await read_texts(texts, lambda: tuple(_to_execution(name, line) for line in lines))
 
 
 def _to_execution(instance_id: str, line: StoredExecution) -> Execution:

@@ -22,7 +22,7 @@ from uuid import uuid4
 from statewright.failures import Failure, InstanceTooLarge, ProcessConflict, ProcessNotFound
 from statewright.ids import EntityId, TenantId
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.loop.background import repeat, run_by_size
+from statewright.loop.background import repeat
 from statewright.net import uuid_to_ulid
 from statewright.processes.changes import Backoff, FailureReport
 from statewright.processes.language import (
@@ -36,7 +36,7 @@ from statewright.processes.language import (
 )
 from statewright.services.core import Caller
 from statewright.services.processes import advancing, jobs
-from statewright.services.processes.documents import decode_text
+from statewright.services.processes.documents import decode_text, read_texts
 from statewright.services.processes.hosting import JobQueue, ProcessHost, get_own_queue
 from statewright.services.processes.jobs import ClaimedJob, JobClaim
 from statewright.services.processes.wakeups import TypeListener
@@ -48,7 +48,7 @@ from statewright.telemetry import logs
 
 async def build_payload(host: ProcessHost[P, I], tenant: TenantId, job: LockedJob) -> JsonObject:
     """What the worker is given that claimed a job. Raises ``StorageUnavailable``."""
-    value = await run_by_size(job.input_bytes, lambda: decode_text(job.input))
+    value = await read_texts([job.input], partial(decode_text, job.input))
     if job.definition_version == 0:  # made by a node of an earlier version, which knew one kind of payload only
         return value if isinstance(value, dict) else {}
     published = await host.processes.find(tenant, job.definition_id, job.definition_version)

@@ -9,7 +9,6 @@ instance any more; and at least once, since only the commit that applies it remo
 import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
-from functools import partial
 from itertools import groupby
 from typing import Final, Literal, cast, get_args
 
@@ -19,13 +18,13 @@ from statewright.entity import Principal, PrincipalKind
 from statewright.failures import Conflict, ProcessBadRequest, ProcessNotFound
 from statewright.ids import EntityId, TenantId
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.loop.background import log_failures, repeat, run_by_size, run_in_thread
+from statewright.loop.background import log_failures, repeat, run_in_thread
 from statewright.loop.turns import is_large
 from statewright.net import uuid_to_ulid
 from statewright.operations.active_suspensions import Suspension
 from statewright.services.core import Caller, Core
 from statewright.services.processes.advancing import MAX_ATTEMPTS, InstanceSuspended
-from statewright.services.processes.documents import encode_text, read_object
+from statewright.services.processes.documents import encode_text, read_object_by_size
 from statewright.services.processes.hosting import HostedLanguage, Processes
 from statewright.services.takings import Round
 from statewright.storage.pool import Pool
@@ -142,7 +141,7 @@ async def _encode_report(principal: Principal, report: JobReport) -> str:
 
 
 async def _decode_report(tenant: TenantId, text: str) -> tuple[Principal, JobReport]:
-    document = await run_by_size(len(text), partial(read_object, text))
+    document = await read_object_by_size(text)
     outcome, by = document.get("outcome"), document.get("by")
     named = by if isinstance(by, dict) else {}
     report = JobReport(

@@ -28,13 +28,13 @@ from statewright.engine.run import record
 from statewright.failures import BusinessKeyInUse, Conflict, Failure, ProcessConflict, ProcessNotFound
 from statewright.ids import Clock, EntityId, TenantId
 from statewright.jsonval.values import JsonObject
-from statewright.loop.background import log_failures, repeat, run_by_size
+from statewright.loop.background import log_failures, repeat
 from statewright.net import uuid_to_ulid
 from statewright.processes.language import ChildOutcome, I, NewInstance, P
 from statewright.services.core import Caller
 from statewright.services.processes import advancing, audit, definitions
 from statewright.services.processes.advancing import InstanceChange, InstanceSuspended
-from statewright.services.processes.documents import read_object
+from statewright.services.processes.documents import read_object_by_size
 from statewright.services.processes.hosting import Processes, ProcessHost
 from statewright.services.processes.incident_rows import build_chain_incident
 from statewright.services.processes.wakeups import DueRows
@@ -189,7 +189,7 @@ async def start_successor(host: ProcessHost[P, I], child: DueChild) -> None:
     moment = host.shared.next_moment()
     new = NewInstance(
         id=uuid_to_ulid(child.id),
-        variables=await run_by_size(len(child.variables), lambda: read_object(child.variables)),
+        variables=await read_object_by_size(child.variables),
         business_key=child.business_key or "",
         parent_instance_id=uuid_to_ulid(child.parent),
         awaited_by=None if child.execution is None else uuid_to_ulid(child.execution),
@@ -307,7 +307,7 @@ async def tell_parent(host: ProcessHost[P, I], end: DueEnd) -> None:
     """
     operations = host.language.children
     assert operations is not None, "a language without children has no ends of them"  # noqa: S101
-    told = await run_by_size(len(end.outcome), lambda: read_object(end.outcome))
+    told = await read_object_by_size(end.outcome)
     reason = told.get("reason")
     outcome = ChildOutcome(output=told.get("output"), reason=reason if isinstance(reason, str) else None)
     execution = uuid_to_ulid(end.execution)

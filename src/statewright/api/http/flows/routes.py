@@ -14,7 +14,7 @@ from statewright.api.http.processes.interface import ProcessInterface
 from statewright.api.http.processes.tables import build_table
 from statewright.api.http.request import Request
 from statewright.api.http.response import JSON
-from statewright.failures import BodyTooLarge, ProcessBadRequest
+from statewright.failures import ProcessBadRequest
 from statewright.flows.definition import FlowSettings, FlowSource
 from statewright.jsonval.values import JsonObject
 from statewright.services.flows.dialect import FLOW_DIALECT
@@ -24,7 +24,7 @@ PLAIN: Final = "text/plain"
 
 async def read_source(request: Request) -> FlowSource:
     """The definition in a request: JSON, or the text itself. Raises ``ProcessBadRequest``."""
-    raw = await request.body(excess=BodyTooLarge)
+    raw = await request.body()
     id_ = bodies.read_text(request, "id")
     if (request.header(b"content-type") or "").strip().lower().startswith(PLAIN):
         return FlowSource(id=id_, text=_read_text(raw))

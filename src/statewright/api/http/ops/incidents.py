@@ -21,7 +21,6 @@ from statewright.failures import BadRequest, Forbidden, InvalidParameter
 from statewright.instants import to_rfc3339
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.values import JsonObject
-from statewright.loop.background import run_by_size
 from statewright.operations.incidents import INCIDENT_KINDS, IncidentResolution, Retry, RetryResult, Severity
 from statewright.operations.service import IdempotencyRecord
 from statewright.operations.table import (
@@ -87,9 +86,8 @@ def _find_pointer(text: str) -> str:
 
 async def read_json_body(request: Request) -> JsonObject:
     """The body as an object whose numbers keep their digits; none is an empty one. Raises ``BadRequest``."""
-    raw = await request.body(MAX_BYTES)
     try:
-        value = await run_by_size(len(raw), lambda: decode(raw)) if raw else {}
+        value = await request.read(lambda raw: decode(raw) if raw else {}, MAX_BYTES)
     except MalformedJson as malformed:
         raise BadRequest(f"the body is not JSON: {malformed}") from malformed
     if not isinstance(value, dict):

@@ -26,7 +26,6 @@ The audit trail of operators (docs/reference/operations.md#audit).
 import hashlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from typing import Final, TypeVar, get_args
 
 import msgspec
@@ -38,7 +37,6 @@ from statewright.api.http.router import POINT_IN_TIME, TRANSACTION, Query
 from statewright.api.http.search import SORT, read_sort
 from statewright.failures import InvalidParameter
 from statewright.ids import TransactionId, ulid_to_uuid
-from statewright.loop.background import run_by_size
 from statewright.operations.history import ChangedEntities
 from statewright.operations.listings import IdleEntities, JobStatus, MatchCount
 from statewright.operations.records import Listed
@@ -295,8 +293,7 @@ async def list_models(request: Request) -> Response:
 async def _read_search(request: Request) -> tuple[bytes, Search]:
     """The body, and the search."""
     instant, key = request.query_instant("pointInTime"), request.model_key()
-    raw = await request.body()
-    condition = await run_by_size(len(raw), partial(read_condition, raw))
+    raw, condition = await request.read(lambda raw: (raw, read_condition(raw)))
     return raw, Search(key=key, condition=condition, sort=read_sort(request), instant=instant)
 
 

@@ -11,7 +11,7 @@ from statewright.api.http.processes.interface import ProcessInterface
 from statewright.api.http.processes.tables import build_table
 from statewright.api.http.request import Request
 from statewright.api.http.response import JSON
-from statewright.failures import BodyTooLarge, ProcessBadRequest
+from statewright.failures import ProcessBadRequest
 from statewright.playbooks.documents import MAX_DOCUMENT_BYTES
 from statewright.playbooks.source import PlaybookSource
 from statewright.services.playbooks.dialect import PLAYBOOK_DIALECT
@@ -21,7 +21,7 @@ YAML: Final = "application/yaml"
 
 async def read_source(request: Request) -> PlaybookSource:
     """The playbook in a request, whatever its media type: YAML, of which JSON is a part."""
-    raw = await request.body(excess=BodyTooLarge)
+    raw = await request.body()
     if len(raw) > MAX_DOCUMENT_BYTES:
         raise ProcessBadRequest(f"a playbook has at most {MAX_DOCUMENT_BYTES} bytes, this one {len(raw)}")
     return PlaybookSource(text=decode_text(raw))

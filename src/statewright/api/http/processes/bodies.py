@@ -26,7 +26,7 @@ from statewright.api.http.application import ErrorFormat
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response
 from statewright.api.http.router import Operation
-from statewright.failures import BodyTooLarge, Failure, InvalidParameter, ProcessBadRequest, ProcessNotFound
+from statewright.failures import Failure, InvalidParameter, ProcessBadRequest, ProcessNotFound
 from statewright.instants import format_instant
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.pieces import encode_pieces
@@ -73,12 +73,12 @@ async def encode_items(items: JsonValue) -> bytes:
 
 async def read(request: Request) -> "RequestMembers":
     """The body of a request that needs one. Raises ``ProcessBadRequest``."""
-    return await read_members(await request.body(excess=BodyTooLarge))
+    return await read_members(await request.body())
 
 
 async def read_optional(request: Request) -> "RequestMembers":
     """The body of a request that may go without: no bytes are an empty object. Raises ``ProcessBadRequest``."""
-    raw = await request.body(excess=BodyTooLarge)
+    raw = await request.body()
     return await read_members(raw) if raw else RequestMembers(None)
 
 

@@ -11,7 +11,7 @@ from statewright.api.http.processes.bodies import build_error, encode_items, rea
 from statewright.api.http.processes.interface import ProcessInterface
 from statewright.api.http.request import Request, add_wait_headers, read_wish
 from statewright.api.http.response import Response
-from statewright.failures import BodyTooLarge, Failure, Forbidden, ProcessBadRequest, ProcessNotFound
+from statewright.failures import Failure, Forbidden, ProcessBadRequest, ProcessNotFound
 from statewright.instants import format_instant
 from statewright.jsonval.values import JsonObject, JsonValue, quote
 from statewright.net import parse_delay
@@ -39,7 +39,7 @@ class StepInterface(ProcessInterface[bytes, Process, Instance]):
         content_type = request.header(b"content-type") or ""
         if any(kind in content_type.lower() for kind in _XML):
             return build_error(415, "Only JSON workflow definitions are accepted")
-        raw = await request.body(excess=BodyTooLarge)
+        raw = await request.body()
         wants_warnings = bodies.read_flag(request, "warnings")
 
         async def respond(stored: UploadResult) -> Response:
@@ -119,7 +119,7 @@ class StepInterface(ProcessInterface[bytes, Process, Instance]):
 
 
 async def _read_raw(request: Request) -> bytes:
-    return await request.body(excess=BodyTooLarge)
+    return await request.body()
 
 
 STEP_INTERFACE: Final = StepInterface(STEP_DIALECT, _read_raw)
