@@ -3,10 +3,10 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 	if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$python; break; fi; done)
 VENV := .venv
 BIN := $(VENV)/bin
-WORKERS ?= 2
+WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 # Tests of whole programs wait for half of their time, and those of services for more. The files of programs are the
 # longest, and so come first.
-WAITING_WORKERS ?= 3
+WAITING_WORKERS ?= $(shell expr $(WORKERS) + 1)
 
 .DEFAULT_GOAL := help
 

@@ -43,10 +43,7 @@ _LANGUAGE_MODULE: Final = re.compile(r"(?:^|_)(?:step|flow|playbook)s?(?:_|\.py$
 def count_calls(modules: Iterable[Module], names: frozenset[str]) -> int:
     """Calls of functions and methods with these names."""
     return sum(
-        1
-        for module in modules
-        for node in ast.walk(module.tree)
-        if isinstance(node, ast.Call) and _name(node.func) in names
+        1 for module in modules for node in module.nodes if isinstance(node, ast.Call) and _name(node.func) in names
     )
 
 
@@ -59,14 +56,14 @@ def count_definitions(modules: Iterable[Module], prefix: str) -> int:
     return sum(
         1
         for module in modules
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith(prefix)
     )
 
 
 def count_words(modules: Iterable[Module], words: frozenset[str]) -> int:
     """Occurrences in names and texts of code; comments and docstrings apart."""
-    return sum(1 for module in modules for word in list_words(module.tree) if word in words)
+    return sum(1 for module in modules for word in list_words(module.nodes) if word in words)
 
 
 def count_files_naming(root: Path, pattern: re.Pattern[str]) -> int:
@@ -111,7 +108,7 @@ def count_fields(modules: Iterable[Module], path: str, name: str) -> int:
     return sum(
         isinstance(statement, ast.AnnAssign)
         for module in select(modules, path)
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.ClassDef) and node.name == name
         for statement in node.body
     )
@@ -122,7 +119,7 @@ def count_extension_reads(modules: Iterable[Module]) -> int:
     return sum(
         1
         for module in modules
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Attribute) and node.attr == "get" and _name(node.value) == "extensions"
     )
 
@@ -132,7 +129,7 @@ def count_mutated_failures(modules: Iterable[Module]) -> int:
     return sum(
         1
         for module in modules
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Attribute)
         and isinstance(node.ctx, ast.Store)
         and _name(node.value) in {"failure", "error"}
@@ -153,7 +150,7 @@ def count_reads_by_name(modules: Iterable[Module]) -> int:
     """Reads of a member of JSON: ``get_…(document, "name")``, ``….get("name")`` and ``…["name"]``. What a browser sends
     is none.
     """
-    return sum(1 for module in modules for node in ast.walk(module.tree) if _reads_by_name(node))
+    return sum(1 for module in modules for node in module.nodes if _reads_by_name(node))
 
 
 def _reads_by_name(node: ast.AST) -> bool:

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -22,6 +22,11 @@ class Module:
         """Its syntax tree."""
         return ast.parse(self.text)
 
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """Those of its tree: a dozen figures look at each, and to find them takes longer."""
+        return tuple(ast.walk(self.tree))
+
     @property
     def lines(self) -> int:
         """All its lines."""
@@ -30,7 +35,7 @@ class Module:
     @cached_property
     def code_lines(self) -> int:
         """Lines that carry code: no blank ones, no comments, no docstrings, those of constants neither."""
-        return count_code_lines(self.text, self.tree)
+        return count_code_lines(self.text, self.nodes)
 
     @property
     def name(self) -> str:
@@ -46,29 +51,29 @@ def list_modules(root: Path) -> list[Module]:
     return [Module(package, path) for path in sorted(files)]
 
 
-def list_docstrings(tree: ast.AST) -> Iterator[ast.Constant]:
+def list_docstrings(nodes: Iterable[ast.AST]) -> Iterator[ast.Constant]:
     """Texts that stand as a statement of their own."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.value
 
 
-def count_code_lines(text: str, tree: ast.AST | None = None) -> int:
+def count_code_lines(text: str, nodes: Iterable[ast.AST] | None = None) -> int:
     """Lines of a text that carry code. A statement of three lines counts three times, a docstring not at all; a line
     that is empty or starts with # counts nowhere, not even within a text.
     """
     lines = {n for n, line in enumerate(text.splitlines(), 1) if line.strip() and not line.lstrip().startswith("#")}
-    for docstring in list_docstrings(ast.parse(text) if tree is None else tree):
+    for docstring in list_docstrings(ast.walk(ast.parse(text)) if nodes is None else nodes):
         lines.difference_update(range(docstring.lineno, (docstring.end_lineno or docstring.lineno) + 1))
     return len(lines)
 
 
-def list_words(tree: ast.AST) -> Iterator[str]:
+def list_words(nodes: Sequence[ast.AST]) -> Iterator[str]:
     """The words of names and texts in lower case: ``KeyedRequest`` are two. Comments and docstrings do not count, nor
     the paths of modules in imports, of which the names that are imported count.
     """
-    docstrings = {id(node) for node in list_docstrings(tree)}
-    for node in ast.walk(tree):
+    docstrings = {id(node) for node in list_docstrings(nodes)}
+    for node in nodes:
         if id(node) not in docstrings:
             for text in _list_texts(node):
                 yield from (word.lower() for word in _WORDS.findall(text))

@@ -114,7 +114,7 @@ class EntityWaits:
             await self._wait_registered(waiter, left_s)
         outcome: WaitOutcome = waiter.ended.result() if waiter.ended.done() else "timeout"
         self.outcomes[outcome] += 1
-        return WaitResult(outcome=outcome, version=waiter.last, waited_ms=int((loop.time() - begun) * 1000))
+        return WaitResult(outcome=outcome, version=waiter.last, waited_ms=round((loop.time() - begun) * 1000))
 
     def close(self) -> None:
         """The service stops: all waits end without having come to anything, and new ones end at once."""
