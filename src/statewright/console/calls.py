@@ -4,12 +4,14 @@ Of JSON that has no record, members by type: what has another type is as absent.
 """
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from typing import Final, Literal, TypeVar
 from urllib.parse import quote, urlencode
 
 from msgspec import Struct, ValidationError, convert
+from msgspec.structs import fields
 
 from statewright.instants import from_rfc3339
 from statewright.jsonval.values import JsonObject, JsonValue
@@ -21,6 +23,7 @@ MAX_CURL_BODY_BYTES: Final = 2_000
 BAD_GATEWAY: Final = 502
 
 AnswerT = TypeVar("AnswerT")
+RecordT = TypeVar("RecordT", bound=Struct)
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Parameters = Mapping[str, str | int | bool | Sequence[str] | None]
@@ -167,6 +170,14 @@ class Reply(Struct, frozen=True, kw_only=True):
         """The items of a list as records; none where the call failed."""
         return tuple(self._convert(item, kind) for item in self.items) if self.is_ok else ()
 
+    def pick(self, kind: type[RecordT]) -> RecordT:
+        """What there is of an answer that has no record of its own."""
+        return pick_members(self.document, kind)
+
+    def pick_items(self, kind: type[RecordT]) -> tuple[RecordT, ...]:
+        """The same of the items of a list."""
+        return tuple(pick_members(item, kind) for item in self.items)
+
     def _convert(self, value: object, kind: type[AnswerT]) -> AnswerT:
         try:
             return convert(value, kind)
@@ -207,6 +218,21 @@ def build_problem_reply(call: ApiCall, status: int, code: str, detail: str, seco
     """The reply where the API gave none."""
     problem: JsonValue = {"status": status, "detail": detail, "properties": {"errorCode": code}}
     return Reply(call=call, status=status, value=problem, seconds=seconds)
+
+
+def pick_members(document: JsonObject, kind: type[RecordT]) -> RecordT:
+    """A struct of which each member has a default: a member of another type is as absent."""
+    try:
+        return convert(document, kind)
+    except ValidationError:
+        return kind(**dict(_list_fitting(document, kind)))
+
+
+def _list_fitting(document: JsonObject, kind: type[Struct]) -> Iterator[tuple[str, object]]:
+    for member in fields(kind):
+        if member.encode_name in document:
+            with suppress(ValidationError):
+                yield member.name, convert(document[member.encode_name], member.type)
 
 
 def get_text(document: JsonObject, name: str, default: str = "") -> str:

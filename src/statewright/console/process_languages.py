@@ -8,6 +8,7 @@ from statewright.console.calls import ApiCall, Method, Parameters, build_root_ca
 from statewright.console.diagrams.process import LanguageName
 from statewright.console.request import InvalidField
 from statewright.console.views.page import encode_segment
+from statewright.console.views.records import DefinitionRecord
 from statewright.jsonval.values import JsonObject
 
 CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -48,6 +49,10 @@ class ProcessLanguage(Struct, frozen=True, kw_only=True):
     def build_path(self, *segments: str | int) -> str:
         """The path of a page of its definitions."""
         return "".join(["/console/", self.page, *(f"/{encode_segment(str(each))}" for each in segments)])
+
+    def get_id(self, definition: DefinitionRecord) -> str:
+        """By what a definition is asked for."""
+        return definition.path if self.id_member == "path" else definition.id
 
     def call_definitions(
         self, *segments: str | int, method: Method = "GET", query: Parameters | None = None, body: bytes | None = None

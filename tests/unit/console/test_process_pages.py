@@ -16,9 +16,12 @@ from statewright.console.pages.instance_state import find_states, find_writers
 from statewright.console.process_languages import FLOWS, PLAYBOOKS, STEPS, find_entity_id
 from statewright.console.request import Action, Form, InvalidField
 from statewright.console.views.page import MAX_COMPARED_LINES, compare_lines, number_lines
+from statewright.console.views.records import HistoryEntry, StoredToken
 from statewright.net import uuid_to_ulid
-from statewright.operations.explanations import ExplainedInstance
-from tests.unit.console.recorded import a_document, a_problem, a_reply
+from statewright.operations.explanations import AwaitedThing, ExplainedInstance
+from statewright.operations.listings import StepCounts
+from statewright.operations.work import QueueView
+from tests.unit.console.recorded import a_document, a_list, a_problem, a_reply
 
 ACTIONS = {
     action.name: action
@@ -142,13 +145,16 @@ def test_what_ended_after_an_instant_was_running_then_and_what_began_after_it_wa
         {"stepId": "c", "status": "COMPLETED", "startedAt": "2026-01-01T00:00:05Z"},
     ]  # fmt: skip
     stored: Any = {"meta": {"state": "ACTIVE"}, "data": {"tokens": [{"node": "b"}, {"node": "d", "stage": "PENDING"}]}}
-    known, history = a_reply({"instanceId": "I"}), a_reply({"items": entries, "total": 3})
-    past = build_past(known, a_reply(stored), history, "2026-01-01T00:00:03Z")
-    assert past.explained.document == {"instanceId": "I", "status": "ACTIVE", "tokens": [{"stepId": "b"}]}
-    assert past.history.items == [
-        entries[0],
-        {"stepId": "b", "status": "RUNNING", "startedAt": "2026-01-01T00:00:02Z"},
-    ]
+    known = a_reply(a_document(ExplainedInstance, instanceId="I")).read(ExplainedInstance)
+    history = a_reply({"items": entries, "total": 3})
+    read = history.pick_items(HistoryEntry)
+    past = build_past(known, a_reply(stored), history, read, "2026-01-01T00:00:03Z")
+    assert (past.explained.instance_id, past.explained.status) == ("I", "ACTIVE")
+    assert [token.step_id for token in past.explained.tokens] == ["b"]
+    assert past.entries == (
+        read[0],
+        HistoryEntry(step_id="b", status="RUNNING", started_at="2026-01-01T00:00:02Z"),
+    )
 
 
 def test_an_instance_and_its_entity_have_the_same_bits():
@@ -191,8 +197,9 @@ def test_a_text_that_cannot_be_drawn_gives_no_picture(text: str):
 
 def test_tokens_and_ends_are_put_on_the_graph():
     graph = read_steps(STEP_DEFINITION)
-    entries: Any = [{"stepId": "a", "status": "FAILED"}, {"stepId": "a", "status": "COMPLETED"}]
-    states = find_states(STEPS, [{"stepId": "end"}, {"stepId": "gone"}], entries, [])
+    entries = [HistoryEntry(step_id="a", status=status) for status in ("FAILED", "COMPLETED")]
+    tokens = [AwaitedThing(step_id=step, waits_for="JOB") for step in ("end", "gone")]
+    states = find_states(STEPS, tokens, entries, [])
     assert states["a"] == NodeState(ended="done")
     marks = mark_process(graph, states)
     assert {number: mark.note for number, mark in marks.nodes.items()} == {1: "✓", 2: "▶ 1"}
@@ -201,7 +208,7 @@ def test_tokens_and_ends_are_put_on_the_graph():
 def test_pending_tokens_of_a_playbook_stand_before_their_step():
     source = read_playbook(PLAYBOOK)
     assert source is not None
-    pending: Any = [{"node": "gate", "wasDenied": True}, {"node": "gate"}]
+    pending = [StoredToken(node="gate", was_denied=denied) for denied in (True, False)]
     states = find_states(PLAYBOOKS, [], [], pending)
     assert states["gate"] == NodeState(waiting=1, denied=1)
     assert mark_process(read_playbook_net(source), states).nodes[2].note == "●○"
@@ -213,13 +220,14 @@ def test_only_what_a_step_changed_was_written_by_it():
         {"stepId": "b", "inputSnapshot": {"x": 1, "y": 2}, "outputSnapshot": {"y": 3}},
         {"stepId": "c", "inputSnapshot": {"x": 1, "y": 3}, "outputSnapshot": None},
     ]
-    assert find_writers(entries) == {"y": "b"}
+    assert find_writers(a_reply(entries).pick_items(HistoryEntry)) == {"y": "b"}
 
 
 def test_counts_that_cannot_be_read_fail_alone():
     graph = read_steps(STEP_DEFINITION)
-    steps = a_reply({"items": [{"stepId": "a", "count": 2}, {"stepId": "gone", "count": 3}]})
-    queues = a_reply({"items": [{"name": "mail", "depth": 7}, {"name": "other", "depth": 1}]})
+    counted = [{"stepId": "a", "count": 2}, {"stepId": "gone", "count": 3}]
+    steps = a_reply(a_document(StepCounts, items=counted))
+    queues = a_list(QueueView, {"name": "mail", "depth": 7}, {"name": "other", "depth": 1})
     counts = view_counts(STEPS, "d", graph, (a_problem(503, "SEARCH_SHARD_TIMEOUT"), steps, queues))
     assert [what for what, _ in counts.problems] == ["instances by status"]
     assert (counts.steps, counts.elsewhere, counts.unserved) == ((("a", "step-0", "2"),), "3", (("mail", "7"),))

@@ -5,7 +5,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.console.calls import ApiCall, Reply, build_root_call, get_flag, get_int, get_text, get_texts
+from statewright.console.calls import ApiCall, Reply, build_root_call
 from statewright.console.pages.definitions import WarningView, build_crumbs, call_definition, list_warnings
 from statewright.console.pages.instance_acts import read_object
 from statewright.console.pages.instances import build_instance_path
@@ -20,6 +20,7 @@ from statewright.console.process_languages import (
 )
 from statewright.console.request import Action, ConsoleRequest, Form, InvalidField, Page, Routes, build_problem
 from statewright.console.views.page import DiffLine, Problem, View, compare_lines
+from statewright.console.views.records import DefinitionCheck, DefinitionRecord, InstanceRecord
 from statewright.jsonval.codec import encode
 
 MAX_SOURCE_CHARS: Final = 10 * 1024 * 1024
@@ -130,7 +131,7 @@ async def _show_check(request: ConsoleRequest, form: Form, reply: Reply) -> View
 
 async def _show_upload(request: ConsoleRequest, form: Form, reply: Reply) -> View | None:
     """The warnings of what was stored, or why it was refused; without either the page of the definition."""
-    if reply.is_ok and not list_warnings(reply.document):
+    if reply.is_ok and not list_warnings(reply.pick(DefinitionRecord)):
         return None
     return await _show_result(request, form, reply, is_stored=True)
 
@@ -138,7 +139,7 @@ async def _show_upload(request: ConsoleRequest, form: Form, reply: Reply) -> Vie
 async def _show_result(request: ConsoleRequest, form: Form, reply: Reply, *, is_stored: bool) -> View:
     language, source = find_language(form.require("language")), _read_source(form)
     latest: Reply | None = None
-    definition = get_text(reply.document, language.id_member) or form.get("id")
+    definition = language.get_id(reply.pick(DefinitionRecord)) or form.get("id")
     if reply.is_ok and not is_stored and definition:
         found = await request.call_one(call_definition(language, definition, 0))
         latest = found if found.is_ok else None
@@ -149,21 +150,21 @@ def view_check(
     form: Form, language: ProcessLanguage, source: str, reply: Reply, latest: Reply | None, *, is_stored: bool
 ) -> View:
     """The form with what was found, from the answers of the API."""
-    document = reply.document
-    findings = tuple(WarningView(each) for each in get_texts(document, "findings"))
-    definition = get_text(document, language.id_member)
+    told = reply.pick(DefinitionCheck)
+    findings = tuple(map(WarningView, told.findings))
+    definition = language.get_id(told)
     old = get_source(language, latest) if latest is not None else None
     short = old is not None and max(len(old), len(source)) <= MAX_COMPARED_CHARS
     checked = CheckView(
         is_ok=reply.is_ok,
-        findings=findings or (() if reply.is_ok else _split_reason(reply)),
-        warnings=list_warnings(document),
+        findings=findings or (() if reply.is_ok else _split_reason(told)),
+        warnings=list_warnings(told),
         problem=None if reply.is_ok else build_problem(reply),
-        facts=_describe(reply),
-        stored=get_int(document, "version") if is_stored and reply.is_ok else 0,
+        facts=_describe(told),
+        stored=told.version if is_stored and reply.is_ok else 0,
         stored_path=language.build_path(definition) if definition else "",
         diff=compare_lines(old, source) if old is not None and short else None,
-        compared=get_int(latest.document, "version") if latest is not None else 0,
+        compared=latest.pick(DefinitionRecord).version if latest is not None else 0,
     )
     data = NewDefinitionView(language=language, languages=LANGUAGES, source=source, id=form.get("id"), checked=checked)
     return View(
@@ -175,27 +176,25 @@ def view_check(
     )
 
 
-def _split_reason(reply: Reply) -> tuple[WarningView, ...]:
+def _split_reason(told: DefinitionCheck) -> tuple[WarningView, ...]:
     """The violations of JSON steps come in one text, a line each; those of a text have a place."""
-    line = get_int(reply.document, "line")
-    place = f"line {line}, column {get_int(reply.document, 'column')}" if line else ""
-    lines = [each.strip() for each in get_text(reply.document, "reason").splitlines()]
+    place = f"line {told.line}, column {told.column}" if told.line else ""
+    lines = [each.strip() for each in told.reason.splitlines()]
     return tuple(WarningView(each, place) for each in lines if each and not each.endswith("validation errors:"))
 
 
-def _describe(reply: Reply) -> str:
-    document = reply.document
-    parts = [f"{get_int(document, 'nodes')} nodes"] if "nodes" in document else []
-    parts += [f"tasks: {', '.join(get_texts(document, 'tasks'))}"] if get_texts(document, "tasks") else []
-    parts += [f"steps: {', '.join(get_texts(document, 'steps'))}"] if get_texts(document, "steps") else []
-    parts += ["the same as the stored version"] if "isNew" in document and not get_flag(document, "isNew") else []
+def _describe(told: DefinitionCheck) -> str:
+    parts = [] if told.nodes is None else [f"{told.nodes} nodes"]
+    parts += [f"tasks: {', '.join(told.tasks)}"] if told.tasks else []
+    parts += [f"steps: {', '.join(told.steps)}"] if told.steps else []
+    parts += [] if told.is_new else ["the same as the stored version"]
     return "; ".join(parts)[:2000]
 
 
 def _follow_upload(form: Form, reply: Reply) -> str:
     language = find_language(form.require("language"))
-    version = get_int(reply.document, "version")
-    return f"{language.build_path(get_text(reply.document, language.id_member))}?version={version}"
+    told = reply.pick(DefinitionRecord)
+    return f"{language.build_path(language.get_id(told))}?version={told.version}"
 
 
 def _build_start(form: Form) -> ApiCall:
@@ -208,7 +207,7 @@ def _build_start(form: Form) -> ApiCall:
 
 
 def _follow_start(_form: Form, reply: Reply) -> str:
-    return build_instance_path(get_text(reply.document, "id"))
+    return build_instance_path(reply.pick(InstanceRecord).id)
 
 
 ROUTES: Final[Routes] = (

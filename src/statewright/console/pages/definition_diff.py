@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from statewright.console.calls import Reply, get_int
+from statewright.console.calls import Reply
 from statewright.console.diagrams.drawing import Mark, Marks
 from statewright.console.diagrams.process import NodeRow, ProcessGraph
 from statewright.console.pages.definitions import build_crumbs, call_definition, read_version
@@ -13,6 +13,7 @@ from statewright.console.pages.process_graph import call_graph, get_source, read
 from statewright.console.process_languages import LANGUAGES, ProcessLanguage
 from statewright.console.request import ConsoleRequest, Page, Routes, Show
 from statewright.console.views.page import DiffLine, Picture, View, build_picture, compare_lines
+from statewright.console.views.records import DefinitionRecord
 
 MAX_CHARS: Final = 256 * 1024
 MAX_CHANGES: Final = 500
@@ -69,8 +70,8 @@ def view_diff(
     data = DefinitionDiffView(
         language=language,
         id=definition,
-        old=get_int(old[0].document, "version"),
-        new=get_int(new[0].document, "version"),
+        old=old[0].pick(DefinitionRecord).version,
+        new=new[0].pick(DefinitionRecord).version,
         changes=tuple(changes[:MAX_CHANGES]),
         picture=draw_changes(before, after) if after is not None else None,
         lines=compare_lines(texts[0], texts[1]) if short else None,

@@ -11,12 +11,7 @@ from statewright.console.calls import (
     Parameters,
     Reply,
     build_ops_call,
-    get_flag,
-    get_int,
-    get_list,
-    get_object,
-    get_objects,
-    get_text,
+    pick_members,
 )
 from statewright.console.diagrams.process import NodeState, ProcessGraph, mark_process
 from statewright.console.pages.process_graph import GraphView, call_graph, read_graph, view_graph
@@ -32,17 +27,13 @@ from statewright.console.request import (
     build_problem,
 )
 from statewright.console.views.page import Crumb, Picture, Problem, View, build_picture, format_count
+from statewright.console.views.records import DefinitionRecord, DefinitionWarning
 from statewright.jsonval.values import JsonObject
+from statewright.operations.listings import InstanceCount, InstanceCounts, StepCounts
+from statewright.operations.work import QueueView
 
 MAX_VERSIONS: Final = 200
 ENDED: Final = frozenset({"COMPLETED", "CANCELLED", "TERMINATED", "FAILED"})
-
-
-class StatusCount(Struct, frozen=True):
-    """Instances in a status, and what that looks like."""
-
-    status: str
-    count: str
 
 
 class DefinitionRow(Struct, frozen=True, kw_only=True):
@@ -112,7 +103,8 @@ class CountsView(Struct, frozen=True, kw_only=True):
 
     language: ProcessLanguage
     id: str
-    statuses: tuple[StatusCount, ...]
+    statuses: tuple[tuple[str, str], ...]
+    """Of each status, how many instances."""
     steps: tuple[tuple[str, str, str], ...]
     """Of each step with tokens: its name, its row and how many."""
     elsewhere: str
@@ -152,9 +144,10 @@ def view_definitions(
 ) -> View:
     """The list from the answers of the API."""
     by_definition = count_by_definition(counts)
-    mark = get_flag(counts.document, "isLowerBound")
-    rows = tuple(_view_row(language, item, by_definition, is_cut=mark) for item in found.items)
-    more = get_int(found.document, "total") > (page + 1) * size
+    counted = counts.read_if_ok(InstanceCounts)
+    is_cut = counted is not None and counted.is_lower_bound
+    rows = tuple(_view_row(language, each, by_definition, is_cut=is_cut) for each in found.pick_items(DefinitionRecord))
+    more = found.total > (page + 1) * size
     data = DefinitionsView(
         language=language,
         rows=rows,
@@ -169,23 +162,23 @@ def view_definitions(
 def count_by_definition(counts: Reply) -> Mapping[str, Mapping[str, int]]:
     """Instances of each definition by status."""
     found: dict[str, dict[str, int]] = {}
-    for item in counts.items:
-        found.setdefault(get_text(item, "definitionId"), {})[get_text(item, "status")] = get_int(item, "count")
+    for each in counts.read_items(InstanceCount):
+        found.setdefault(each.definition_id, {})[each.status] = each.count
     return found
 
 
 def _view_row(
-    language: ProcessLanguage, item: JsonObject, counts: Mapping[str, Mapping[str, int]], *, is_cut: bool
+    language: ProcessLanguage, item: DefinitionRecord, counts: Mapping[str, Mapping[str, int]], *, is_cut: bool
 ) -> DefinitionRow:
-    definition = get_text(item, language.id_member)
+    definition = language.get_id(item)
     statuses = counts.get(definition, {})
     under_way = sum(count for status, count in statuses.items() if status not in ENDED)
     return DefinitionRow(
         id=definition,
         href=language.build_path(definition),
-        name=get_text(item, "name"),
-        version=get_int(item, "version"),
-        uploaded=get_text(item, "uploadedAt"),
+        name=item.name,
+        version=item.version,
+        uploaded=item.uploaded_at,
         under_way=format_count(under_way, is_lower_bound=is_cut),
         failed=format_count(statuses.get("FAILED", 0), is_lower_bound=is_cut),
     )
@@ -217,10 +210,9 @@ def call_versions(language: ProcessLanguage, definition: str) -> ApiCall:
 def list_versions(language: ProcessLanguage, definition: str, reply: Reply) -> tuple[int, ...]:
     """The versions of a definition, the latest first."""
     if language is STEPS:
-        item = next((each for each in reply.items if get_text(each, "id") == definition), {})
-        numbers = [each for each in get_list(item, "versions") if isinstance(each, int)]
+        numbers = [n for each in reply.pick_items(DefinitionRecord) if each.id == definition for n in each.versions]
     else:
-        numbers = [get_int(item, "version") for item in reply.items]
+        numbers = [each.version for each in reply.pick_items(DefinitionRecord)]
     return tuple(sorted(numbers, reverse=True)[:MAX_VERSIONS])
 
 
@@ -250,21 +242,21 @@ def view_definition(
     warnings: Reply,
 ) -> View:
     """The page from the answers of the API."""
-    document, definition = found.document, get_text(found.document, language.id_member)
+    told = found.pick(DefinitionRecord)
+    definition, version = language.get_id(told), told.version
     numbers = list_versions(language, definition, versions)
-    version = get_int(document, "version")
-    item = next((each for each in versions.items if get_int(each, "version") == version), document)
+    item = next((each for each in versions.pick_items(DefinitionRecord) if each.version == version), told)
     data = DefinitionView(
         language=language,
         id=definition,
-        name=get_text(document, "name"),
-        description=get_text(document, "description"),
+        name=told.name,
+        description=told.description,
         version=version,
         versions=numbers,
-        uploaded=get_text(document, "uploadedAt") or get_text(item, "uploadedAt"),
+        uploaded=told.uploaded_at or item.uploaded_at,
         graph=view_graph(language, found, graph, request.query),
         warnings=_list_warnings(warnings, version),
-        settings=_describe_settings(get_object(document, "settings")),
+        settings=_describe_settings(told.settings or {}),
         is_latest=not numbers or version == numbers[0],
     )
     return View(title=definition, data=data, crumbs=build_crumbs(language), template="pages/definition.html")
@@ -278,23 +270,20 @@ def build_crumbs(language: ProcessLanguage, definition: str = "") -> tuple[Crumb
 
 def _list_warnings(reply: Reply, version: int) -> tuple[WarningView, ...]:
     """What the API says of the version; of JSON steps it says it of the latest one only."""
-    if not reply.is_ok or get_int(reply.document, "version") != version:
-        return ()
-    return list_warnings(reply.document)
+    told = reply.pick(DefinitionRecord)
+    return list_warnings(told) if reply.is_ok and told.version == version else ()
 
 
-def list_warnings(document: JsonObject) -> tuple[WarningView, ...]:
+def list_warnings(told: DefinitionRecord) -> tuple[WarningView, ...]:
     """The warnings of an answer, which are texts or have a place."""
-    texts = [WarningView(each) for each in get_list(document, "warnings") if isinstance(each, str)]
-    placed = [_view_warning(each) for each in get_objects(document, "warnings")]
-    return (*texts, *placed)
+    texts = [WarningView(each) for each in told.warnings if isinstance(each, str)]
+    placed = [pick_members(each, DefinitionWarning) for each in told.warnings if isinstance(each, dict)]
+    return (*texts, *map(_view_warning, placed))
 
 
-def _view_warning(item: JsonObject) -> WarningView:
-    line, column = get_int(item, "line"), get_int(item, "column")
-    place = f"line {line}, column {column}" if line else get_text(item, "path")
-    text = get_text(item, "message") or get_text(item, "reason") or get_text(item, "code")
-    return WarningView(text, place)
+def _view_warning(item: DefinitionWarning) -> WarningView:
+    place = f"line {item.line}, column {item.column}" if item.line else item.path
+    return WarningView(item.message or item.reason or item.code, place)
 
 
 def _describe_settings(settings: JsonObject) -> str:
@@ -331,8 +320,9 @@ def view_counts(
 ) -> CountsView:
     """The counts from the answers of the API."""
     statuses, steps, queues = replies
-    is_cut = get_flag(steps.document, "isLowerBound") or get_flag(statuses.document, "isLowerBound")
-    at = {get_text(item, "stepId"): get_int(item, "count") for item in steps.items}
+    by_step, by_status = steps.read_if_ok(StepCounts), statuses.read_if_ok(InstanceCounts)
+    is_cut = any(each.is_lower_bound for each in (by_step, by_status) if each is not None)
+    at = {each.step_id: each.count for each in by_step.items} if by_step is not None else {}
     rows = {row.key: row for row in graph.rows} if graph is not None else {}
     known = tuple(
         (rows[key].name, rows[key].ref, format_count(count, is_lower_bound=is_cut))
@@ -340,7 +330,7 @@ def view_counts(
         if key in rows
     )
     others = sum(count for key, count in at.items() if key not in rows)
-    waiting = {get_text(item, "name"): get_int(item, "depth") for item in queues.items}
+    waiting = {each.name: each.depth for each in queues.read_items(QueueView)}
     wanted = {row.job_type for row in rows.values() if row.job_type}
     marks = mark_process(graph, {key: NodeState(running=count) for key, count in at.items()}) if graph else None
     picture = build_picture(graph.drawing, marks, label="") if graph else None
@@ -349,8 +339,8 @@ def view_counts(
         language=language,
         id=definition,
         statuses=tuple(
-            StatusCount(get_text(item, "status"), format_count(get_int(item, "count"), is_lower_bound=is_cut))
-            for item in statuses.items
+            (each.status, format_count(each.count, is_lower_bound=is_cut))
+            for each in statuses.read_items(InstanceCount)
         ),
         steps=known,
         elsewhere=format_count(others) if others and graph else "",

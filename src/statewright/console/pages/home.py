@@ -12,7 +12,7 @@ from statewright.console.calls import (
     build_ops_call,
     build_path,
 )
-from statewright.console.pages.models import ModelRow, build_models_call, list_models
+from statewright.console.pages.models import build_models_call, list_models
 from statewright.console.process_languages import MODELS
 from statewright.console.request import (
     Action,
@@ -25,6 +25,7 @@ from statewright.console.request import (
     build_problem,
 )
 from statewright.console.views.page import Problem, View, format_count, format_duration, format_model
+from statewright.console.views.records import ModelRow
 from statewright.jsonval.values import JsonValue
 from statewright.operations.incidents import Incident
 from statewright.operations.listings import IdleEntities

@@ -5,15 +5,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from statewright.console.calls import (
-    Reply,
-    get_flag,
-    get_int,
-    get_object,
-    get_objects,
-    get_text,
-    get_texts,
-)
+from statewright.console.calls import Reply, get_object, get_objects, get_text, pick_members
 from statewright.console.diagrams.process import NodeState, ProcessGraph, mark_process
 from statewright.console.pages.definitions import read_page
 from statewright.console.pages.instances import build_instance_path
@@ -21,9 +13,13 @@ from statewright.console.process_languages import FLOWS, PLAYBOOKS, STEPS, Proce
 from statewright.console.request import ConsoleRequest, Query, build_problem
 from statewright.console.views.entities import TreeNode, build_tree
 from statewright.console.views.page import Picture, Problem, build_picture
+from statewright.console.views.records import FailedNode, HistoryEntry, InstanceRecord, StoredToken
 from statewright.jsonval.codec import encode
 from statewright.jsonval.patches import is_json_equal
 from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.operations.explanations import AwaitedThing, BlockingSuspension, ExplainedInstance, OpenIncident
+from statewright.operations.history import RunEvent
+from statewright.operations.records import Record
 
 HISTORY: Final = 200
 """Entries of the history on one page."""
@@ -67,15 +63,15 @@ class VariableView(Struct, frozen=True, kw_only=True):
 class HistoryRow(Struct, frozen=True, kw_only=True):
     """An entry of the history."""
 
+    entry: HistoryEntry
     name: str
     ref: str
-    kind: str
-    attempt: int
-    status: str
-    began: str
-    ended: str
-    failure: str
     values: str
+
+    @property
+    def kind(self) -> str:
+        """What it was."""
+        return (self.entry.step_type or self.entry.kind).replace("_", " ").lower()
 
 
 class NoticeView(Struct, frozen=True, kw_only=True):
@@ -87,14 +83,6 @@ class NoticeView(Struct, frozen=True, kw_only=True):
     since: str
     is_own: bool = False
     """Whether it is of this instance alone."""
-
-
-class FailedNode(Struct, frozen=True):
-    """Where a flow failed."""
-
-    node: int
-    name: str
-    reason: str
 
 
 class InstanceState(Struct, frozen=True, kw_only=True):
@@ -138,54 +126,57 @@ class InstanceState(Struct, frozen=True, kw_only=True):
 class InstanceAnswers(Struct, frozen=True, kw_only=True):
     """The answers that the state is made from."""
 
-    explained: Reply
-    record: Reply
+    explained: ExplainedInstance
+    record: InstanceRecord
     history: Reply
+    entries: tuple[HistoryEntry, ...]
     entity: Reply
     events: Reply | None
     """None where an instant is shown that is not now."""
+
+    @property
+    def stored(self) -> JsonObject:
+        """The document of its entity; empty where it cannot be read."""
+        document = get_object(self.entity.document, "data")
+        return document if self.entity.is_ok else {}
 
 
 def view_state(
     request: ConsoleRequest, language: ProcessLanguage, answers: InstanceAnswers, graph: ProcessGraph | None
 ) -> InstanceState:
     """The state from the answers of the API."""
-    explained, record = answers.explained.document, answers.record.document
-    instance = get_text(explained, "instanceId")
+    explained, record, entries = answers.explained, answers.record, answers.entries
+    instance = explained.instance_id
     rows = {row.key: (row.name, f"#{row.ref}") for row in graph.rows} if graph is not None else {}
-    tokens = get_objects(explained, "tokens")
-    entries = answers.history.items
-    page, total = read_page(request), get_int(answers.history.document, "total")
+    tokens = explained.tokens
+    page, total = read_page(request), answers.history.total
     picture = Picture(id="diagram", label="", plan="{}")
     denied = _list_pending(language, answers)
     if graph is not None:
         states = find_states(language, tokens, entries, denied)
         picture = build_picture(graph.drawing, mark_process(graph, states), label="")
-    failure = get_object(explained, "failure")
+    failure = pick_members(explained.failure or {}, _Failure)
     path = build_instance_path(instance)
     at = request.query.get("at") or None
     turn = Query((("at", at),) if at else ())
     return InstanceState(
         id=instance,
         language=language,
-        status=get_text(explained, "status"),
-        outcome=get_text(record, "status") if language is PLAYBOOKS else "",
-        summary=get_text(explained, "summary"),
-        failure=get_text(failure, "reason") or get_text(record, "failureReason"),
-        failed_step=get_text(failure, "stepId"),
-        failed_nodes=tuple(
-            FailedNode(get_int(each, "node"), get_text(each, "name"), get_text(each, "reason"))
-            for each in get_objects(record, "failedNodes")
-        ),
-        completed=get_text(record, "completedAt"),
+        status=explained.status,
+        outcome=record.status if language is PLAYBOOKS else "",
+        summary=explained.summary,
+        failure=failure.reason or record.failure_reason,
+        failed_step=failure.step_id,
+        failed_nodes=record.failed_nodes,
+        completed=record.completed_at,
         picture=picture,
         tokens=tuple(_view_token(token, rows) for token in tokens[:MAX_TOKENS]),
         left_out=max(0, len(tokens) - MAX_TOKENS),
         denied=_list_denied(denied, graph),
-        timers=tuple((get_text(each, "timerId"), get_text(each, "dueAt")) for each in get_objects(explained, "timers")),
-        suspensions=tuple(_view_suspension(each) for each in get_objects(explained, "suspensions")),
-        incidents=tuple(_view_incident(each) for each in get_objects(explained, "incidents")),
-        variables=_list_variables(record, answers.history, is_whole=page == 0 and total <= HISTORY)
+        timers=tuple((each.timer_id, each.due_at) for each in explained.timers),
+        suspensions=tuple(map(_view_suspension, explained.suspensions)),
+        incidents=tuple(map(_view_incident, explained.incidents)),
+        variables=_list_variables(record.variables or {}, entries, is_whole=page == 0 and total <= HISTORY)
         if language is STEPS
         else (),
         documents=_list_documents(language, record),
@@ -202,21 +193,20 @@ def view_state(
 
 def find_states(
     language: ProcessLanguage,
-    tokens: Sequence[JsonObject],
-    entries: Sequence[JsonObject],
-    pending: Sequence[JsonObject],
+    tokens: Sequence[AwaitedThing],
+    entries: Sequence[HistoryEntry],
+    pending: Sequence[StoredToken],
 ) -> dict[str, NodeState]:
     """What is put on the graph, by the keys of its nodes: how each ended last, and tokens."""
     ended: dict[str, str] = {}
     for entry in entries:
-        ended[get_key(language, entry)] = ENDED.get(get_text(entry, "status"), "")
+        ended[get_key(language, entry)] = ENDED.get(entry.status, "")
     running: dict[str, int] = {}
     for token in tokens:
-        key = get_text(token, "stepId")
-        running[key] = running.get(key, 0) + 1
+        running[token.step_id] = running.get(token.step_id, 0) + 1
     waiting: dict[str, list[bool]] = {}
-    for token in pending:
-        waiting.setdefault(get_text(token, "node"), []).append(get_flag(token, "wasDenied"))
+    for waiter in pending:
+        waiting.setdefault(waiter.node, []).append(waiter.was_denied)
     return {
         key: NodeState(
             running=running.get(key, 0),
@@ -232,83 +222,80 @@ def _read_end(text: str) -> Literal["", "done", "failed", "skipped"]:
     return "done" if text == "done" else "failed" if text == "failed" else "skipped" if text == "skipped" else ""
 
 
-def get_key(language: ProcessLanguage, entry: JsonObject) -> str:
+def get_key(language: ProcessLanguage, entry: HistoryEntry) -> str:
     """By which key the graph has the node of an entry of the history."""
-    if language is FLOWS:
-        return str(get_int(entry, "node"))
-    return get_text(entry, "step" if language is PLAYBOOKS else "stepId")
+    return str(entry.node) if language is FLOWS else entry.step if language is PLAYBOOKS else entry.step_id
 
 
-def _list_pending(language: ProcessLanguage, answers: InstanceAnswers) -> list[JsonObject]:
+def _list_pending(language: ProcessLanguage, answers: InstanceAnswers) -> list[StoredToken]:
     """Tokens of a playbook that no step has admitted yet."""
     if language is not PLAYBOOKS:
         return []
-    marking = get_object(get_object(answers.entity.document, "data"), "marking")
-    return [token for token in get_objects(marking, "tokens") if get_text(token, "stage") == "PENDING"]
+    return [token for token in list_stored_tokens(answers.stored) if token.stage == "PENDING"]
 
 
-def _list_denied(tokens: Sequence[JsonObject], graph: ProcessGraph | None) -> tuple[tuple[str, str, str], ...]:
+def list_stored_tokens(document: JsonObject) -> list[StoredToken]:
+    """The tokens of an instance as it is stored."""
+    tokens = get_objects(document, "tokens") or get_objects(get_object(document, "marking"), "tokens")
+    return [pick_members(each, StoredToken) for each in tokens]
+
+
+def _list_denied(tokens: Sequence[StoredToken], graph: ProcessGraph | None) -> tuple[tuple[str, str, str], ...]:
     rows = {row.key: row for row in graph.rows} if graph is not None else {}
     found: list[tuple[str, str, str]] = []
     for token in tokens[:MAX_TOKENS]:
-        row = rows.get(get_text(token, "node"))
-        was_denied = "denied: " if get_flag(token, "wasDenied") else ""
+        row = rows.get(token.node)
+        was_denied = "denied: " if token.was_denied else ""
         rule = row.detail if row is not None and row.detail else "waits for its turn or its join"
-        found.append((get_text(token, "node"), f"#{row.ref}" if row is not None else "", f"{was_denied}{rule}"))
+        found.append((token.node, f"#{row.ref}" if row is not None else "", f"{was_denied}{rule}"))
     return tuple(found)
 
 
-def _view_token(token: JsonObject, rows: Mapping[str, tuple[str, str]]) -> TokenView:
-    step = get_text(token, "stepId")
-    name, ref = rows.get(step, (step, ""))
+def _view_token(token: AwaitedThing, rows: Mapping[str, tuple[str, str]]) -> TokenView:
+    name, ref = rows.get(token.step_id, (token.step_id, ""))
     missing = tuple(
-        f"branch {get_int(each, 'branch')} is at {', '.join(rows.get(at, (at, ''))[0] for at in get_texts(each, 'at'))}"
-        if get_texts(each, "at")
-        else f"branch {get_int(each, 'branch')} has ended elsewhere"
-        for each in get_objects(token, "missing")
+        f"branch {each.branch} is at {', '.join(rows.get(at, (at, ''))[0] for at in each.at)}"
+        if each.at
+        else f"branch {each.branch} has ended elsewhere"
+        for each in token.missing or ()
     )
     return TokenView(
-        step=step,
+        step=token.step_id,
         name=name,
         ref=ref,
-        since=get_text(token, "since"),
-        waits_for=get_text(token, "waitsFor"),
-        job_type=get_text(token, "jobType"),
-        job_id=get_text(token, "jobId"),
-        phase=get_text(token, "phase"),
-        workers=get_int(token, "workers") if "workers" in token else None,
-        retries=get_int(token, "retriesRemaining"),
-        worker=get_text(token, "worker"),
-        until=get_text(token, "leaseUntil") or get_text(token, "availableAt"),
-        task=get_text(token, "userTaskId"),
-        arrived=get_int(token, "arrived"),
+        since=token.since or "",
+        waits_for=token.waits_for,
+        job_type=token.job_type or "",
+        job_id=token.job_id or "",
+        phase=token.phase or "",
+        workers=token.workers,
+        retries=token.retries_remaining or 0,
+        worker=token.worker or "",
+        until=token.lease_until or token.available_at or "",
+        task=token.user_task_id or "",
+        arrived=token.arrived or 0,
         missing=missing,
     )
 
 
-def _view_suspension(item: JsonObject) -> NoticeView:
-    scope = get_text(item, "scope")
+def _view_suspension(item: BlockingSuspension) -> NoticeView:
     return NoticeView(
-        id=get_text(item, "id"),
-        scope=scope.replace("_", " ").lower(),
-        text=get_text(item, "reason"),
-        since=get_text(item, "since"),
-        is_own=scope in ("INSTANCE", "ENTITY"),
+        id=item.id,
+        scope=item.scope.replace("_", " ").lower(),
+        text=item.reason,
+        since=item.since,
+        is_own=item.scope in ("INSTANCE", "ENTITY"),
     )
 
 
-def _view_incident(item: JsonObject) -> NoticeView:
-    return NoticeView(
-        id=get_text(item, "id"),
-        scope=get_text(item, "kind").replace("_", " ").lower(),
-        text=get_text(item, "message"),
-        since=get_text(item, "lastAt"),
-    )
+def _view_incident(item: OpenIncident) -> NoticeView:
+    return NoticeView(id=item.id, scope=item.kind.replace("_", " ").lower(), text=item.message, since=item.last_at)
 
 
-def _list_variables(record: JsonObject, history: Reply, *, is_whole: bool) -> tuple[VariableView, ...]:
-    writers = find_writers(history.items) if history.is_ok else {}
-    variables = get_object(record, "variables")
+def _list_variables(
+    variables: JsonObject, entries: Sequence[HistoryEntry], *, is_whole: bool
+) -> tuple[VariableView, ...]:
+    writers = find_writers(entries)
     origin = "the start or a retry" if is_whole else ""
     return tuple(
         _view_variable(name, value, writers.get(name, origin))
@@ -316,15 +303,15 @@ def _list_variables(record: JsonObject, history: Reply, *, is_whole: bool) -> tu
     )
 
 
-def find_writers(entries: Sequence[JsonObject]) -> dict[str, str]:
+def find_writers(entries: Sequence[HistoryEntry]) -> dict[str, str]:
     """The step that last wrote each variable. Snapshots of some types of steps have all variables: only what differs
     from the input was written. Entries are in the order of their start.
     """
     return {
-        name: get_text(entry, "stepId")
+        name: entry.step_id
         for entry in entries
-        for name, value in get_object(entry, "outputSnapshot").items()
-        if not is_json_equal(get_object(entry, "inputSnapshot").get(name, _ABSENT), value)
+        for name, value in (entry.output_snapshot.items() if isinstance(entry.output_snapshot, dict) else ())
+        if not is_json_equal((entry.input_snapshot or {}).get(name, _ABSENT), value)
     }
 
 
@@ -334,38 +321,36 @@ def _view_variable(name: str, value: JsonValue, step: str) -> VariableView:
     return VariableView(name=name, value=f"{text[:MAX_VALUE_CHARS]}…" if cut else text, step=step, is_cut=cut)
 
 
-def _list_documents(language: ProcessLanguage, record: JsonObject) -> tuple[tuple[str, TreeNode], ...]:
-    wanted = {
-        "steps": (("All variables", "variables"),),
-        "flows": (("Input", "input"), ("Result", "result")),
-        "playbooks": (("Workload", "workload"), ("Context", "ctx"), ("Results", "results")),
-    }[language.name]
-    return tuple((title, build_tree(record[name])) for title, name in wanted if record.get(name) is not None)
+def _list_documents(language: ProcessLanguage, record: InstanceRecord) -> tuple[tuple[str, TreeNode], ...]:
+    wanted: dict[str, tuple[tuple[str, JsonValue], ...]] = {
+        "steps": (("All variables", record.variables),),
+        "flows": (("Input", record.input), ("Result", record.result)),
+        "playbooks": (("Workload", record.workload), ("Context", record.ctx), ("Results", record.results)),
+    }
+    return tuple((title, build_tree(value)) for title, value in wanted[language.name] if value is not None)
 
 
-def _view_entry(entry: JsonObject, rows: Mapping[str, tuple[str, str]]) -> HistoryRow:
-    key = get_text(entry, "stepId") or get_text(entry, "step") or str(get_int(entry, "node"))
+def _view_entry(entry: HistoryEntry, rows: Mapping[str, tuple[str, str]]) -> HistoryRow:
+    key = entry.step_id or entry.step or str(entry.node)
     name, ref = rows.get(key, (key, ""))
-    output = entry.get("outputSnapshot", entry.get("output"))
+    output = entry.output if entry.output_snapshot is None else entry.output_snapshot
     text = "" if output is None else encode(output).decode()
-    element = f" [{get_int(entry, 'element')}]" if "element" in entry else ""
-    return HistoryRow(
-        name=f"{name}{element}",
-        ref=ref,
-        kind=(get_text(entry, "stepType") or get_text(entry, "kind")).replace("_", " ").lower(),
-        attempt=get_int(entry, "attemptNumber") or get_int(entry, "attempt"),
-        status=get_text(entry, "status"),
-        began=get_text(entry, "startedAt"),
-        ended=get_text(entry, "endedAt"),
-        failure=get_text(entry, "failureReason") or get_text(entry, "reason"),
-        values=text if len(text) <= MAX_VALUE_CHARS else f"{text[:MAX_VALUE_CHARS]}…",
-    )
+    element = "" if entry.element is None else f" [{entry.element}]"
+    values = text if len(text) <= MAX_VALUE_CHARS else f"{text[:MAX_VALUE_CHARS]}…"
+    return HistoryRow(entry=entry, name=f"{name}{element}", ref=ref, values=values)
+
+
+class _Failure(Record, frozen=True, kw_only=True):
+    """Why an instance failed."""
+
+    reason: str = ""
+    step_id: str = ""
 
 
 def _find_successor(events: Reply | None) -> str:
     """The instance that this one has started at its end."""
-    for event in events.items if events is not None else ():
-        data = get_object(event, "data")
+    for event in events.read_items(RunEvent) if events is not None else ():
+        data = event.data or {}
         if get_text(data, "kind") == "chain-started":
             return get_text(data, "instanceId")
     return ""

@@ -5,29 +5,41 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import ApiCall, Reply, get_int, get_text, get_texts
+from statewright.console.calls import ApiCall, Reply
 from statewright.console.pages.definitions import read_page
 from statewright.console.process_languages import LANGUAGES, PLAYBOOKS, ProcessLanguage, find_language
 from statewright.console.request import ConsoleRequest, Navigation, Page, Routes, build_problem
 from statewright.console.views.page import Problem, View, encode_segment
-from statewright.jsonval.values import JsonObject
+from statewright.console.views.records import InstanceRecord
 
 ALL_STATUSES: Final = tuple(dict.fromkeys(status for language in LANGUAGES for status in language.statuses))
 
 
-class InstanceRow(Struct, frozen=True, kw_only=True):
-    """A line of the list. ``at`` is where its tokens are."""
+class InstanceRow(Struct, frozen=True):
+    """A line of the list."""
 
-    id: str
     language: ProcessLanguage
-    definition: str
-    version: int
-    status: str
-    business_key: str
-    at: tuple[str, ...]
-    failure: str
-    started: str
-    completed: str
+    record: InstanceRecord
+
+    @property
+    def definition(self) -> str:
+        """Which definition it is of."""
+        return self.record.path if self.language is PLAYBOOKS else self.record.definition_id
+
+    @property
+    def version(self) -> int:
+        """That of the definition."""
+        return self.record.version if self.language is PLAYBOOKS else self.record.definition_version
+
+    @property
+    def status(self) -> str:
+        """How it is doing."""
+        return self.record.state if self.language is PLAYBOOKS else self.record.status
+
+    @property
+    def at(self) -> tuple[str, ...]:
+        """Where its tokens are."""
+        return *self.record.current_step_ids, *self.record.active_steps
 
 
 class InstancesView(Struct, frozen=True, kw_only=True):
@@ -81,10 +93,10 @@ def view_instances(
 ) -> View:
     """The list from the answers of the API, one of each language."""
     query = request.query
-    rows = [view_row(language, item) for language, reply in found for item in reply.items]
-    rows.sort(key=lambda row: row.id, reverse=True)
+    rows = [InstanceRow(language, each) for language, reply in found for each in reply.pick_items(InstanceRecord)]
+    rows.sort(key=lambda row: row.record.id, reverse=True)
     code = query.get("language")
-    more = [language for language, reply in found if get_int(reply.document, "total") > (page + 1) * size]
+    more = [language for language, reply in found if reply.total > (page + 1) * size]
     if not code and len(rows) > size:
         more = [language for language, _ in found if any(row.language is language for row in rows[size:])] or more
     data = InstancesView(
@@ -101,22 +113,6 @@ def view_instances(
         problems=tuple((language.title, build_problem(reply)) for language, reply in found if not reply.is_ok),
     )
     return View(title="Instances", data=data)
-
-
-def view_row(language: ProcessLanguage, item: JsonObject) -> InstanceRow:
-    """A line from an item of a list."""
-    return InstanceRow(
-        id=get_text(item, "id"),
-        language=language,
-        definition=get_text(item, language.instance_member),
-        version=get_int(item, language.version_member),
-        status=get_text(item, "state") if language is PLAYBOOKS else get_text(item, "status"),
-        business_key=get_text(item, "businessKey"),
-        at=(*get_texts(item, "currentStepIds"), *get_texts(item, "activeSteps")),
-        failure=get_text(item, "failureReason"),
-        started=get_text(item, "startedAt"),
-        completed=get_text(item, "completedAt"),
-    )
 
 
 def build_instance_path(instance: str) -> str:

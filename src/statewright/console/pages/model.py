@@ -15,10 +15,11 @@ from statewright.console.calls import (
     get_text,
 )
 from statewright.console.live import ModelCounts
-from statewright.console.pages.models import ModelRow, build_models_call, list_models
+from statewright.console.pages.models import build_models_call, list_models
 from statewright.console.request import ConsoleRequest, InvalidField, Page, Routes, build_part, build_problem
 from statewright.console.views.entities import Schema, build_schema
 from statewright.console.views.page import Crumb, Download, Problem, View
+from statewright.console.views.records import ModelRow
 from statewright.jsonval.values import JsonObject
 from statewright.operations.suspensions import SuspensionView
 

@@ -5,24 +5,15 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.console.calls import ApiCall, Reply, build_entity_call, build_ops_call, get_int, get_text
+from statewright.console.calls import ApiCall, Reply, build_entity_call, build_ops_call
 from statewright.console.process_languages import MODELS
 from statewright.console.request import ConsoleRequest, Navigation, Page, Routes
 from statewright.console.views.page import Crumb, View
+from statewright.console.views.records import ModelRow
 from statewright.operations.suspensions import SuspensionView
 
 MAX_LISTED: Final = 500
 MAX_SUSPENSIONS: Final = 1000
-
-
-class ModelRow(Struct, frozen=True, kw_only=True):
-    """A model in the list."""
-
-    name: str
-    version: int
-    state: str
-    updated: str
-    is_suspended: bool = False
 
 
 class ModelsView(Struct, frozen=True, kw_only=True):
@@ -76,16 +67,7 @@ def build_models_call() -> ApiCall:
 
 def list_models(reply: Reply) -> list[ModelRow]:
     """The models of an answer, by name and version."""
-    rows = [
-        ModelRow(
-            name=get_text(item, "modelName"),
-            version=get_int(item, "modelVersion"),
-            state=get_text(item, "currentState"),
-            updated=get_text(item, "modelUpdateDate"),
-        )
-        for item in reply.items
-    ]
-    return sorted(rows, key=lambda row: (row.name, row.version))
+    return sorted(reply.pick_items(ModelRow), key=lambda row: (row.name, row.version))
 
 
 ROUTES: Final[Routes] = (

@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import ApiCall, Reply, get_text
+from statewright.console.calls import ApiCall, Reply
 from statewright.console.diagrams.petri import read_playbook
 from statewright.console.diagrams.plan import choose_tier
 from statewright.console.diagrams.process import (
@@ -18,6 +18,7 @@ from statewright.console.process_languages import FLOWS, STEPS, ProcessLanguage
 from statewright.console.request import InvalidField, Query
 from statewright.console.views.entities import fits_page, write_text
 from statewright.console.views.page import Line, Picture, build_picture, number_lines
+from statewright.console.views.records import DefinitionRecord
 
 ROWS: Final = 200
 """Nodes of one page of the table."""
@@ -54,13 +55,13 @@ def read_graph(language: ProcessLanguage, definition: Reply, diagram: Reply | No
         return read_steps(definition.document)
     if language is FLOWS:
         return read_flow(diagram.document) if diagram is not None and diagram.is_ok else None
-    source = read_playbook(get_text(definition.document, "source"))
+    source = read_playbook(definition.pick(DefinitionRecord).source)
     return None if source is None else read_playbook_net(source)
 
 
 def get_source(language: ProcessLanguage, definition: Reply) -> str:
     """The text of a definition: as it was written, or as JSON."""
-    return write_text(definition.value) if language is STEPS else get_text(definition.document, "source")
+    return write_text(definition.value) if language is STEPS else definition.pick(DefinitionRecord).source
 
 
 def view_graph(language: ProcessLanguage, definition: Reply, graph: ProcessGraph | None, query: Query) -> GraphView:

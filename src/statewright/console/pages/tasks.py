@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
-from statewright.console.calls import ApiCall, Reply, build_path, build_root_call, get_int, get_text
+from statewright.console.calls import ApiCall, Reply, build_path, build_root_call
 from statewright.console.pages.incidents import BadgeView, format_badge
 from statewright.console.pages.instances import build_instance_path
 from statewright.console.pages.model_acts import read_json
@@ -22,8 +22,9 @@ from statewright.console.request import (
 )
 from statewright.console.views.entities import TreeNode, build_tree
 from statewright.console.views.page import Crumb, Problem, View
+from statewright.console.views.records import OpenTask
 from statewright.jsonval.codec import decode, encode
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.jsonval.values import JsonValue
 
 ROOT: Final = "/console/tasks"
 NEXT: Final = f"{ROOT}/next"
@@ -36,31 +37,26 @@ AGES: Final = (("", "any"), ("3600", "an hour"), ("86400", "a day"), ("604800", 
 FILTERS: Final = ("definition", "jobType", "age")
 
 
-class TaskRow(Struct, frozen=True, kw_only=True):
-    """An open task in the list."""
+class TaskRow(Struct, frozen=True):
+    """An open task in the list; ``href`` leads to it, among those that are filtered likewise."""
 
-    id: str
+    task: OpenTask
     href: str
-    step: str
-    definition: str
-    key: str
-    job_type: str
-    instance: str
-    created: str
 
 
 class TasksView(Struct, frozen=True, kw_only=True):
     """The open tasks, those that have waited longest first."""
 
     rows: tuple[TaskRow, ...]
-    total: int
+    query: Query
     next: str | None
     first: str | None
-    definition: str
-    job_type: str
-    age: str
-    is_filtered: bool
     problem: Problem | None
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether anything was asked for."""
+        return any(self.query.get(name) for name in FILTERS)
 
 
 class TaskView(Struct, frozen=True, kw_only=True):
@@ -87,16 +83,12 @@ async def show_tasks(request: ConsoleRequest) -> View:
 def view_tasks(query: Query, found: Reply, path: str) -> View:
     """The inbox from the answer of the API."""
     page, size = _read_page(query), query.size()
-    total = get_int(found.document, "total")
+    total = found.total
     data = TasksView(
-        rows=tuple(_build_task_row(item, query) for item in found.items),
-        total=total,
+        rows=tuple(_build_task_row(task, query) for task in found.pick_items(OpenTask)),
+        query=query,
         next=query.change(page=str(page + 1), done=None) if (page + 1) * size < total else None,
         first=query.change(page=None, done=None) if page else None,
-        definition=query.get("definition"),
-        job_type=query.get("jobType"),
-        age=query.get("age"),
-        is_filtered=any(query.get(name) for name in FILTERS),
         problem=None if found.is_ok else build_problem(found, retry=path + query.change()),
     )
     return View(title="Tasks", data=data, status=200 if found.is_ok else found.status)
@@ -110,27 +102,29 @@ async def show_task(request: ConsoleRequest) -> View:
 
 def view_task(id_: str, query: Query, found: Reply, *, typed: str = "{}", error: str = "", instance: str = "") -> View:
     """One task, from the list that it is in. ``instance`` is that to whose page its form leads back."""
-    items = found.items
-    place = next((place for place, item in enumerate(items) if get_text(item, "id") == id_), None)
-    item = {} if place is None else items[place]
-    later = None if place is None or place + 1 >= len(items) else _build_task_row(items[place + 1], query).href
+    tasks = found.pick_items(OpenTask)
+    place = next((place for place, task in enumerate(tasks) if task.id == id_), None)
+    task = None if place is None else tasks[place]
+    later = None if place is None or place + 1 >= len(tasks) else _build_task_row(tasks[place + 1], query).href
     data = TaskView(
         id=id_,
-        row=None if place is None else _build_task_row(item, query),
-        payload=build_tree(item.get("payload")) if "payload" in item else None,
+        row=None if task is None else _build_task_row(task, query),
+        payload=None if task is None or task.payload is UNSET else build_tree(task.payload),
         later=later,
         kept=(*_keep(query), *((("instance", instance),) if instance else ())),
         typed=typed,
         error=error,
     )
     status = 404 if place is None else 400 if error else 200
-    return View(title=f"Task {get_text(item, 'stepId') or id_}", data=data, crumbs=(CRUMB,), status=status)
+    return View(
+        title=f"Task {(task.step_id if task is not None else '') or id_}", data=data, crumbs=(CRUMB,), status=status
+    )
 
 
 async def open_next_task(request: ConsoleRequest) -> View:
     """The address of the task that has waited longest, else of the list, which says that there is none."""
     [found] = await request.call(_list_tasks(request.query, 0, 1))
-    rows = [_build_task_row(item, request.query) for item in found.items]
+    rows = [_build_task_row(item, request.query) for item in found.pick_items(OpenTask)]
     done = request.query.get("done") or None
     target = rows[0].href if rows else ROOT + Query(_keep(request.query)).change()
     separator = "&" if "?" in target else "?"
@@ -140,7 +134,7 @@ async def open_next_task(request: ConsoleRequest) -> View:
 async def show_task_badge(request: ConsoleRequest) -> View:
     """How many tasks are open, for the navigation."""
     [found] = await request.call(build_root_call("v1", "user-tasks", query={"pageSize": 1}))
-    return View(data=BadgeView(format_badge(get_int(found.require().document, "total"))), template="parts/badge.html")
+    return View(data=BadgeView(format_badge(found.require().total)), template="parts/badge.html")
 
 
 def _list_tasks(query: Query, page: int, size: int) -> ApiCall:
@@ -169,19 +163,9 @@ def _keep(query: Query) -> tuple[tuple[str, str], ...]:
     return tuple((name, query.get(name)) for name in FILTERS if query.get(name))
 
 
-def _build_task_row(item: JsonObject, query: Query) -> TaskRow:
-    id_ = get_text(item, "id")
+def _build_task_row(task: OpenTask, query: Query) -> TaskRow:
     kept = _keep(query)
-    return TaskRow(
-        id=id_,
-        href=f"{ROOT}{build_path(id_)}{Query(kept).change() if kept else ''}",
-        step=get_text(item, "stepId"),
-        definition=get_text(item, "definitionId"),
-        key=get_text(item, "businessKey"),
-        job_type=get_text(item, "jobType"),
-        instance=get_text(item, "instanceId"),
-        created=get_text(item, "createdAt"),
-    )
+    return TaskRow(task, f"{ROOT}{build_path(task.id)}{Query(kept).change() if kept else ''}")
 
 
 def _build_completion(id_: str, variables: str, by: str) -> ApiCall:

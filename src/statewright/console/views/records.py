@@ -3,6 +3,8 @@
 Of those that others store, such as results of processes, a member that is missing is as empty.
 """
 
+from msgspec import UNSET, UnsetType, field
+
 from statewright.entity import ModelKey
 from statewright.operations.listings import ListedSearchJob
 from statewright.operations.records import Members, Record, Value
@@ -74,3 +76,127 @@ class Written(Record, frozen=True, kw_only=True):
 
     transaction_id: str | None = None
     entity_ids: tuple[str, ...] = ()
+
+
+class ModelRow(Record, frozen=True, kw_only=True):
+    """A model in the list."""
+
+    name: str = field(name="modelName", default="")
+    version: int = field(name="modelVersion", default=0)
+    state: str = field(name="currentState", default="")
+    updated: str = field(name="modelUpdateDate", default="")
+    is_suspended: bool = False
+
+
+class OpenTask(Record, frozen=True, kw_only=True):
+    """A task of somebody that is open."""
+
+    id: str = ""
+    step_id: str = ""
+    definition_id: str = ""
+    business_key: str = ""
+    job_type: str = ""
+    instance_id: str = ""
+    created_at: str = ""
+    payload: Value | UnsetType = UNSET
+
+
+class FailedNode(Record, frozen=True, kw_only=True):
+    """Where a flow failed."""
+
+    node: int = 0
+    name: str = ""
+    reason: str = ""
+
+
+class InstanceRecord(Record, frozen=True, kw_only=True):
+    """An instance, of whatever process language: each tells some of these members."""
+
+    id: str = ""
+    definition_id: str = ""
+    definition_version: int = 0
+    path: str = ""
+    version: int = 0
+    status: str = ""
+    state: str = ""
+    business_key: str = ""
+    current_step_ids: tuple[str, ...] = ()
+    active_steps: tuple[str, ...] = ()
+    failure_reason: str = ""
+    failed_nodes: tuple[FailedNode, ...] = ()
+    started_at: str = ""
+    completed_at: str = ""
+    variables: Members | None = None
+    input: Value = None
+    result: Value = None
+    workload: Value = None
+    ctx: Value = None
+    results: Value = None
+
+
+class HistoryEntry(Record, frozen=True, kw_only=True):
+    """An entry of the history of an instance, of whatever process language."""
+
+    step_id: str = ""
+    step: str = ""
+    node: int = 0
+    element: int | None = None
+    step_type: str = ""
+    kind: str = ""
+    attempt_number: int = 0
+    attempt: int = 0
+    status: str = ""
+    started_at: str = ""
+    ended_at: str = ""
+    failure_reason: str = ""
+    reason: str = ""
+    input_snapshot: Members | None = None
+    output_snapshot: Value = None
+    output: Value = None
+
+
+class StoredToken(Record, frozen=True, kw_only=True):
+    """A token of an instance as it is stored."""
+
+    node: str = ""
+    stage: str = ""
+    was_denied: bool = False
+
+
+class DefinitionRecord(Record, frozen=True, kw_only=True):
+    """A definition, of whatever process language: playbooks are known by their path."""
+
+    id: str = ""
+    path: str = ""
+    name: str = ""
+    description: str = ""
+    version: int = 0
+    versions: tuple[int, ...] = ()
+    uploaded_at: str = ""
+    source: str = ""
+    settings: Members | None = None
+    warnings: tuple[Value, ...] = ()
+
+
+class DefinitionCheck(DefinitionRecord, frozen=True, kw_only=True):
+    """What is found in a text that was uploaded, or would be."""
+
+    findings: tuple[str, ...] = ()
+    nodes: int | None = None
+    tasks: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
+    is_new: bool = True
+    reason: str = ""
+    line: int = 0
+    column: int = 0
+
+
+class DefinitionWarning(Record, frozen=True, kw_only=True):
+    """What looks like a mistake, and where."""
+
+    line: int = 0
+    column: int = 0
+    path: str = ""
+    message: str = ""
+    reason: str = ""
+    code: str = ""
