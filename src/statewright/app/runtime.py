@@ -20,8 +20,9 @@ from statewright.engine.callouts import CalloutDispatcher
 from statewright.engine.engine import Engine
 from statewright.engine.metrics import RunMetrics
 from statewright.engine.processors import RetryPolicy
+from statewright.engine.run import RunSpans
 from statewright.engine.simulation import SimulationLimits
-from statewright.engine.traced import TracedDispatcher, TracedEngine
+from statewright.engine.traced import TracedRuns
 from statewright.flows.process_language import FLOWS
 from statewright.ids import IdSource, system_clock
 from statewright.loop.background import ShutdownBudget, finish_all, run_in_background
@@ -56,7 +57,7 @@ from statewright.steps.process_language import STEPS
 from statewright.storage import models
 from statewright.storage.auth.keys import CHANNEL as KEY_CHANNEL
 from statewright.storage.auth.providers import CHANNEL as PROVIDER_CHANNEL
-from statewright.storage.commit.group_commit import GroupCommit, TracedGroupCommit
+from statewright.storage.commit.group_commit import GroupCommit
 from statewright.storage.connections import DatabaseUrl
 from statewright.storage.entities import EntityReader
 from statewright.storage.idempotency.records import KEY_PARTS
@@ -222,9 +223,9 @@ def _assemble(
                 metrics=_build_run_metrics(settings),
                 guards=(suspensions,),
                 report_swallowed=incidents.report_swallowed,
+                spans=RunSpans() if tracer is None else TracedRuns(tracer),
             ),
             tasks,
-            tracer,
             computations,
         ),
         transactions=transactions,
@@ -276,30 +277,16 @@ PARTS: Final = (*PROCESS_PARTS, *KEY_PARTS, INCIDENT_RETRIES, ACTS)
 
 def _build_group_commit(settings: Settings, pools: Pools, tracer: Tracer | None) -> GroupCommit:
     parts = (*PARTS, INCIDENTS) if settings.incidents == "on" else PARTS
-    if tracer is None:
-        return GroupCommit(pools.commits, parts=parts)
-    return TracedGroupCommit(pools.commits, tracer, parts=parts)
+    return GroupCommit(pools.commits, parts=parts, tracer=tracer)
 
 
 def _build_engine(
     settings: Settings,
     dispatcher: CalloutDispatcher,
     tasks: StoredTasks,
-    tracer: Tracer | None,
     computations: ComputationPool,
 ) -> Engine:
-    build = Engine if tracer is None else partial(TracedEngine, tracer=tracer)
-    if tracer is not None:
-        dispatcher = TracedDispatcher(
-            transport=dispatcher.transport,
-            tokens=dispatcher.tokens,
-            ids=dispatcher.ids,
-            metrics=dispatcher.metrics,
-            guards=dispatcher.guards,
-            report_swallowed=dispatcher.report_swallowed,
-            tracer=tracer,
-        )
-    return build(
+    return Engine(
         dispatcher,
         tasks,
         max_visits=settings.max_state_visits,

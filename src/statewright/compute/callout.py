@@ -17,6 +17,20 @@ CalloutKind: TypeAlias = Literal["processor", "criteria", "function"]
 """The kinds of callouts, as messages name them."""
 
 
+class CalloutSpec(Struct, frozen=True, kw_only=True):
+    """The part of a callout that its definition decides."""
+
+    kind: CalloutKind
+    name: str
+    tags: tuple[str, ...]
+    tags_text: str
+    timeout_ms: int
+    context: str
+    attach_entity: bool
+    target: str = ""
+    execution_mode: str = ""
+
+
 class Callout(Struct, frozen=True, kw_only=True):
     """One request to a member.
 

@@ -11,21 +11,21 @@ connection. A run that is cancelled ends in its pauses as it does in its callout
 import asyncio
 import random
 from collections.abc import Awaitable, Collection
-from typing import Protocol, assert_never
+from typing import Final, Protocol, assert_never
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.compute.callout import Callout, CalloutKind, CalloutResult
+from statewright.compute.callout import Callout, CalloutKind, CalloutResult, CalloutSpec
 from statewright.conditions import Function
 from statewright.engine.metrics import RetryOutcome, RunMetrics
-from statewright.engine.run import EntityDraft, Run, SwallowedFailureReport
+from statewright.engine.run import EntityDraft, Run, RunSpans, SwallowedFailureReport
 from statewright.engine.unit import RunGuard, Unit
 from statewright.failures import ComputeMemberDisconnected, DispatchTimeout, FailedAttempt, NoComputeMember
 from statewright.ids import IdSource, system_clock
 from statewright.telemetry import logs
-from statewright.telemetry.tracing import get_trace
+from statewright.telemetry.tracing import Span, get_trace
 from statewright.workflow import Processor, ScheduleFunction, Transition
 from statewright.workflow.retries import RetryCause, RetryRule
 
@@ -47,20 +47,6 @@ class TransactionTokenIssuer(Protocol):
     def issue_token(self, unit: Unit) -> str:
         """A token with which a callback joins the unit of work."""
         ...
-
-
-class CalloutSpec(Struct, frozen=True, kw_only=True):
-    """The part of a callout that its definition decides."""
-
-    kind: CalloutKind
-    name: str
-    tags: tuple[str, ...]
-    tags_text: str
-    timeout_ms: int
-    context: str
-    attach_entity: bool
-    target: str = ""
-    execution_mode: str = ""
 
 
 def build_processor_spec(processor: Processor) -> CalloutSpec:
@@ -114,6 +100,7 @@ class CalloutDispatcher(Struct, frozen=True, kw_only=True):
     metrics: RunMetrics = msgspec.field(default_factory=RunMetrics)
     guards: tuple[RunGuard, ...] = ()
     report_swallowed: SwallowedFailureReport = lambda _unit, _failure: None
+    spans: RunSpans = RunSpans()
 
     async def ask(
         self,
@@ -130,12 +117,13 @@ class CalloutDispatcher(Struct, frozen=True, kw_only=True):
         ``transition`` is None while a workflow is being selected; ``within_s`` bounds the wait beside the limit that
         the member has. Raises what ``CalloutTransport.dispatch`` raises.
         """
-        self.admit(spec, run)
-        await run.unit.prepare_callout()
-        token = self.tokens.issue_token(run.unit)
-        callout = self._build_callout(spec, run, draft, transition, transaction_id=run.unit.id, token=token)
-        async with run.unit.release_gate():
-            return await self._dispatch(callout, run, avoiding, within_s)
+        with self.spans.begin_callout(spec, run, draft, transition) as span:
+            self.admit(spec, run)
+            await run.unit.prepare_callout()
+            token = self.tokens.issue_token(run.unit)
+            callout = self._build_callout(spec, run, draft, transition, transaction_id=run.unit.id, token=token)
+            async with run.unit.release_gate():
+                return _note_result(span, spec, await self._dispatch(callout, run, avoiding, within_s))
 
     async def ask_outside(
         self,
@@ -151,10 +139,11 @@ class CalloutDispatcher(Struct, frozen=True, kw_only=True):
 
         Raises what ``CalloutTransport.dispatch`` raises.
         """
-        self.admit(spec, run)
-        await run.unit.prepare_callout()
-        callout = self._build_callout(spec, run, draft, transition, transaction_id="", token=None)
-        return await self._dispatch(callout, run, avoiding, within_s)
+        with self.spans.begin_callout(spec, run, draft, transition) as span:
+            self.admit(spec, run)
+            await run.unit.prepare_callout()
+            callout = self._build_callout(spec, run, draft, transition, transaction_id="", token=None)
+            return _note_result(span, spec, await self._dispatch(callout, run, avoiding, within_s))
 
     def admit(self, spec: CalloutSpec, run: Run) -> None:
         """Raises the failure of a callout that a guard stops; a run of which a segment is durable goes on."""
@@ -212,6 +201,18 @@ class CalloutDispatcher(Struct, frozen=True, kw_only=True):
             tx_token=token,
             trace=get_trace(),
         )
+
+
+CALLOUT_FAILED: Final = "CALLOUT_FAILED"
+"""The error code of the span of a callout whose member answered that it failed."""
+
+
+def _note_result(span: Span | None, spec: CalloutSpec, result: CalloutResult) -> CalloutResult:
+    if span is not None and not result.success:
+        span.fail(CALLOUT_FAILED)
+    elif span is not None and spec.kind == "criteria":
+        span.set("criteria.matches", result.matches)
+    return result
 
 
 log = logs.logger(__name__)

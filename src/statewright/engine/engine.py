@@ -95,6 +95,7 @@ class Engine:
     ) -> None:
         self._guards = dispatcher.guards
         self.metrics = dispatcher.metrics
+        self._spans = dispatcher.spans
         self._reconciler = Reconciler(dispatcher=dispatcher, tasks=tasks)
         self._evaluator = CriterionEvaluator(dispatcher=dispatcher, computations=computations)
         self._processors = ProcessorRunner(
@@ -104,58 +105,64 @@ class Engine:
 
     async def create(self, unit: Unit, model: Model, request: CreateEntity) -> None:
         """Run a new entity through its workflow and stage it."""
-        await self._admit(unit, model, request.id)
-        now = unit.started_at
-        draft = EntityDraft(
-            id=request.id,
-            model=model.key,
-            state="",
-            document=request.document,
-            text=request.text,
-            created_at=now,
-            now=now,
-            transition="",
-            transaction_id=unit.id,
-        )
-        writer = EntityWriter(request.id, model, submitted=request.text)
-        record(unit, request.id, events.build_started_event("State machine started", None))
-        selection = await self._select_workflow(unit, model, draft, writer)
-        workflow = selection.workflow
-        await self._admit(unit, model, request.id, workflow)
-        run = Run(
-            unit=unit, model=model, workflow=workflow, stored_workflow_name=selection.remembered_name, writer=writer
-        )
-        draft = await self._run_cascade(run, draft.with_state(workflow.initial_state))
-        await self._reconciler.reconcile(run, draft)
-        run.record(events.build_finished_event("State machine finished", draft.state))
-        run.stage(draft)
+        with self._spans.begin_run(unit, model, request.id):
+            await self._admit(unit, model, request.id)
+            now = unit.started_at
+            draft = EntityDraft(
+                id=request.id,
+                model=model.key,
+                state="",
+                document=request.document,
+                text=request.text,
+                created_at=now,
+                now=now,
+                transition="",
+                transaction_id=unit.id,
+            )
+            writer = EntityWriter(request.id, model, submitted=request.text)
+            record(unit, request.id, events.build_started_event("State machine started", None))
+            selection = await self._select_workflow(unit, model, draft, writer)
+            workflow = selection.workflow
+            await self._admit(unit, model, request.id, workflow)
+            run = Run(
+                unit=unit, model=model, workflow=workflow, stored_workflow_name=selection.remembered_name, writer=writer
+            )
+            draft = await self._run_cascade(run, draft.with_state(workflow.initial_state))
+            await self._reconciler.reconcile(run, draft)
+            run.record(events.build_finished_event("State machine finished", draft.state))
+            run.stage(draft)
 
     async def update(self, unit: Unit, model: Model, request: UpdateEntity) -> None:
         """Give an entity a new document, fire the named transition or look for automated ones, and stage the result."""
-        entity = request.entity
-        draft = EntityDraft(
-            id=entity.id,
-            model=model.key,
-            state=entity.state,
-            document=request.document,
-            text=request.text,
-            created_at=entity.created_at,
-            now=unit.started_at,
-            transition=request.transition or "",
-            transaction_id=unit.id,
-        )
-        name, if_match = request.transition, request.if_match
-        writer = EntityWriter(entity.id, model, base=entity, transition=name, if_match=if_match, submitted=request.text)
-        workflow = find_governing(model.workflows, entity.state, entity.workflow)
-        await self._admit(unit, model, entity.id, workflow)
-        if workflow is None:
-            apply_without_workflow(unit, model, draft, name)
-            writer.stage(unit, draft, workflow=entity.workflow, revision=entity.workflow_revision)
-            return
-        run = Run(unit=unit, model=model, workflow=workflow, stored_workflow_name=entity.workflow, writer=writer)
-        run.stage(
-            await (self._run_loopback(run, draft) if name is None else self._run_manual_transition(run, draft, name))
-        )
+        with self._spans.begin_run(unit, model, request.entity.id):
+            entity = request.entity
+            draft = EntityDraft(
+                id=entity.id,
+                model=model.key,
+                state=entity.state,
+                document=request.document,
+                text=request.text,
+                created_at=entity.created_at,
+                now=unit.started_at,
+                transition=request.transition or "",
+                transaction_id=unit.id,
+            )
+            name, if_match = request.transition, request.if_match
+            writer = EntityWriter(
+                entity.id, model, base=entity, transition=name, if_match=if_match, submitted=request.text
+            )
+            workflow = find_governing(model.workflows, entity.state, entity.workflow)
+            await self._admit(unit, model, entity.id, workflow)
+            if workflow is None:
+                apply_without_workflow(unit, model, draft, name)
+                writer.stage(unit, draft, workflow=entity.workflow, revision=entity.workflow_revision)
+                return
+            run = Run(unit=unit, model=model, workflow=workflow, stored_workflow_name=entity.workflow, writer=writer)
+            run.stage(
+                await (
+                    self._run_loopback(run, draft) if name is None else self._run_manual_transition(run, draft, name)
+                )
+            )
 
     async def fire(self, unit: Unit, model: Model, request: ScheduledFire) -> bool:
         """Take a scheduled transition and stage the result; False when its criterion does not hold
@@ -163,35 +170,38 @@ class Engine:
 
         The task is relied on by the first segment and withdrawn by the last, so it stays while anything can fail.
         """
-        entity, transition, task = request.entity, request.transition, request.task
-        await self._admit(unit, model, entity.id, request.workflow, transition)
-        draft = EntityDraft(
-            id=entity.id,
-            model=model.key,
-            state=entity.state,
-            document=request.document,
-            text=entity.document,
-            created_at=entity.created_at,
-            now=unit.started_at,
-            transition=entity.transition,
-            transaction_id=unit.id,
-        )
-        writer = EntityWriter(entity.id, model, base=entity, transition=entity.transition, submitted=entity.document)
-        run = Run(
-            unit=unit, model=model, workflow=request.workflow, stored_workflow_name=entity.workflow, writer=writer
-        )
-        unit.tasks.expect(entity.id, task.key, task.armed_in)
-        result = await self._evaluate_transition(run, draft, transition)
-        if not result.matches:
-            run.record(_build_not_matched_event("Transition", run, draft, transition, result))
+        with self._spans.begin_run(unit, model, request.entity.id):
+            entity, transition, task = request.entity, request.transition, request.task
+            await self._admit(unit, model, entity.id, request.workflow, transition)
+            draft = EntityDraft(
+                id=entity.id,
+                model=model.key,
+                state=entity.state,
+                document=request.document,
+                text=entity.document,
+                created_at=entity.created_at,
+                now=unit.started_at,
+                transition=entity.transition,
+                transaction_id=unit.id,
+            )
+            writer = EntityWriter(
+                entity.id, model, base=entity, transition=entity.transition, submitted=entity.document
+            )
+            run = Run(
+                unit=unit, model=model, workflow=request.workflow, stored_workflow_name=entity.workflow, writer=writer
+            )
+            unit.tasks.expect(entity.id, task.key, task.armed_in)
+            result = await self._evaluate_transition(run, draft, transition)
+            if not result.matches:
+                run.record(_build_not_matched_event("Transition", run, draft, transition, result))
+                unit.tasks.withdraw(entity.id, task.key, task.armed_in)
+                return False
+            draft = await self._run_cascade(run, await self._fire_transition(run, draft, transition))
             unit.tasks.withdraw(entity.id, task.key, task.armed_in)
-            return False
-        draft = await self._run_cascade(run, await self._fire_transition(run, draft, transition))
-        unit.tasks.withdraw(entity.id, task.key, task.armed_in)
-        await self._reconciler.reconcile(run, draft)
-        run.record(events.build_schedule_fired_event(transition.name, draft.state))
-        run.stage(draft)
-        return True
+            await self._reconciler.reconcile(run, draft)
+            run.record(events.build_schedule_fired_event(transition.name, draft.state))
+            run.stage(draft)
+            return True
 
     async def ask_criterion(
         self, unit: Unit, model: Model, request: UpdateEntity, workflow: Workflow, transition: Transition
@@ -375,18 +385,19 @@ class Engine:
         return locate_failure(failure, run, draft, transition, criterion.condition.name)
 
     async def _fire_transition(self, run: Run, draft: EntityDraft, transition: Transition) -> EntityDraft:
-        draft = await self._processors.run_processors(run, draft, transition)
-        run.record(events.build_transition_event(transition.name, draft.state, transition.next))
-        self.metrics.count_transition(run.model.key, transition.name)
-        if log.is_verbose:
-            log.debug(
-                "transition_fired",
-                transition=transition.name,
-                source=draft.state,
-                target=transition.next,
-                **run.describe(),
-            )
-        return draft.with_state(transition.next)
+        with self._spans.begin_transition(run, draft, transition):
+            draft = await self._processors.run_processors(run, draft, transition)
+            run.record(events.build_transition_event(transition.name, draft.state, transition.next))
+            self.metrics.count_transition(run.model.key, transition.name)
+            if log.is_verbose:
+                log.debug(
+                    "transition_fired",
+                    transition=transition.name,
+                    source=draft.state,
+                    target=transition.next,
+                    **run.describe(),
+                )
+            return draft.with_state(transition.next)
 
 
 def find_fireable_transition(workflow: Workflow, state: str, name: str) -> Transition:

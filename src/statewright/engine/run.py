@@ -6,13 +6,14 @@ Noting with a failure where its run failed, for those who keep incidents (docs/r
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Final, TypeAlias
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.compute.callout import CalloutKind
+from statewright.compute.callout import CalloutKind, CalloutSpec
 from statewright.engine.events import Event, trim_texts
 from statewright.engine.models import Model
 from statewright.engine.unit import Unit
@@ -32,6 +33,7 @@ from statewright.jsonval.codec import MalformedJson, canonicalise
 from statewright.jsonval.values import JsonValue, json_type
 from statewright.schema import NULL_OR_INVALID
 from statewright.telemetry import logs
+from statewright.telemetry.tracing import NO_SPAN, Span
 from statewright.workflow import Transition, Workflow
 
 _encode_text = msgspec.json.Encoder().encode
@@ -322,3 +324,23 @@ def locate_failure(
             attempts=failure.attempts,
         )
     )
+
+
+class RunSpans:
+    """Begins the spans of runs, of their transitions and callouts. This one begins none."""
+
+    def begin_run(self, unit: Unit, model: Model, entity: EntityId) -> AbstractContextManager[Span | None]:
+        """The span of a run."""
+        return NO_SPAN
+
+    def begin_transition(
+        self, run: Run, draft: EntityDraft, transition: Transition
+    ) -> AbstractContextManager[Span | None]:
+        """The span of a transition with its processors."""
+        return NO_SPAN
+
+    def begin_callout(
+        self, spec: CalloutSpec, run: Run, draft: EntityDraft, transition: Transition | None
+    ) -> AbstractContextManager[Span | None]:
+        """The span of an attempt at a callout; the work of the member is a part of it."""
+        return NO_SPAN

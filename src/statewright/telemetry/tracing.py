@@ -5,8 +5,7 @@ the request, and is passed on with what the request causes: callouts, calls of o
 no library and, where no trace comes in, no more than a look for it.
 
 Spans say what was done, and for how long. They are made by a :class:`Tracer`, which a service has only where
-OpenTelemetry is switched on; parts that make spans are put in the place of those that make none when a service is
-put together, so that nobody pays for what is switched off.
+OpenTelemetry is switched on. Elsewhere work runs within ``NO_SPAN``, and nothing is computed for a span.
 """
 
 import re

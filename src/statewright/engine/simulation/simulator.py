@@ -7,7 +7,8 @@ Simulations as another process computes them.
 
 import asyncio
 import selectors
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from time import thread_time
 from typing import Final, TypeAlias, assert_never
 
@@ -18,7 +19,7 @@ from statewright.engine.callouts import CalloutDispatcher
 from statewright.engine.engine import CreateEntity, Engine, ScheduledFire, UpdateEntity
 from statewright.engine.models import Model, SentModel
 from statewright.engine.processors import RetryPolicy
-from statewright.engine.run import EntityDraft, Run
+from statewright.engine.run import EntityDraft, Run, RunSpans
 from statewright.engine.schedules import ExpireTask, FireTask, KeepTask, RemoveTask, decide_task
 from statewright.engine.simulation.stubs import Answer, SimulationResult, Stubs, StubTransport
 from statewright.engine.simulation.world import SimulatedUnit, World
@@ -144,8 +145,13 @@ class _Simulation:
         self._world.timers = dict(scenario.timers)
         self._path: list[SimulatedMove] = []
         self._transport = StubTransport(scenario.stubs, scenario.answer, self.check_limits)
-        dispatcher = CalloutDispatcher(transport=self._transport, tokens=_NoTokens(), ids=self._world.ids)
-        self._engine = _WatchedEngine(self, dispatcher, limits)
+        self._engine = Engine(
+            CalloutDispatcher(transport=self._transport, tokens=_NoTokens(), ids=self._world.ids, spans=_Steps(self)),
+            _NoStoredTasks(),
+            max_visits=limits.max_visits,
+            retry=limits.retry,
+            checks_output=limits.checks_output,
+        )
 
     async def run(self) -> SimulationResult:
         """Play everything, until something fails."""
@@ -278,28 +284,22 @@ class _Simulation:
         self._path.append(replace(step, processors=tuple(self._transport.processors), failure=failure))
 
 
-class _WatchedEngine(Engine):
-    """The engine, telling what it does."""
+class _Steps(RunSpans):
+    """Tells a simulation of the transitions of its runs."""
 
-    def __init__(self, simulation: _Simulation, dispatcher: CalloutDispatcher, limits: SimulationLimits) -> None:
-        super().__init__(
-            dispatcher,
-            _NoStoredTasks(),
-            max_visits=limits.max_visits,
-            retry=limits.retry,
-            checks_output=limits.checks_output,
-        )
+    def __init__(self, simulation: _Simulation) -> None:
         self._simulation = simulation
 
-    async def _fire_transition(self, run: Run, draft: EntityDraft, transition: Transition) -> EntityDraft:
+    @contextmanager
+    def begin_transition(self, run: Run, draft: EntityDraft, transition: Transition) -> Iterator[None]:
+        """A step of the simulation."""
         step = self._simulation.begin_step(draft, transition)
         try:
-            moved = await super()._fire_transition(run, draft, transition)
+            yield
         except Failure as failure:
             self._simulation.end_step(step, failure.detail)
             raise
         self._simulation.end_step(step)
-        return moved
 
 
 class _NoTokens:

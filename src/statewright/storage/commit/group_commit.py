@@ -47,7 +47,7 @@ Failures.
 
 A submission on its way to its verdict.
 
-A group commit that makes spans (docs/reference/traces.md#spans).
+Spans (docs/reference/traces.md#spans), where there is a tracer.
 
 ``tx.commit`` is the wait of one transaction, in its trace. ``tx.batch`` is a batch on its way to the database: it
 belongs to no single trace, and links to the commits that it carries.
@@ -56,6 +56,7 @@ belongs to no single trace, and links to the commits that it carries.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from random import Random
 from typing import Any, Final
@@ -77,7 +78,7 @@ from statewright.storage.commit.submission import Applied, Busy, Stale, Submissi
 from statewright.storage.connections import DatabaseUrl, add_session_settings
 from statewright.storage.pool import ConnectionLost, Pool
 from statewright.telemetry import logs
-from statewright.telemetry.tracing import Attributes, Tracer, get_trace
+from statewright.telemetry.tracing import NO_SPAN, Attributes, Span, Tracer, get_trace
 
 MAX_SHARED_ROWS: Final = 20
 MAX_SHARED_CHARS: Final = 64 * 1024
@@ -185,8 +186,10 @@ class GroupCommit:
         send_within: timedelta = SEND_TIMEOUT,
         answer_within: timedelta = ANSWER_TIMEOUT,
         lock_timeout: timedelta = LOCK_TIMEOUT,
+        tracer: Tracer | None = None,
     ) -> None:
         self._pool = pool
+        self._tracer = tracer
         self._statement = CommitStatement(parts)
         self._send_within_s = send_within.total_seconds()
         self._answer_within_s = answer_within.total_seconds()
@@ -211,30 +214,46 @@ class GroupCommit:
         away or overloaded, ``Conflict`` when another session held what the transaction needs for too long, and
         ``OutcomeUnknown``: also when the caller is cancelled while the submission is on its way.
         """
-        if len(self._queue) >= MAX_QUEUED:
-            raise StorageUnavailable("too many transactions are waiting to commit")
-        loop = asyncio.get_running_loop()
-        started_at = loop.time()
-        pending = PendingCommit(submission, loop.create_future(), started_at)
-        self._unresolved.add(pending.future)
-        pending.future.add_done_callback(self._unresolved.discard)
-        self._queue.append(pending)
-        self._schedule(loop)
-        if self._expiry_timer is None:
-            self._expiry_timer = loop.call_later(self._send_within_s, self._give_up_expired)
-        try:
-            verdict = await pending.future
-        except asyncio.CancelledError as cut:
-            if pending.is_sent:
-                raise OutcomeUnknown(get_transaction_id(submission)) from cut
-            raise
-        self.metrics.commits.observe(loop.time() - started_at)
-        self.metrics.conflicts += isinstance(verdict, Stale)
-        if isinstance(verdict, Applied):
-            self.rates.count(submission.rows, verdict.at)
-            if self.watched:
-                self._tell_watchers(submission)
-        return verdict
+        with self._begin_commit(submission) as span:
+            if len(self._queue) >= MAX_QUEUED:
+                raise StorageUnavailable("too many transactions are waiting to commit")
+            loop = asyncio.get_running_loop()
+            started_at = loop.time()
+            pending = PendingCommit(submission, loop.create_future(), started_at)
+            self._unresolved.add(pending.future)
+            pending.future.add_done_callback(self._unresolved.discard)
+            self._queue.append(pending)
+            self._schedule(loop)
+            if self._expiry_timer is None:
+                self._expiry_timer = loop.call_later(self._send_within_s, self._give_up_expired)
+            try:
+                verdict = await pending.future
+            except asyncio.CancelledError as cut:
+                if pending.is_sent:
+                    raise OutcomeUnknown(get_transaction_id(submission)) from cut
+                raise
+            self.metrics.commits.observe(loop.time() - started_at)
+            self.metrics.conflicts += isinstance(verdict, Stale)
+            if isinstance(verdict, Applied):
+                self.rates.count(submission.rows, verdict.at)
+                if self.watched:
+                    self._tell_watchers(submission)
+            if span is not None:
+                span.set("tx.conflict", isinstance(verdict, Stale))
+            return verdict
+
+    def _begin_commit(self, submission: Submission) -> AbstractContextManager[Span | None]:
+        if self._tracer is None:
+            return NO_SPAN
+        attributes: Attributes = {"tx.id": get_transaction_id(submission), "entity.count": len(submission.rows)}
+        return self._tracer.begin("tx.commit", "client", attributes)
+
+    def _begin_batch(self, batch: list[PendingCommit]) -> AbstractContextManager[Span | None]:
+        if self._tracer is None:
+            return NO_SPAN
+        causes = [pending.trace for pending in batch if pending.trace is not None]
+        attributes: Attributes = {"batch.size": len(batch), "db.system.name": "postgresql"}
+        return self._tracer.begin("tx.batch", "client", attributes, parent=None, links=causes)
 
     def _tell_watchers(self, submission: Submission) -> None:
         for row in submission.rows:
@@ -376,23 +395,24 @@ class GroupCommit:
                 _fail(pending, error)
 
     async def _apply(self, batch: list[PendingCommit]) -> None:
-        oldest = min(pending.queued_at for pending in batch)
-        left_s = oldest + self._send_within_s - asyncio.get_running_loop().time()
-        within = timedelta(seconds=max(left_s, MIN_ACQUIRE_S))
-        async with self._pool.connection(within=within, limit=None) as connection:  # each statement has its own
-            for pending in batch:
-                pending.is_sent = True
-            if batch[0].is_bulk:
-                attempts = [await copy_in(connection, batch[0].submission)]
-            elif batch[0].submission.growth:
-                attempts = [await self._statement.apply_growing(connection, batch[0].submission)]
-            else:
-                attempts = await self._statement.apply(connection, [pending.submission for pending in batch])
-        for pending, attempt in zip(batch, attempts, strict=True):
-            if isinstance(attempt, Busy):
-                self._retry_later(pending)
-            elif not pending.future.done():
-                pending.future.set_result(attempt)
+        with self._begin_batch(batch):
+            oldest = min(pending.queued_at for pending in batch)
+            left_s = oldest + self._send_within_s - asyncio.get_running_loop().time()
+            within = timedelta(seconds=max(left_s, MIN_ACQUIRE_S))
+            async with self._pool.connection(within=within, limit=None) as connection:  # each statement has its own
+                for pending in batch:
+                    pending.is_sent = True
+                if batch[0].is_bulk:
+                    attempts = [await copy_in(connection, batch[0].submission)]
+                elif batch[0].submission.growth:
+                    attempts = [await self._statement.apply_growing(connection, batch[0].submission)]
+                else:
+                    attempts = await self._statement.apply(connection, [pending.submission for pending in batch])
+            for pending, attempt in zip(batch, attempts, strict=True):
+                if isinstance(attempt, Busy):
+                    self._retry_later(pending)
+                elif not pending.future.done():
+                    pending.future.set_result(attempt)
 
     def _retry_later(self, pending: PendingCommit) -> None:
         """Try again later: another session has locked an entity of the submission."""
@@ -466,25 +486,3 @@ def _give_up(pending: PendingCommit) -> None:
 def _fail(pending: PendingCommit, error: Exception) -> None:
     if not pending.future.done():
         pending.future.set_exception(error)
-
-
-class TracedGroupCommit(GroupCommit):
-    """Takes the place of the plain one where traces are switched on."""
-
-    def __init__(self, pool: Pool, tracer: Tracer, *, parts: Sequence[Part] = ()) -> None:
-        super().__init__(pool, parts=parts)
-        self._tracer = tracer
-
-    async def commit(self, submission: Submission) -> Verdict:
-        """Apply a submission atomically."""
-        attributes: Attributes = {"tx.id": get_transaction_id(submission), "entity.count": len(submission.rows)}
-        with self._tracer.begin("tx.commit", "client", attributes) as span:
-            verdict = await super().commit(submission)
-            span.set("tx.conflict", isinstance(verdict, Stale))
-            return verdict
-
-    async def _apply(self, batch: list[PendingCommit]) -> None:
-        causes = [pending.trace for pending in batch if pending.trace is not None]
-        attributes: Attributes = {"batch.size": len(batch), "db.system.name": "postgresql"}
-        with self._tracer.begin("tx.batch", "client", attributes, parent=None, links=causes):
-            await super()._apply(batch)
