@@ -35,7 +35,6 @@ from statewright.loop.freeing import use_once
 from statewright.services.core import Caller, Core
 from statewright.services.definitions import ModelDefinition
 from statewright.services.entities import get_for_update, get_governing_definition
-from statewright.services.idempotency.keyed import KeyedRequest
 from statewright.services.writing import (
     Document,
     Saved,
@@ -206,22 +205,18 @@ def _split_chunks(items: Sequence[T], window: int) -> Iterator[list[T]]:
 async def _commit_in_chunks(
     caller: Caller, items: Sequence[T], window: int, commit: Callable[[list[T]], Awaitable[Saved]]
 ) -> Results:
-    keyed = caller.keyed
-    results: Results = [] if keyed is None else [*list_durable_chunks(keyed)]
+    results: Results = [*list_durable_chunks(caller)]
     chunks = [*_split_chunks(items, window)]
     for number, chunk in enumerate(chunks):
         if number < len(results):  # an earlier attempt at this request has committed it
             continue
-        if keyed is not None:
-            open_chunk(keyed, results, is_last=number == len(chunks) - 1)
+        open_chunk(caller, results, is_last=number == len(chunks) - 1)
         try:
             results.append(await commit(chunk))
         except (IdempotencyKeyTaken, IdempotencyClaimLost):
             raise
         except Failure as failure:
-            if keyed is not None and keyed.is_left:
-                raise
-            if not results:
+            if caller.is_left or not results:
                 raise
             results.append(_build_failed_chunk(failure, number))
             return results
@@ -234,21 +229,26 @@ async def _commit_in_chunks(
     return results
 
 
-def list_durable_chunks(keyed: KeyedRequest) -> list[Saved]:
+def list_durable_chunks(caller: Caller) -> list[Saved]:
     """What became of the chunks that an earlier attempt at the request has committed."""
-    return [*map(_decode_saved, keyed.elements)]
+    return [_decode_saved(element) for guard in caller.around for element in guard.elements]
 
 
 def open_chunk(
-    keyed: KeyedRequest, before: Sequence[Saved | FailedChunk], *, is_last: bool, reports_failures: bool = True
+    caller: Caller, before: Sequence[Saved | FailedChunk], *, is_last: bool, reports_failures: bool = True
 ) -> None:
     """The next commit of the request is that of one of several chunks; those ``before`` it are durable.
     ``reports_failures``: that it fails is told behind them, and not as a failure of the request.
     """
-    keyed.open_chunk(before, _encode_saved, is_last=is_last)
-    if before and reports_failures:
-        results = tuple(before)
-        keyed.fail_with(lambda failure: keyed.compose_answer([*results, _build_failed_chunk(failure, len(results))]))
+    results = tuple(before)
+
+    def conclude(failure: Failure) -> Results:
+        return [*results, _build_failed_chunk(failure, len(results))]
+
+    for guard in caller.around:
+        guard.open_chunk(
+            results, _encode_saved, is_last=is_last, conclude=conclude if results and reports_failures else None
+        )
 
 
 def _build_failed_chunk(failure: Failure, number: int) -> FailedChunk:

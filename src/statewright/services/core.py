@@ -1,8 +1,9 @@
 """What use cases of entities need of the running service, put together once in ``app``."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import TypeAlias, TypeVar, cast
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from functools import partial
+from typing import Protocol, TypeAlias, TypeVar, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -13,9 +14,9 @@ from statewright.entity import Actor, ModelKey, Principal
 from statewright.failures import Failure, ModelNotFound
 from statewright.ids import Clock, IdSource, ModelId, TenantId, TransactionId
 from statewright.operations.active_suspensions import ActiveSuspensions
+from statewright.operations.idempotency import StoredAnswer
 from statewright.services.builtin import BuiltinModels, FireRequest
 from statewright.services.definitions import DefinitionCache, ModelDefinition
-from statewright.services.idempotency.keyed import KeyedRequest
 from statewright.services.idempotency.requests import IdempotentRequests
 from statewright.services.incident_reports import IncidentReports
 from statewright.services.search_runner import IndexBuilder, SearchRunner
@@ -23,7 +24,7 @@ from statewright.services.takings import Takings
 from statewright.services.transactions import OpenTransactions
 from statewright.storage.commit.group_commit import GroupCommit
 from statewright.storage.commit.submission import StagedPart
-from statewright.storage.commit.transaction import Transaction
+from statewright.storage.commit.transaction import Transaction, TransactionGuard
 from statewright.storage.commit.unit_of_work import UnitOfWork
 from statewright.storage.entities import EntityReader
 from statewright.storage.pool import Pool
@@ -35,18 +36,87 @@ from statewright.telemetry import logs
 from statewright.telemetry.tracing import Tracer
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 log = logs.logger(__name__)
 
 
+class CommitGuard(TransactionGuard, Protocol):
+    """What is around the commits of one request, so that something becomes durable with its effect, or its failure."""
+
+    @property
+    def answer(self) -> StoredAnswer | None:
+        """What the request is answered, once that is durable."""
+        ...
+
+    @property
+    def elements(self) -> tuple[str, ...]:
+        """What became of chunks that are durable, those of earlier attempts at the request included."""
+        ...
+
+    @property
+    def is_left(self) -> bool:
+        """Whether the client has gone, and the run goes on."""
+        ...
+
+    def respond_with(self, compose: Callable[[object], Awaitable[StoredAnswer]]) -> None:
+        """How the interface makes the answer of what the use case commits with."""
+        ...
+
+    def convert_results(self, convert: Callable[[object], object]) -> None:
+        """What the answer is made of, where the next commit is made with another result."""
+        ...
+
+    def open_chunk(
+        self,
+        before: Sequence[object],
+        encode: Callable[[object], bytes],
+        *,
+        is_last: bool,
+        conclude: Callable[[Failure], object] | None,
+    ) -> None:
+        """The next commit is that of a chunk, after others that became of what was ``before``; ``conclude`` is what a
+        failure comes to that is told as a result.
+        """
+        ...
+
+    def commit(
+        self, unit: UnitOfWork, result: object, commit: Callable[[], Awaitable[int | None]]
+    ) -> Awaitable[int | None]:
+        """Commit the unit by ``commit``, and more with it."""
+        ...
+
+    def carry_out(
+        self, act: Callable[[Pool], Awaitable[T]], conclude: Callable[[T], object], pool: Pool
+    ) -> Awaitable[T]:
+        """Do something by statements of its own, and more in the same transaction."""
+        ...
+
+    def amend_answer(self, result: object) -> Awaitable[None]:
+        """Another result than the one that was committed with, of which no client has been told."""
+        ...
+
+    def settle_failure(self, unit: UnitOfWork, failure: Failure) -> Awaitable[Failure]:
+        """What is told of the failure of a transaction, after what there was to be made durable of it."""
+        ...
+
+    def follow(self, work: Coroutine[object, object, T]) -> Coroutine[object, object, T]:
+        """Do work that goes on when the client leaves."""
+        ...
+
+    def leave(self) -> None:
+        """The client has gone, and the work that is followed goes on."""
+        ...
+
+
 class Caller(Struct, frozen=True):
-    """Whom a request acts for, the open transaction it takes part in, if any, what is recorded of a request with an
-    idempotency key, and what else commits with its effect.
+    """Whom a request acts for, the open transaction it takes part in, if any, what is around its commits, the innermost
+    first, and what else is written by them.
     """
 
     principal: Principal
     transaction: UnitOfWork | None = None
-    keyed: KeyedRequest | None = None
+    around: tuple[CommitGuard, ...] = ()
     parts: Mapping[str, StagedPart] = {}
     """What its transactions write beside their effect, by names of optional parts of the commit statement."""
 
@@ -54,16 +124,54 @@ class Caller(Struct, frozen=True):
     def tenant(self) -> TenantId:
         return self.principal.tenant
 
+    @property
+    def answer(self) -> StoredAnswer | None:
+        """What the request is answered, where that is durable."""
+        return next((guard.answer for guard in self.around if guard.answer is not None), None)
+
+    @property
+    def is_left(self) -> bool:
+        """Whether the client has gone, and the run goes on."""
+        return any(guard.is_left for guard in self.around)
+
+    def respond_with(self, compose: Callable[[T], Awaitable[StoredAnswer]]) -> None:
+        """How the interface makes the answer of what the use case commits with."""
+        for guard in self.around:
+            guard.respond_with(_widen(compose))
+
     def convert_result(self, convert: Callable[[T], object]) -> None:
         """What the interface makes the answer of, where the next commit is made with another result."""
-        if self.keyed is not None:
-            self.keyed.convert_results(lambda result: convert(cast("T", result)))  # what it is committed with
+        for guard in self.around:
+            guard.convert_results(_widen(convert))
 
     def commit(self, unit: UnitOfWork, result: object) -> Awaitable[int | None]:
-        """Commit what the request amounts to, with its answer if it has an idempotency key: ``result`` is what the
-        interface makes the answer of. Otherwise as ``UnitOfWork.commit``.
+        """Commit what the request amounts to, with what is around: ``result`` is what the interface makes the answer
+        of. Otherwise as ``UnitOfWork.commit``.
         """
-        return unit.commit() if self.keyed is None else self.keyed.commit(unit, result)
+        commit: Callable[[], Awaitable[int | None]] = unit.commit
+        for guard in self.around:
+            commit = partial(guard.commit, unit, result, commit)
+        return commit()
+
+    def carry_out(
+        self, pool: Pool, act: Callable[[Pool], Awaitable[T]], conclude: Callable[[T], object]
+    ) -> Awaitable[T]:
+        """Do something by statements of its own on the pool that ``act`` is given, with what is around: the interface
+        makes the answer of what ``conclude`` gives. An act that gives False has had no effect.
+        """
+        for guard in self.around:
+            act = partial(guard.carry_out, act, conclude)
+        return act(pool)
+
+    async def amend_answer(self, result: object) -> None:
+        """Keep another answer than the one that was committed, of which no client has been told."""
+        for guard in self.around:
+            await guard.amend_answer(result)
+
+
+def _widen(read: Callable[[T], R]) -> Callable[[object], R]:
+    """For guards, which do not know what a use case commits with: it is what its interface reads."""
+    return lambda result: read(cast("T", result))
 
 
 BuiltinTransition: TypeAlias = Callable[[Caller, FireRequest], Awaitable[TransactionId]]
@@ -120,7 +228,7 @@ class Core(Struct, frozen=True, kw_only=True):
             clock=self.clock,
             origin=origin,
             on_model_change=self.definitions.forget,
-            request=caller.keyed,
+            guards=caller.around,
         )
         unit = UnitOfWork(transaction, caller.principal)
         if caller.parts:

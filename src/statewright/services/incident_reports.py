@@ -76,8 +76,8 @@ class IncidentReports:
         """Tenants that had as many open incidents as are kept, when they were counted last."""
 
     def report_run(self, principal: Principal, failure: Failure) -> None:
-        """A run failed, if it was by something outside it."""
-        if self.is_on and failure.failed_run is not None:
+        """A run failed, if it was by something outside it, and is not on record."""
+        if self.is_on and failure.failed_run is not None and not failure.is_on_record:
             self._add(self._build_run(principal, failure, failure.failed_run, kind="RUN_FAILED"))
 
     def build_run_parts(self, principal: Principal, failure: Failure) -> Mapping[str, StagedPart]:

@@ -166,22 +166,17 @@ async def run_and_commit(
     run when some of it is durable (docs/reference/errors.md).
     """
 
-    keyed = caller.keyed
-
     async def finish_and_commit() -> Saved:
         try:
             saved = conclude(await work)
             await caller.commit(unit, saved)
         except Failure as failure:
             told = failure.amend(warnings=tuple(unit.warnings))
-            is_overtaken = False
-            if keyed is not None and unit.parent is None and told.failed_run is not None:
-                is_overtaken = await keyed.is_overtaken()
-            if unit.parent is None and unit.id != unit.label:  # a segment is durable: repeating it is no repetition
-                told = told.amend(properties={"transactionId": unit.label, **told.properties})
-                if keyed is not None and keyed.must_record(told) and await keyed.commit_failure(unit, told):
-                    told = told.amend(is_on_record=True)
-            if unit.parent is None and not told.is_on_record and not is_overtaken:
+            if unit.parent is None:
+                if unit.id != unit.label:  # a segment is durable: repeating it is no repetition
+                    told = told.amend(properties={"transactionId": unit.label, **told.properties})
+                for guard in caller.around:
+                    told = await guard.settle_failure(unit, told)
                 core.incidents.report_run(caller.principal, told)
             raise told from failure.__cause__
         return saved
@@ -191,8 +186,10 @@ async def run_and_commit(
     unit.describe_failures(partial(core.incidents.build_run_parts, caller.principal))
     whole = unit.run_detached(finish_and_commit())
     try:
-        return await core.run_to_completion(whole if keyed is None else keyed.follow(whole))
+        for guard in caller.around:
+            whole = guard.follow(whole)
+        return await core.run_to_completion(whole)
     except asyncio.CancelledError as cut:
-        if keyed is not None:
-            keyed.is_left = True
+        for guard in caller.around:
+            guard.leave()
         raise RunCutOff(unit.label) from cut

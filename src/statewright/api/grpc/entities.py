@@ -269,13 +269,11 @@ async def update_all(runtime: Runtime, caller: Caller, request: UpdateAll) -> Ou
         raise InvalidCall("payloads array is empty")
     collections.require_limit(request.payloads)
     caller = answer_with(caller, _respond_updated)
-    keyed = caller.keyed
-    results: list[Saved] = [] if keyed is None else collections.list_durable_chunks(keyed)
+    results = collections.list_durable_chunks(caller)
     for number, new in enumerate(request.payloads):
         if number < len(results):  # an earlier attempt at this request has committed it
             continue
-        if keyed is not None:
-            collections.open_chunk(keyed, results, is_last=number == len(request.payloads) - 1, reports_failures=False)
+        collections.open_chunk(caller, results, is_last=number == len(request.payloads) - 1, reports_failures=False)
         try:
             results.append(await _update(runtime, caller, new))
         except Failure as failure:

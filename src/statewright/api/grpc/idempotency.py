@@ -4,7 +4,7 @@ makes two requests the same, and how stored answers are given.
 
 from collections.abc import AsyncGenerator, Callable, Iterable
 from hashlib import sha256
-from typing import Final, TypeVar, cast
+from typing import Final, TypeVar
 
 import msgspec
 from google.protobuf.message import Message
@@ -84,12 +84,11 @@ def answer_with(caller: Caller, respond: Callable[[T], Outcome]) -> Caller:
     """The caller, for a use case whose result ``respond`` makes the responses of: where the request has an idempotency
     key, they are stored with the effect, and so have to be known before.
     """
-    if caller.keyed is not None:
 
-        async def compose(result: object) -> StoredAnswer:
-            return await encode_outcome(respond(cast("T", result)))  # what the use case commits with is what it gives
+    async def compose(result: T) -> StoredAnswer:
+        return await encode_outcome(respond(result))
 
-        caller.keyed.respond_with(compose)
+    caller.respond_with(compose)
     return caller
 
 

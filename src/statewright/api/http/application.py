@@ -369,8 +369,7 @@ class _Call:
             carried_out = asked.repeat(runtime, caller, body)
             response = await self._answer(route, carried_out)
             fresh[:] = [response]
-            recorded = caller.keyed.answer if caller.keyed is not None else None
-            answer = recorded or idempotency.to_stored(response)
+            answer = caller.answer or idempotency.to_stored(response)
             return sealing.seal(answer) if sealing is not None and answer.is_success else answer
 
         errors, verbose = self._dialect.errors, self._application.verbose_errors

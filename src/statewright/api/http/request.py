@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import timedelta
 from functools import cached_property, partial
 from types import MappingProxyType
-from typing import Final, TypeVar, cast
+from typing import Final, TypeVar
 from urllib.parse import parse_qs
 
 from msgspec import Struct
@@ -132,13 +132,12 @@ class Request:
         """The caller, for a use case whose result ``respond`` makes the response of: where the request has an
         idempotency key, the response is stored with the effect, and so has to be known before.
         """
-        keyed = self.caller.keyed
-        if keyed is not None:
+        if self.caller.around:
 
-            async def compose(result: object) -> StoredAnswer:
-                return to_stored(await respond(cast("T", result)))  # what the use case commits with is what it gives
+            async def compose(result: T) -> StoredAnswer:
+                return to_stored(await respond(result))
 
-            keyed.respond_with(compose)
+            self.caller.respond_with(compose)
         return self.caller
 
     def header(self, name: bytes) -> str | None:

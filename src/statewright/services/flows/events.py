@@ -58,7 +58,7 @@ async def deliver(processes: Processes, caller: Caller, event: FlowEvent, *, aft
     wait no longer. Raises ``ProcessBadRequest``.
     """
     refuse_joined(caller)
-    caller = replace(caller, keyed=None)  # many commits: a record of the request is written after all of them
+    caller = replace(caller, around=())  # many commits: a record of the request is written after all of them
     check_name("event", event.kind)
     if is_large(event.fields, MAX_FIELDS):
         raise ProcessBadRequest(f"fields must have at most {MAX_FIELDS} values")

@@ -49,7 +49,7 @@ async def execute_for(
     requests = core.requests
     keyed = requests.open_request(caller.principal, key, request_hash, answer_format)
 
-    recorded = replace(caller, keyed=keyed)
+    recorded = replace(caller, around=(keyed,))
 
     def attempt() -> Awaitable[StoredAnswer]:
         return work(parts, recorded)

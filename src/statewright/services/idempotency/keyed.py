@@ -10,7 +10,7 @@ how it is made of the result of the use case (``respond_with``); the use case ha
 - with the audit event of a failure behind a segment, the failure.
 
 From the first of these on the stored record bears the token of this attempt, and each further write demands it. So a
-node that was taken for dead, and wakes up, writes nothing.
+node that was taken for dead, and wakes up, writes nothing. ``progress.py`` says what may follow what.
 """
 
 import asyncio
@@ -31,6 +31,7 @@ from statewright.failures import (
     StorageUnavailable,
 )
 from statewright.operations.idempotency import KeyScope, KeyStatus, StoredAnswer
+from statewright.services.idempotency.progress import Progress
 from statewright.storage.columns import StagedRow
 from statewright.storage.commit.overlay import Overlay
 from statewright.storage.commit.submission import StagedPart
@@ -77,7 +78,7 @@ class KeySettings(Struct, frozen=True, kw_only=True):
 
 
 class KeyedRequest:
-    """A request with a key. ``request_hash`` tells what was asked, as 32 bytes."""
+    """A request with a key: the ``CommitGuard`` of its commits. ``request_hash`` tells what was asked, as 32 bytes."""
 
     def __init__(
         self, settings: KeySettings, scope: KeyScope, request_hash: bytes, answer_format: AnswerFormat
@@ -86,24 +87,39 @@ class KeyedRequest:
         self.request_hash = request_hash
         self.format = answer_format
         self._token: str | None = None
-        self.answer: StoredAnswer | None = None
-        """What is stored, once it is; of a request that joins a transaction, what will be."""
-        self.elements: tuple[str, ...] = ()
-        """What became of the chunks of a collection so far, those of earlier attempts included."""
+        self._progress = Progress()
         self.is_left = False
         """Whether the client has gone, and the run goes on."""
         self.joined: UnitOfWork | None = None
         """The transaction of another request that this one works in."""
         self.ended = asyncio.Event()
         self._settings = settings
-        self._claim: str | None = None
-        self._is_segmented = False
         self._events: list[StagedRow] = []
         self._failure_parts: Mapping[str, StagedPart] = {}
         self._compose: Callable[[object], Awaitable[StoredAnswer]] | None = None
         self._compose_failure: Callable[[Failure], Awaitable[StoredAnswer]] | None = None
         self._convert: Callable[[object], object] | None = None
         self._chunk: _Chunk | None = None
+
+    @property
+    def answer(self) -> StoredAnswer | None:
+        """What is stored, once it is; of a request that joins a transaction, what will be."""
+        return self._progress.answer
+
+    @property
+    def elements(self) -> tuple[str, ...]:
+        """What became of the chunks of a collection so far, those of earlier attempts included."""
+        return self._progress.elements
+
+    @property
+    def is_claimed(self) -> bool:
+        """Whether something is stored of this attempt."""
+        return self._progress.is_claimed
+
+    @property
+    def is_partly_durable(self) -> bool:
+        """Whether something of the effect is durable before the end."""
+        return self._progress.is_partly_durable
 
     def respond_with(self, compose: Callable[[object], Awaitable[StoredAnswer]]) -> None:
         """How the result that the use case hands in becomes the answer."""
@@ -113,26 +129,29 @@ class KeyedRequest:
         """What the answer is made of, where a use case commits with a result of its own."""
         self._convert = convert
 
-    def open_chunk(self, before: Sequence[object], encode: Callable[[object], bytes], *, is_last: bool) -> None:
+    def open_chunk(
+        self,
+        before: Sequence[object],
+        encode: Callable[[object], bytes],
+        *,
+        is_last: bool,
+        conclude: Callable[[Failure], object] | None,
+    ) -> None:
         """The next commit is that of a chunk of a collection, after those that became of what was ``before``. The
-        answer is made of all of them.
+        answer is made of all of them. ``conclude`` is what a failure comes to that is not told as one.
         """
         self._chunk = _Chunk(tuple(before), encode, is_last)
-
-    def fail_with(self, compose: Callable[[Failure], Awaitable[StoredAnswer]] | None) -> None:
-        """How a failure becomes the answer, where it is not told as one: behind chunks that are durable."""
-        self._compose_failure = compose
+        self._compose_failure = None if conclude is None else lambda failure: self.compose_answer(conclude(failure))
 
     def restart(self) -> None:
         """Begin a new attempt, of which nothing is stored."""
-        self._token = None
-        self.answer, self.elements, self._claim = None, (), None
-        self._is_segmented, self._events, self._failure_parts = False, [], {}
+        self._progress = self._progress.restart()
+        self._token, self._events, self._failure_parts = None, [], {}
         self._compose_failure, self._convert, self._chunk = None, None, None
 
     def resume(self, elements: tuple[str, ...]) -> None:
         """Go on with what an earlier attempt has begun: its record bears the token of this one."""
-        self.elements, self._claim = elements, self.token
+        self._progress = self._progress.resume(elements)
 
     @property
     def token(self) -> str:
@@ -140,16 +159,6 @@ class KeyedRequest:
         if self._token is None:
             self._token = str(uuid4())
         return self._token
-
-    @property
-    def is_claimed(self) -> bool:
-        """Whether something is stored of this attempt."""
-        return self._claim is not None
-
-    @property
-    def is_partly_durable(self) -> bool:
-        """Whether something of the effect is durable before the end."""
-        return self._is_segmented or bool(self.elements)
 
     async def is_overtaken(self) -> bool:
         """Whether another attempt has left a record, and this one has not: what became of this one is not to be told,
@@ -162,14 +171,14 @@ class KeyedRequest:
         except StorageUnavailable:
             return False
 
-    # The protocol RecordedRequest.
+    # Beside the commits of a transaction: ``TransactionGuard``.
 
     async def prepare_callout(self) -> None:
         """Store a claim, unless something is stored already. Raises ``IdempotencyKeyTaken`` when another was faster."""
-        if self._claim is None:
+        if not self.is_claimed:
             if not await records.store_record(self._settings.pool, self._build_record("IN_PROGRESS")):
                 raise IdempotencyKeyTaken
-            self._claim = self.token
+            self._progress = self._progress.claim()
 
     def stage_segment(self, overlay: Overlay) -> None:
         """Stage that the run has a part that is durable."""
@@ -180,17 +189,20 @@ class KeyedRequest:
 
     def confirm_segment(self) -> None:
         """The run has a part that is durable."""
-        self._claim, self._is_segmented = self.token, True
+        self._progress = self._progress.add_segment()
 
-    def keep_event(self, row: StagedRow, parts: Mapping[str, StagedPart]) -> None:
+    def keep_event(self, row: StagedRow, parts: Mapping[str, StagedPart]) -> bool:
         """Write the event with the failure that follows it."""
         self._events.append(row)
         self._failure_parts = parts
+        return True
 
-    # What use cases do.
+    # Around what use cases do: ``CommitGuard``.
 
-    def commit(self, unit: UnitOfWork, result: object) -> Awaitable[int | None]:
-        """Commit the unit with the record of this request and its answer; otherwise as ``UnitOfWork.commit``.
+    def commit(
+        self, unit: UnitOfWork, result: object, commit: Callable[[], Awaitable[int | None]]
+    ) -> Awaitable[int | None]:
+        """Commit the unit with the record of this request and its answer.
 
         Raises ``BadRequest`` for an answer that is too large, ``IdempotencyKeyTaken`` and ``IdempotencyClaimLost``.
         """
@@ -198,56 +210,48 @@ class KeyedRequest:
             result = self._convert(result)
         chunk = self._chunk
         if chunk is None or chunk.is_last:
-            return self._commit_whole(unit, result if chunk is None else [*chunk.before, result])
-        return self._commit_chunk(unit, chunk.encode(result).decode())
+            return self._commit_whole(unit, result if chunk is None else [*chunk.before, result], commit)
+        return self._commit_chunk(unit, chunk.encode(result).decode(), commit)
 
-    async def _commit_whole(self, unit: UnitOfWork, result: object) -> int | None:
+    async def _commit_whole(
+        self, unit: UnitOfWork, result: object, commit: Callable[[], Awaitable[int | None]]
+    ) -> int | None:
         answer = await self.compose_answer(result)
         transaction = unit.label if unit.parent is None else unit.id
         record = self._build_record("DONE", answer=answer, transaction_id=transaction, entities=unit.written_ids)
         _stage(unit, record)
-        at = await unit.commit()
+        at = await commit()
         if at is not None or unit.parent is not None:
-            self.answer, self._convert = answer, None
+            self._progress, self._convert = self._progress.finish(answer), None
         return at
 
-    async def _commit_chunk(self, unit: UnitOfWork, element: str) -> int | None:
+    async def _commit_chunk(
+        self, unit: UnitOfWork, element: str, commit: Callable[[], Awaitable[int | None]]
+    ) -> int | None:
         """Commit a chunk that is not the last one. In a joined transaction nothing of it is durable before the last."""
         if unit.parent is not None:
-            return await unit.commit()
-        entities = () if self._is_segmented else unit.written_ids
+            return await commit()
+        entities = () if self._progress.stored == "segment" else unit.written_ids
         record = self._build_record("IN_PROGRESS", transaction_id=unit.label, entities=entities, element=element)
         _stage(unit, record)
-        at = await unit.commit()
+        at = await commit()
         if at is not None:
-            self._claim, self._is_segmented, self._convert = self.token, False, None
-            self.elements = (*self.elements, element)
+            self._progress, self._convert = self._progress.add_chunk(element), None
         return at
 
-    async def commit_act(self, act: Callable[[Pool], Awaitable[bool]], result: object) -> bool:
-        """Do something by statements of its own on the pool that ``act`` is given, and record it in the same
-        transaction, if it says that it had an effect.
+    async def carry_out(self, act: Callable[[Pool], Awaitable[T]], conclude: Callable[[T], object], pool: Pool) -> T:
+        """Do something by statements of its own, and record in the same transaction the answer that is made of what
+        ``conclude`` makes of its result. What it refuses leaves nothing; one that gives False has had no effect, of
+        which there is no record.
         """
-        answer = await self.compose_answer(result)
-        async with open_recorded_transaction(self._settings.pool) as transaction:
-            has_effect = await act(transaction.pool)
-            if has_effect and not await transaction.write(self._build_record("DONE", answer=answer)):
+        async with open_recorded_transaction(pool) as transaction:
+            done = await act(transaction.pool)
+            answer = await self.compose_answer(conclude(done)) if _has_effect(done) else None
+            if answer is not None and not await transaction.write(self._build_record("DONE", answer=answer)):
                 raise IdempotencyKeyTaken
-        if has_effect:
-            self.answer = answer
-        return has_effect
-
-    async def commit_change(self, change: Callable[[Pool], Awaitable[T]], conclude: Callable[[T], object]) -> T:
-        """Change something by statements of its own on the pool that ``change`` is given, and record in the same
-        transaction the answer that is made of what ``conclude`` makes of its result. What it refuses leaves nothing.
-        """
-        async with open_recorded_transaction(self._settings.pool) as transaction:
-            changed = await change(transaction.pool)
-            answer = await self.compose_answer(conclude(changed))
-            if not await transaction.write(self._build_record("DONE", answer=answer)):
-                raise IdempotencyKeyTaken
-        self.answer = answer
-        return changed
+        if answer is not None:
+            self._progress = self._progress.finish(answer)
+        return done
 
     async def amend_answer(self, result: object) -> None:
         """Keep another answer than the one that is stored, of which no client has been told. Raises
@@ -255,7 +259,17 @@ class KeyedRequest:
         """
         answer = await self.compose_answer(result)
         await records.amend_answer(self._settings.pool, self.scope, self.request_hash, answer)
-        self.answer = answer
+        self._progress = self._progress.amend(answer)
+
+    async def settle_failure(self, unit: UnitOfWork, failure: Failure) -> Failure:
+        """The failure of a run in a transaction of its own, stored if a segment is durable. On record is, too, what may
+        be due to another attempt: operators are not told.
+        """
+        if failure.failed_run is not None and await self.is_overtaken():
+            failure = failure.amend(is_on_record=True)
+        if unit.id != unit.label and self.must_record(failure) and await self.commit_failure(unit, failure):
+            return failure.amend(is_on_record=True)
+        return failure
 
     def must_record(self, failure: Failure) -> bool:
         """Whether a failure behind a segment is what the request came to, as far as is known."""
@@ -292,7 +306,7 @@ class KeyedRequest:
             log.warning("idempotency_answer_lost", tenant=self.scope.tenant, error=error.detail)
             return False
         if is_stored:
-            self.answer = answer
+            self._progress = self._progress.finish(answer)
         return is_stored and is_whole
 
     async def run_in_transaction(self, work: Callable[[Pool], Awaitable[StoredAnswer]]) -> StoredAnswer:
@@ -302,7 +316,7 @@ class KeyedRequest:
         """
         try:
             async with open_recorded_transaction(self._settings.pool) as transaction:
-                if self._claim is None and not await transaction.write(self._build_record("IN_PROGRESS")):
+                if not self.is_claimed and not await transaction.write(self._build_record("IN_PROGRESS")):
                     raise IdempotencyKeyTaken
                 answer = await work(transaction.pool)
                 _require_success(answer)
@@ -311,7 +325,7 @@ class KeyedRequest:
                     raise IdempotencyKeyTaken
         except _Refused as refused:
             return refused.answer
-        self.answer = answer
+        self._progress = self._progress.finish(answer)
         return answer
 
     async def follow(self, work: Coroutine[object, object, T]) -> T:
@@ -323,7 +337,7 @@ class KeyedRequest:
                 await self.commit_failure(None, failure)
             raise
         except Exception as defect:
-            if self.is_left and self.is_partly_durable:
+            if self.is_left and self.answer is None and self.is_partly_durable:
                 await self.store_outcome(None, self.format.defect(defect))
             raise
         finally:
@@ -332,11 +346,15 @@ class KeyedRequest:
                     await self.give_up()
                 self.ended.set()
 
+    def leave(self) -> None:
+        """The client has gone, and the run goes on."""
+        self.is_left = True
+
     async def give_up(self) -> None:
         """The attempt is over without an answer: nothing of it stays but what is durable of its effect. Raises
         ``StorageUnavailable``.
         """
-        if self._claim is not None:
+        if self.is_claimed:
             await records.give_up(self._settings.pool, self.scope, self.token)
 
     async def compose_answer(self, result: object) -> StoredAnswer:
@@ -358,7 +376,7 @@ class KeyedRequest:
         claim: str | None = None,
     ) -> KeyRecord:
         kept = self._settings.retention if not is_segmented else INTERRUPTED_RETENTION
-        claim = claim or self._claim
+        claim = claim or (self.token if self.is_claimed else None)
         is_at_work = status == "IN_PROGRESS"
         return KeyRecord(
             tenant=self.scope.tenant,
@@ -402,6 +420,10 @@ async def _try_commit(unit: UnitOfWork, rows: Sequence[StagedRow], parts: Mappin
         return await unit.commit_rows(rows, parts)
     except Conflict:
         return False
+
+
+def _has_effect(done: object) -> bool:
+    return done is not False
 
 
 def _require_success(answer: StoredAnswer) -> None:

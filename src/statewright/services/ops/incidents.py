@@ -254,9 +254,8 @@ async def _make_due(
     make_due: Callable[[Pool], Awaitable[bool]],
     result: JsonObject,
 ) -> JsonObject:
-    keyed = caller.keyed
     answer = _foretell(core, caller, incident, result)
-    if not await (make_due(core.pool) if keyed is None else keyed.commit_act(make_due, answer)):
+    if not await caller.carry_out(core.pool, make_due, lambda _: answer):
         raise IncidentNotRetryable("the timer is gone" if incident.kind != "POISONED" else "the work is gone")
     return result
 

@@ -149,8 +149,7 @@ async def drain(
             await drains.drain(caller.tenant, node, member_id, within=within)  # what fails leaves no act behind
         return True
 
-    keyed = caller.keyed
-    await (apply(core.pool) if keyed is None else keyed.commit_act(apply, drained))
+    await caller.carry_out(core.pool, apply, lambda _: drained)
     return drained
 
 

@@ -147,12 +147,9 @@ async def _change(
     """Make a change known. What is recorded of a request with an idempotency key commits with the change, when nobody
     acts by it yet, and is put right before anybody is told.
     """
-    keyed = caller.keyed
-    if keyed is None:
-        return await _wait_effective(core, follower, await change(core.pool))
-    begun = await keyed.commit_change(change, lambda made: SuspensionState(suspension=made, is_looked_up=False))
+    begun = await caller.carry_out(core.pool, change, lambda made: SuspensionState(suspension=made, is_looked_up=False))
     state = await _wait_effective(core, follower, begun)
-    await keyed.amend_answer(state)
+    await caller.amend_answer(state)
     return state
 
 

@@ -387,8 +387,7 @@ async def _requeue(
     async def requeue(pool: Pool) -> bool:
         return await leases.requeue_job(pool, caller.tenant, job, judged, line, rests_until=rests_until)
 
-    keyed = caller.keyed
-    done = await (requeue(queue.parts.core.pool) if keyed is None else keyed.commit_act(requeue, None))
+    done = await caller.carry_out(queue.parts.core.pool, requeue, lambda _: None)
     if done:
         metrics = queue.get_language(language).metrics
         metrics.job_retries += 1

@@ -121,8 +121,7 @@ async def _keep(
     async def keep(pool: Pool) -> bool:
         return await leases.keep_report(pool, caller.tenant, job, suspension.id, text, instead_of=instead_of)
 
-    keyed = caller.keyed
-    is_kept = await (keep(core.pool) if keyed is None else keyed.commit_act(keep, None))
+    is_kept = await caller.carry_out(core.pool, keep, lambda _: None)
     if is_kept:
         log.info("job_report_kept", job=job, suspension=suspension.id, scope=suspension.scope)
     return is_kept

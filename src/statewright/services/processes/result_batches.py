@@ -46,10 +46,10 @@ class ResultBatches(Generic[P, I]):
     async def complete_job(
         self, caller: Caller, instance: EntityId, job: str, result: JsonValue, unknown: ProcessNotFound
     ) -> None:
-        """Apply the result of a job together with others of the caller; one with an idempotency key by itself, since
-        it has a record of its own. Raises ``unknown``, ``ProcessBadRequest``, ``Conflict``, ``StorageUnavailable``.
+        """Apply the result of a job together with others of the caller; one of which more is to be committed by itself,
+        such as its record. Raises ``unknown``, ``ProcessBadRequest``, ``Conflict``, ``StorageUnavailable``.
         """
-        if caller.keyed is not None:
+        if caller.around:
             await complete_job(self._host, caller, instance, job, result, unknown)
             return
         key = (caller.tenant, instance, caller.principal.id)

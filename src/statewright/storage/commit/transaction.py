@@ -90,27 +90,25 @@ class ReleasedGate:
             await self._gate.take()
 
 
-class RecordedRequest(Protocol):
-    """A request of which a record is written with the transaction that it begins
-    (docs/reference/operations.md#idempotent-requests).
-    """
+class TransactionGuard(Protocol):
+    """What is written beside the segments of a transaction by the request that began it."""
 
     async def prepare_callout(self) -> None:
-        """Make known that the request is at work, before anything outside can learn of it. Raises the failure of a
-        request that must not go on.
+        """To be done before anything outside can learn of the transaction. Raises the failure of a request that must
+        not go on.
         """
         ...
 
     def stage_segment(self, overlay: Overlay) -> None:
-        """Stage a record of the request for a commit that is not its last one."""
+        """Stage what belongs to a commit that is not the last one."""
         ...
 
     def confirm_segment(self) -> None:
         """That commit has succeeded."""
         ...
 
-    def keep_event(self, row: StagedRow, parts: Mapping[str, StagedPart]) -> None:
-        """Write this audit event, and optional parts, with the record of the failure that is about to end the run."""
+    def keep_event(self, row: StagedRow, parts: Mapping[str, StagedPart]) -> bool:
+        """Whether it writes this audit event, and optional parts, with the failure that is about to end the run."""
         ...
 
 
@@ -119,7 +117,7 @@ class Transaction:
 
     ``origin`` is whom its writes are attributed to when a service or the system executes them
     (docs/reference/workflows.md#attribution-of-runs). ``on_model_change`` is called for models that caches must look
-    for again. ``request`` is what has to be recorded with the transaction, if anything.
+    for again. ``guards`` write beside it.
     """
 
     __slots__ = (
@@ -129,10 +127,10 @@ class Transaction:
         "_on_model_change",
         "clock",
         "describe_failure",
+        "guards",
         "id",
         "origin",
         "reader",
-        "request",
     )
 
     def __init__(
@@ -144,10 +142,10 @@ class Transaction:
         clock: Callable[[], int],
         origin: Actor | None = None,
         on_model_change: Callable[[TenantId, ModelId], None] | None = None,
-        request: RecordedRequest | None = None,
+        guards: Sequence[TransactionGuard] = (),
     ) -> None:
         self.id = id
-        self.request = request
+        self.guards = guards
         self.reader = reader
         self.clock = clock
         self.origin = origin

@@ -180,12 +180,12 @@ class UnitOfWork(Overlay):
         assert self.may_segment, "a joined request must not segment"  # noqa: S101
         segment = self.id
         if self.parent is None:
-            request = self._transaction.request
-            if request is not None:
-                request.stage_segment(self)
+            guards = self._transaction.guards
+            for guard in guards:
+                guard.stage_segment(self)
             await self._transaction.commit(self)
-            if request is not None:
-                request.confirm_segment()
+            for guard in guards:
+                guard.confirm_segment()
             self._transaction.id = next_id
         else:
             self._merge(self.parent)
@@ -197,8 +197,8 @@ class UnitOfWork(Overlay):
         """To be awaited before a callout: once it is on its way, the run has begun to have effects. Raises the failure
         of a request that another one has overtaken.
         """
-        if self._transaction.request is not None:
-            await self._transaction.request.prepare_callout()
+        for guard in self._transaction.guards:
+            await guard.prepare_callout()
 
     async def commit_failure_event(self, entity_id: EntityId, event: AuditEvent, failure: Failure) -> bool:
         """Commit the audit event of a failure, what else is to be written with that, and nothing of what is staged: at
@@ -207,8 +207,7 @@ class UnitOfWork(Overlay):
         row = build_event_row(self.tenant, entity_id, self.label, event)
         describe = self._transaction.describe_failure
         parts = {} if describe is None else describe(failure)
-        if self._transaction.request is not None:
-            self._transaction.request.keep_event(row, parts)
+        if any(guard.keep_event(row, parts) for guard in self._transaction.guards):
             return False
         if parts and await self._try_commit_rows([row], parts):
             return True

@@ -389,23 +389,21 @@ PROTOBUF: Final = "application/x-protobuf;base64"
 
 def answer_with(caller: Caller, respond: Callable[[T], Message]) -> Caller:
     """The caller, for a use case whose result ``respond`` makes the response of."""
-    if caller.keyed is not None:
 
-        async def compose(result: object) -> StoredAnswer:
-            return encode_message(respond(cast("T", result)))  # what the use case commits with
+    async def compose(result: T) -> StoredAnswer:
+        return encode_message(respond(result))
 
-        caller.keyed.respond_with(compose)
+    caller.respond_with(compose)
     return caller
 
 
 def answer_with_instance(caller: Caller, respond: Callable[[Instance], Awaitable[Message]]) -> Caller:
     """The same, for one that is about an instance."""
-    if caller.keyed is not None:
 
-        async def compose(result: object) -> StoredAnswer:
-            return encode_message(await respond(cast("AdvanceResult[Instance]", result).instance))  # as above
+    async def compose(result: AdvanceResult[Instance]) -> StoredAnswer:
+        return encode_message(await respond(result.instance))
 
-        caller.keyed.respond_with(compose)
+    caller.respond_with(compose)
     return caller
 
 
