@@ -20,7 +20,7 @@ from statewright.jsonval.values import JsonObject
 from statewright.net import ExecutionId, Marking, Phase, marking_from_document, marking_to_document
 from statewright.net.effects import Effect
 from statewright.processes.changes import list_moves
-from statewright.processes.language import BuiltinModel
+from statewright.processes.language import BuiltinModel, build_states
 
 if TYPE_CHECKING:
     from statewright.jsonval.values import JsonValue
@@ -226,12 +226,7 @@ OWNER: Final = "the flow engine"
 
 
 def _build_instance_states() -> dict[str, dict[str, str]]:
-    states: dict[str, dict[str, str]] = {INITIAL: {}}
-    for source, target in TRANSITIONS:
-        states.setdefault(source, {})
-        states.setdefault(target, {})
-    for (source, target), name in TRANSITIONS.items():
-        states[source][name] = target
+    states = build_states((INITIAL,), TRANSITIONS)
     for stopped in ("FAILED", "TERMINATED"):
         states[stopped]["change"] = stopped
     states["TERMINATING"]["terminate"] = "TERMINATED"  # once more: at once

@@ -126,11 +126,11 @@ def start_instance(process: FlowProcess, new: NewInstance, moment: Moment) -> Ap
     return _to_applied(process, None, instance, result, moment)
 
 
-def complete_job(process: FlowProcess, instance: FlowInstance, job: str, output: JsonValue, moment: Moment) -> Applied:
+def complete_job(process: FlowProcess, instance: FlowInstance, job: str, result: JsonValue, moment: Moment) -> Applied:
     """The output of a task. While the instance is not running it is kept, to be put on the edges by a restart."""
-    if isinstance(output, dict) and output.keys() == {OUTPUT}:
-        output = output[OUTPUT]
-    tidied = tidy_numbers({OUTPUT: output})[OUTPUT]
+    if isinstance(result, dict) and result.keys() == {OUTPUT}:
+        result = result[OUTPUT]
+    tidied = tidy_numbers({OUTPUT: result})[OUTPUT]
     return _apply(process, instance, TaskCompleted(WorkId(job), tidied), moment)
 
 

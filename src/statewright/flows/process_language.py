@@ -11,9 +11,7 @@ from statewright.flows import definition, operations
 from statewright.flows.definition import FlowProcess, source_from_text
 from statewright.flows.graph import describe
 from statewright.flows.instance import DEFINITION, INSTANCE, FlowInstance, instance_from_document, instance_to_document
-from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.loop.turns import MAX_TURN_ELEMENTS
-from statewright.net import Moment
 from statewright.net.effects import ChangePhase, Effect, RecordExit, RecordPatch
 from statewright.processes.changes import Backoff
 from statewright.processes.language import (
@@ -21,7 +19,6 @@ from statewright.processes.language import (
     AuditEntry,
     InputPayloads,
     LanguageModels,
-    NewInstance,
     ProcessLanguage,
 )
 
@@ -60,40 +57,13 @@ class FlowProcesses:
         """Nodes of the graph."""
         return len(process.flow.graph.nodes)
 
-    def start_instance(self, process: FlowProcess, new: NewInstance, moment: Moment) -> Applied[FlowInstance]:
-        """A new instance, as far as it comes without any task."""
-        return operations.start_instance(process, new, moment)
-
-    def complete_job(
-        self, process: FlowProcess, instance: FlowInstance, job: str, result: JsonValue, moment: Moment
-    ) -> Applied[FlowInstance]:
-        """The output of a task, any JSON value."""
-        return operations.complete_job(process, instance, job, result, moment)
-
-    def fail_job(
-        self, process: FlowProcess, instance: FlowInstance, job: str, reason: str, moment: Moment
-    ) -> Applied[FlowInstance]:
-        """A task failed for good."""
-        return operations.fail_job(process, instance, job, reason, moment)
-
-    def fire_timer(
-        self, process: FlowProcess, instance: FlowInstance, timer: str, moment: Moment
-    ) -> Applied[FlowInstance]:
-        """A task that only waits is done."""
-        return operations.fire_timer(process, instance, timer, moment)
-
-    def instance_to_document(self, instance: FlowInstance) -> JsonObject:
-        """The document to store."""
-        return instance_to_document(instance)
-
-    def instance_from_document(self, document: JsonObject) -> FlowInstance:
-        """The instance in the document of its entity."""
-        return instance_from_document(document)
-
-    @property
-    def task_documents(self) -> None:
-        """Flows have no user tasks."""
-        return None
+    start_instance = staticmethod(operations.start_instance)
+    complete_job = staticmethod(operations.complete_job)
+    fail_job = staticmethod(operations.fail_job)
+    fire_timer = staticmethod(operations.fire_timer)
+    instance_to_document = staticmethod(instance_to_document)
+    instance_from_document = staticmethod(instance_from_document)
+    task_documents = None
 
     def list_audit_entries(
         self, process: FlowProcess, before: FlowInstance | None, applied: Applied[FlowInstance]

@@ -22,7 +22,7 @@ from statewright.playbooks.events import find_execution_status
 from statewright.playbooks.graph import Status
 from statewright.playbooks.run_record import Progress, progress_from_document, progress_to_document
 from statewright.processes.changes import list_moves
-from statewright.processes.language import BuiltinModel
+from statewright.processes.language import BuiltinModel, build_states
 
 if TYPE_CHECKING:
     from statewright.jsonval.values import JsonValue
@@ -202,16 +202,6 @@ def list_transitions(before: Phase | None, effects: tuple[Effect, ...]) -> tuple
 OWNER: Final = "the playbook engine"
 
 
-def _build_execution_states() -> dict[str, dict[str, str]]:
-    states: dict[str, dict[str, str]] = {INITIAL: {}}
-    for source, target in TRANSITIONS:
-        states.setdefault(source, {})
-        states.setdefault(target, {})
-    for (source, target), name in TRANSITIONS.items():
-        states[source][name] = target
-    return states
-
-
 EXECUTION: Final = BuiltinModel(
     key=ModelKey("PlaybookExecution", 1),
     owner=OWNER,
@@ -238,7 +228,7 @@ EXECUTION: Final = BuiltinModel(
         "data": {},
         "marking": {},
     },
-    states=_build_execution_states(),
+    states=build_states((INITIAL,), TRANSITIONS),
     client_transitions=frozenset({"cancel", "restart"}),
     open_paths=("$.workload", "$.ctx", "$.results", "$.result", "$.conclusion", "$.data", "$.marking"),
 )

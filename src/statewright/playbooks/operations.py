@@ -88,11 +88,11 @@ def start_execution(process: PlaybookProcess, new: NewInstance, moment: Moment) 
 
 
 def complete_job(
-    process: PlaybookProcess, execution: Execution, job: str, output: JsonValue, moment: Moment
+    process: PlaybookProcess, execution: Execution, job: str, result: JsonValue, moment: Moment
 ) -> Applied | Rejection:
     """What a run of a pipeline came to: the patches in their order, then how it ended."""
     try:
-        completion = read_completion(output)
+        completion = read_completion(result)
     except UnusableCompletion as unusable:
         return Rejection("bad-request", str(unusable))
     token = _find_token(execution, job)
@@ -107,7 +107,7 @@ def complete_job(
 
 
 def report_progress(
-    process: PlaybookProcess, execution: Execution, job: str, given: JsonValue, lease: int, moment: Moment
+    process: PlaybookProcess, execution: Execution, job: str, report: JsonValue, lease: int, moment: Moment
 ) -> Applied | Rejection:
     """What a run has done that goes on: its patches take effect, and its log is in that of the execution. ``lease``:
     the instant at which that of its worker began.
@@ -116,7 +116,7 @@ def report_progress(
     gap, patches of elements that run beside others, more than a run may change before its end.
     """
     try:
-        report = read_report(given)
+        reported = read_report(report)
     except UnusableCompletion as unusable:
         return Rejection("bad-request", str(unusable))
     token = _find_token(execution, job)
@@ -130,20 +130,20 @@ def report_progress(
     nothing = Applied(instance=execution, effects=(), transitions=())
     if _holds_patches(execution, token):
         return nothing
-    if report.first_patch > len(before.patches) or report.first_entry > before.logged:
+    if reported.first_patch > len(before.patches) or reported.first_entry > before.logged:
         return nothing
-    known = count_known(before, report.patches, report.first_patch)
-    changes, first = report.patches[known:], report.first_patch + known
+    known = count_known(before, reported.patches, reported.first_patch)
+    changes, first = reported.patches[known:], reported.first_patch + known
     if first + len(changes) > MAX_PATCHES:
         return nothing
     ctx = get_member(execution.marking.data, CTX)
     after = add_changes(before, ctx, changes, first) if changes else before
     if after.chars > MAX_CHARS:
         return nothing
-    entries = report.log[before.logged - report.first_entry :]
+    entries = reported.log[before.logged - reported.first_entry :]
     after = replace(after, logged=before.logged + len(entries))
     events: list[Event] = [TaskPatched(WorkId(job), {key: value}) for key, value in changes]
-    places = [max(place - before.logged, 0) for place in report.places[known:]]
+    places = [max(place - before.logged, 0) for place in reported.places[known:]]
     execution = replace(execution, progress={**execution.progress, job: after})
     return _apply_all(process, execution, events, places, _trace_log(token, entries), moment)
 

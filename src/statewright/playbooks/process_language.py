@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.jsonval.values import JsonObject
 from statewright.net import Moment
 from statewright.net.effects import ChangePhase, Effect, RecordExit
 from statewright.playbooks import operations
@@ -27,7 +27,6 @@ from statewright.processes.language import (
     ChildOutcome,
     InstancePayloads,
     LanguageModels,
-    NewInstance,
     ProcessLanguage,
     Rejection,
 )
@@ -89,11 +88,7 @@ class PlaybookLog:
 class PlaybookReports:
     """Runs of pipelines whose patches take effect before their end."""
 
-    def take_report(
-        self, process: PlaybookProcess, instance: Execution, job: str, report: JsonValue, lease: int, moment: Moment
-    ) -> Applied[Execution] | Rejection:
-        """What a run has done that goes on."""
-        return operations.report_progress(process, instance, job, report, lease, moment)
+    take_report = staticmethod(operations.report_progress)
 
     def describe_taken(self, instance: Execution, job: str) -> JsonObject:
         """How many patches of a run, and entries of its log, need not be reported again."""
@@ -137,40 +132,13 @@ class PlaybookProcesses:
         """Steps and their tasks."""
         return sum(1 + len(step.tasks) for step in process.playbook.steps)
 
-    def start_instance(self, process: PlaybookProcess, new: NewInstance, moment: Moment) -> Applied[Execution]:
-        """A new execution, as far as it comes without any task."""
-        return operations.start_execution(process, new, moment)
-
-    def complete_job(
-        self, process: PlaybookProcess, instance: Execution, job: str, result: JsonValue, moment: Moment
-    ) -> Applied[Execution] | Rejection:
-        """What a run of a pipeline came to."""
-        return operations.complete_job(process, instance, job, result, moment)
-
-    def fail_job(
-        self, process: PlaybookProcess, instance: Execution, job: str, reason: str, moment: Moment
-    ) -> Applied[Execution]:
-        """No worker could run a pipeline."""
-        return operations.fail_job(process, instance, job, reason, moment)
-
-    def fire_timer(
-        self, process: PlaybookProcess, instance: Execution, timer: str, moment: Moment
-    ) -> Applied[Execution]:
-        """The time of a token or a run is over."""
-        return operations.fire_timer(process, instance, timer, moment)
-
-    def instance_to_document(self, instance: Execution) -> JsonObject:
-        """The document to store."""
-        return execution_to_document(instance)
-
-    def instance_from_document(self, document: JsonObject) -> Execution:
-        """The execution in the document of its entity."""
-        return execution_from_document(document)
-
-    @property
-    def task_documents(self) -> None:
-        """Playbooks have no user tasks."""
-        return None
+    start_instance = staticmethod(operations.start_execution)
+    complete_job = staticmethod(operations.complete_job)
+    fail_job = staticmethod(operations.fail_job)
+    fire_timer = staticmethod(operations.fire_timer)
+    instance_to_document = staticmethod(execution_to_document)
+    instance_from_document = staticmethod(execution_from_document)
+    task_documents = None
 
     def list_audit_entries(
         self, process: PlaybookProcess, before: Execution | None, applied: Applied[Execution]

@@ -3,7 +3,7 @@
 What a built-in model is; the service registers those it has in ``services.builtin``.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Generic, Literal, Protocol, TypeVar
 
 from msgspec import Struct
@@ -29,6 +29,23 @@ class BuiltinModel(Struct, frozen=True, kw_only=True):
     """Transitions that clients of the entity API may fire."""
     open_paths: tuple[str, ...] = ()
     """What others choose and has no schema: any path at or below is known, and holds texts, numbers and booleans."""
+
+
+StateT = TypeVar("StateT", bound=str)
+TransitionT = TypeVar("TransitionT", bound=str)
+
+
+def build_states(
+    first: Iterable[StateT], moves: Mapping[tuple[StateT, StateT], TransitionT]
+) -> dict[str, dict[str, str]]:
+    """The states of a built-in model, from a table of its transitions; ``first`` stand before all others."""
+    states: dict[str, dict[str, str]] = {state: {} for state in first}
+    for pair in moves:
+        for state in pair:
+            states.setdefault(state, {})
+    for (source, target), name in moves.items():
+        states[source][name] = target
+    return states
 
 
 class ProcessInstance(Protocol):
@@ -177,18 +194,20 @@ class ProcessOperations(Protocol[P_contra, I]):
         ...
 
     def complete_job(
-        self, process: P_contra, instance: I, job: str, result: JsonValue, moment: Moment
+        self, process: P_contra, instance: I, /, job: str, result: JsonValue, moment: Moment
     ) -> Applied[I] | Rejection:
         """A worker's result. Without effect when the job is not part of the instance any more; a result that the
         language does not take is a ``Rejection``.
         """
         ...
 
-    def fail_job(self, process: P_contra, instance: I, job: str, reason: str, moment: Moment) -> Applied[I] | Rejection:
+    def fail_job(
+        self, process: P_contra, instance: I, /, job: str, reason: str, moment: Moment
+    ) -> Applied[I] | Rejection:
         """A job failed for good."""
         ...
 
-    def fire_timer(self, process: P_contra, instance: I, timer: str, moment: Moment) -> Applied[I] | Rejection:
+    def fire_timer(self, process: P_contra, instance: I, /, timer: str, moment: Moment) -> Applied[I] | Rejection:
         """A timer is due. Without effect when it was disarmed, or is held while the instance is failed."""
         ...
 
@@ -196,7 +215,7 @@ class ProcessOperations(Protocol[P_contra, I]):
 class InstanceDocuments(Protocol[I]):
     """Instances as documents of their entities."""
 
-    def instance_to_document(self, instance: I) -> JsonObject:
+    def instance_to_document(self, instance: I, /) -> JsonObject:
         """The document to store; ``instance_from_document`` reads it back unchanged."""
         ...
 
@@ -276,7 +295,7 @@ class RunReports(Protocol[P_contra, I]):
     """Jobs that report what they do before they are done."""
 
     def take_report(
-        self, process: P_contra, instance: I, job: str, report: JsonValue, lease: int, moment: Moment
+        self, process: P_contra, instance: I, /, job: str, report: JsonValue, lease: int, moment: Moment
     ) -> Applied[I] | Rejection:
         """A report. ``lease``: when that of its worker began; a later one replaces an earlier. Reports that come again
         are without effect; a job that is not part of the instance any more is a ``Rejection``."""

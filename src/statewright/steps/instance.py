@@ -7,8 +7,9 @@ The built-in models of the step language: instances, definitions, user tasks (do
 """
 
 from collections.abc import Mapping
-from typing import Final, Literal, Never, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias, get_args
 
+import msgspec
 from msgspec import Struct
 
 from statewright.entity import ModelKey
@@ -17,7 +18,7 @@ from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import Marking, Phase, is_waiting, marking_from_document, marking_to_document
 from statewright.net.effects import ChangePhase, Effect
 from statewright.processes.changes import Execution
-from statewright.processes.language import BuiltinModel
+from statewright.processes.language import BuiltinModel, build_states
 from statewright.steps.language import Process
 
 Status: TypeAlias = Literal["ACTIVE", "WAITING", "COMPLETED", "FAILED", "CANCELLED"]
@@ -134,23 +135,22 @@ def instance_to_document(instance: Instance) -> JsonObject:
 
 def instance_from_document(document: JsonObject) -> Instance:
     """The instance that :func:`to_document` wrote. Raises ValueError for anything else."""
-    stored = _StoredDocument(document)
-    status = cast("Status", stored.text("status"))  # checked by the line below
-    phase = _PHASES[status] if status in _PHASES else stored.raise_damaged("status")
+    try:
+        stored = msgspec.convert(document, _StoredDocument)
+    except msgspec.ValidationError as defect:
+        raise ValueError(f"stored instance is damaged: {defect}") from defect
     inner: JsonObject = {name: document[written] for name, written in _INNER.items() if written in document}
-    inner |= {"phase": phase, "reason": stored.optional_text("failureReason")}
-    marking = marking_from_document(inner, stored.object("variables"))
-    completed_at = stored.optional_text("completedAt")
+    inner |= {"phase": _PHASES[stored.status], "reason": stored.failure_reason}
     return Instance(
-        id=stored.text("id"),
-        definition_id=stored.text("definitionId"),
-        definition_version=stored.integer("definitionVersion"),
-        status=status,
-        marking=marking,
-        started_at=parse_instant(stored.text("startedAt")),
-        completed_at=None if completed_at is None else parse_instant(completed_at),
-        business_key=stored.optional_text("businessKey"),
-        parent_instance_id=stored.optional_text("parentInstanceId"),
+        id=stored.id,
+        definition_id=stored.definition_id,
+        definition_version=stored.definition_version,
+        status=stored.status,
+        marking=marking_from_document(inner, stored.variables),
+        started_at=parse_instant(stored.started_at),
+        completed_at=None if stored.completed_at is None else parse_instant(stored.completed_at),
+        business_key=stored.business_key,
+        parent_instance_id=stored.parent_instance_id,
     )
 
 
@@ -173,29 +173,19 @@ _PHASES: Final[dict[Status, Phase]] = {
 }
 
 
-class _StoredDocument:
-    """The members of a stored document, which can only be damaged by a defect of ours."""
+class _StoredDocument(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The members of a stored document. It can only be damaged by a defect of ours."""
 
-    def __init__(self, members: JsonObject) -> None:
-        self._members = members
-
-    def text(self, name: str) -> str:
-        value = self._members.get(name)
-        return value if isinstance(value, str) else self.raise_damaged(name)
-
-    def optional_text(self, name: str) -> str | None:
-        return None if self._members.get(name) is None else self.text(name)
-
-    def integer(self, name: str) -> int:
-        value = self._members.get(name)
-        return value if isinstance(value, int) and not isinstance(value, bool) else self.raise_damaged(name)
-
-    def object(self, name: str) -> dict[str, JsonValue]:
-        value = self._members.get(name)
-        return value if isinstance(value, dict) else self.raise_damaged(name)
-
-    def raise_damaged(self, name: str) -> Never:
-        raise ValueError(f"stored instance is damaged: {name}")
+    id: str
+    definition_id: str
+    definition_version: int
+    status: Status
+    variables: dict[str, Any]
+    started_at: str
+    failure_reason: str | None = None
+    completed_at: str | None = None
+    business_key: str | None = None
+    parent_instance_id: str | None = None
 
 
 # The states of an instance as a workflow of its entity (docs/reference/steps.md#states).
@@ -240,13 +230,6 @@ def list_transitions(before: Status | None, after: Status, effects: tuple[Effect
 OWNER: Final = "the step engine"
 
 
-def _build_instance_states() -> dict[str, dict[str, str]]:
-    states: dict[str, dict[str, str]] = {INITIAL: {}, "WAITING": {}, "COMPLETED": {}, "FAILED": {}, "CANCELLED": {}}
-    for (source, target), name in TRANSITIONS.items():
-        states[source][name] = target
-    return states
-
-
 INSTANCE: Final = BuiltinModel(
     key=ModelKey("StepWorkflowInstance", 1),
     owner=OWNER,
@@ -268,7 +251,7 @@ INSTANCE: Final = BuiltinModel(
         "pending": [],
         "answers": [],
     },
-    states=_build_instance_states(),
+    states=build_states(get_args(Status), TRANSITIONS),
     client_transitions=frozenset({"cancel", "retry"}),
     open_paths=("$.variables", "$.tokens", "$.joins", "$.attempts", "$.pending", "$.answers"),
 )

@@ -2,7 +2,7 @@
 instance adds to the audit log (docs/reference/steps.md#recording).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final, Literal, TypeAlias
 
 from msgspec.structs import replace
@@ -27,7 +27,6 @@ from statewright.processes.language import (
     InputPayloads,
     JobPlace,
     LanguageModels,
-    NewInstance,
     ProcessLanguage,
     Rejection,
     TaskDocuments,
@@ -155,9 +154,7 @@ class StepProcesses:
         """Its steps."""
         return len(process.steps)
 
-    def start_instance(self, process: Process, new: NewInstance, moment: Moment) -> Applied[Instance]:
-        """A new instance, after all the steps that wait for nothing."""
-        return operations.start_instance(process, new, moment)
+    start_instance = staticmethod(operations.start_instance)
 
     def complete_job(
         self, process: Process, instance: Instance, job: str, result: JsonValue, moment: Moment
@@ -168,23 +165,10 @@ class StepProcesses:
             return Rejection("bad-request", reason)
         return operations.complete_job(process, instance, job, result, moment)
 
-    def fail_job(
-        self, process: Process, instance: Instance, job: str, reason: str, moment: Moment
-    ) -> Applied[Instance]:
-        """A job failed for good."""
-        return operations.fail_job(process, instance, job, reason, moment)
-
-    def fire_timer(self, process: Process, instance: Instance, timer: str, moment: Moment) -> Applied[Instance]:
-        """A boundary timer is due."""
-        return operations.fire_timer(process, instance, timer, moment)
-
-    def instance_to_document(self, instance: Instance) -> JsonObject:
-        """The document to store."""
-        return instance_to_document(instance)
-
-    def instance_from_document(self, document: JsonObject) -> Instance:
-        """The instance in the document of its entity."""
-        return instance_from_document(document)
+    fail_job = staticmethod(operations.fail_job)
+    fire_timer = staticmethod(operations.fire_timer)
+    instance_to_document = staticmethod(instance_to_document)
+    instance_from_document = staticmethod(instance_from_document)
 
     @property
     def task_documents(self) -> TaskDocuments[Instance]:
@@ -219,11 +203,7 @@ class StepProcesses:
                 closed["completedBy"] = closing.by
         return closed
 
-    def list_audit_entries(
-        self, process: Process, before: Instance | None, applied: Applied[Instance]
-    ) -> Sequence[AuditEntry]:
-        """The entries of an operation, in order."""
-        return list_audit_entries(process, before, applied)
+    list_audit_entries = staticmethod(list_audit_entries)
 
     def get_definition_name(self, process: Process) -> str:
         """The name of the definition."""

@@ -69,7 +69,7 @@ class Office:
         """Store a definition."""
         plan = {"id": id_, "ask": ask, "lift": "lift", "limit": limit, "within": "PT1H", **more}
 
-        def build_document(version: int, at: int) -> JsonObject:
+        def build_document(version: int) -> JsonObject:
             return {"id": id_, "version": version}
 
         source = json.dumps(plan)

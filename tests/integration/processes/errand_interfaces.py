@@ -58,7 +58,7 @@ async def upload(processes: Processes, caller: Caller, source: str) -> UploadedD
         description="",
         source=source,
         content=source,
-        build_document=lambda version, _: render_definition(ERRANDS.compile_source(source, version)),
+        build_document=lambda version: render_definition(ERRANDS.compile_source(source, version)),
     )
     return await definitions.store_process(find_host(processes, ERRANDS), caller, new)
 

@@ -91,7 +91,12 @@ ERRAND = BuiltinModel(
     client_transitions=frozenset({"cancel"}),
     open_paths=("$.data", "$.marking"),
 )
-PLAN = BuiltinModel(key=ModelKey("ErrandPlan", 1), owner=OWNER, sample={"id": "x", "version": 1}, states={"DRAWN": {}})
+PLAN = BuiltinModel(
+    key=ModelKey("ErrandPlan", 1),
+    owner=OWNER,
+    sample={"id": "x", "version": 1, "uploadedAt": "a time", "contentHash": "h"},
+    states={"DRAWN": {}},
+)
 CHORE = BuiltinModel(key=ModelKey("ErrandChore", 1), owner=OWNER, sample={"id": "x"}, states={"OPEN": {}})
 
 

@@ -18,7 +18,6 @@ from statewright.flows.definition import (
     source_to_text,
 )
 from statewright.flows.lexer import InvalidFlow
-from statewright.instants import format_instant
 from statewright.jsonval.values import JsonObject
 from statewright.services.core import Caller
 from statewright.services.flows import find_flows
@@ -63,19 +62,13 @@ async def upload(processes: Processes, caller: Caller, source: FlowSource) -> Up
     """Store a definition as its next version, unless a stored one has the same content. Raises as ``check``."""
     refuse_joined(caller)
     source, checked = await _check(processes, caller, source)
-    content = hash_source(source)
-
-    def build_document(version: int, at: int) -> JsonObject:
-        document = definition_to_document(source, checked, version)
-        return {**document, "uploadedAt": format_instant(at), "contentHash": content}
-
     new = NewDefinition(
         id=source.id,
         name=checked.name,
         description=checked.description,
         source=source_to_text(source),
-        content=content,
-        build_document=build_document,
+        content=hash_source(source),
+        build_document=partial(definition_to_document, source, checked),
     )
     return await definitions.store_process(find_flows(processes), caller, new)
 

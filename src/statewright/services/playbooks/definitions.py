@@ -4,7 +4,6 @@ from functools import partial
 from typing import Final
 
 from statewright.failures import ProcessBadRequest
-from statewright.instants import format_instant
 from statewright.jsonval.values import JsonObject
 from statewright.playbooks.http_tasks import HTTP
 from statewright.playbooks.place import Finding, InvalidPlaybook
@@ -52,19 +51,13 @@ async def upload(processes: Processes, caller: Caller, source: PlaybookSource) -
     """Store a playbook as the next version of its path, unless one has the same content. Raises as ``check``."""
     refuse_joined(caller)
     checked = await _check(processes, caller, source)
-    content = hash_source(source)
-
-    def build_document(version: int, at: int) -> JsonObject:
-        document = definition_to_document(source, checked, version)
-        return {**document, "uploadedAt": format_instant(at), "contentHash": content}
-
     new = NewDefinition(
         id=checked.path,
         name=checked.name,
         description=checked.description,
         source=source_to_text(source),
-        content=content,
-        build_document=build_document,
+        content=hash_source(source),
+        build_document=partial(definition_to_document, source, checked),
     )
     return await definitions.store_process(find_playbooks(processes), caller, new)
 

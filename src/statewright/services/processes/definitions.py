@@ -9,6 +9,7 @@ from msgspec import Struct
 from statewright.engine.run import record
 from statewright.failures import Conflict, ProcessNotFound
 from statewright.ids import EntityId, TenantId
+from statewright.instants import format_instant
 from statewright.jsonval.values import JsonObject
 from statewright.loop.background import MAX_INLINE_BYTES
 from statewright.processes.language import I, P
@@ -41,8 +42,12 @@ class NewDefinition(Struct, frozen=True, kw_only=True):
     """The text that the language compiles."""
     content: str
     """A hash: equal for equal content."""
-    build_document: Callable[[int, int], JsonObject]
-    """The document of the entity, from the version and the instant of the upload."""
+    build_document: Callable[[int], JsonObject]
+    """The record of a version, without when it was uploaded and what it contains."""
+
+    def to_document(self, version: int, at: int) -> JsonObject:
+        """The document of the entity, and the record that clients read."""
+        return {**self.build_document(version), "uploadedAt": format_instant(at), "contentHash": self.content}
 
 
 class StoredVersion(Struct, frozen=True, kw_only=True):
@@ -130,7 +135,7 @@ async def store_process(host: ProcessHost[P, I], caller: Caller, definition: New
 
     def conclude(stored_version: StoredVersion) -> UploadedDefinition:
         return UploadedDefinition(
-            document=definition.build_document(stored_version.version, stored_version.uploaded_at),
+            document=definition.to_document(stored_version.version, stored_version.uploaded_at),
             version=stored_version.version,
             uploaded_at=stored_version.uploaded_at,
             is_new=stored_version.is_new,
@@ -238,7 +243,7 @@ async def _publish(
     )
     model = language.models.definition
     state = next(iter(model.states))
-    document = await read_texts([definition.source], lambda: encode_text(definition.build_document(version, at)))
+    document = await read_texts([definition.source], lambda: encode_text(definition.to_document(version, at)))
     async with host.core.open_unit(caller) as unit:
         id_ = _derive_entity_id(caller.tenant, language.models.namespace, definition.id, version)
         entity = build_entity(unit, model, id_, state, document)

@@ -5,8 +5,6 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.instants import format_instant
-from statewright.jsonval.values import JsonObject
 from statewright.loop.background import free_in_parts, run_by_size
 from statewright.processes.language import Rejection
 from statewright.services.core import Caller
@@ -55,10 +53,6 @@ async def upload(processes: Processes, caller: Caller, source: bytes | str | Def
     definition = accepted.definition
     free_in_parts(definition.metadata, size)
 
-    def build_document(version: int, at: int) -> JsonObject:
-        document = definition_to_document(definition, version)
-        return {**document, "uploadedAt": format_instant(at), "contentHash": accepted.content}
-
     text = await run_by_size(size, partial(definition_to_text, definition))
     new = NewDefinition(
         id=definition.id,
@@ -66,7 +60,7 @@ async def upload(processes: Processes, caller: Caller, source: bytes | str | Def
         description=definition.description,
         source=text,
         content=accepted.content,
-        build_document=build_document,
+        build_document=partial(definition_to_document, definition),
     )
 
     def conclude(stored: StoredVersion) -> UploadResult:
