@@ -8,7 +8,6 @@ milliseconds; the entity id decides what is left.
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from decimal import Decimal
 from enum import Enum, auto
 from operator import attrgetter
 from types import MappingProxyType
@@ -23,7 +22,7 @@ from statewright.entity import EntityMeta
 from statewright.failures import InvalidFieldPath
 from statewright.jsonval.numbers import NUMERIC_TYPES
 from statewright.jsonval.temporals import TEMPORAL_TYPES
-from statewright.jsonval.values import DataType, JsonValue
+from statewright.jsonval.values import DataType, JsonValue, is_number
 from statewright.schema.node import DeclaredField
 
 Item = TypeVar("Item")
@@ -290,6 +289,6 @@ def _compile_reader(
 
 _ACCEPTS: Final[Mapping[OrderingClass, Callable[[object], bool]]] = {
     OrderingClass.TEXT: lambda value: isinstance(value, str),
-    OrderingClass.NUMBER: lambda value: isinstance(value, int | Decimal) and not isinstance(value, bool),
+    OrderingClass.NUMBER: is_number,
     OrderingClass.BOOLEAN: lambda value: isinstance(value, bool),
 }

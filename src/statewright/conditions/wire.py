@@ -21,7 +21,7 @@ from statewright.conditions.syntax import (
     MalformedCondition,
     Simple,
 )
-from statewright.jsonval.values import JsonObject, JsonValue, MemberReader, WantedType
+from statewright.jsonval.values import JsonObject, JsonValue, MemberReader, WantedType, is_whole
 
 _TYPES: Final[dict[WantedType, str]] = {
     "string": "a string",
@@ -54,7 +54,7 @@ class ConditionMembers(MemberReader):
         value = self.get(name)
         if value is None:
             return 0
-        if isinstance(value, int) and not isinstance(value, bool):
+        if is_whole(value):
             return value
         raise self.build_type_error(name, value, "int")
 

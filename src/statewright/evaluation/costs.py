@@ -24,6 +24,7 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
+from statewright.jsonval.values import to_whole
 from statewright.loop.turns import MAX_TURN_ELEMENTS, TurnExceeded
 
 Cost: TypeAlias = Callable[..., int]
@@ -147,8 +148,8 @@ def key_number(value: int | Decimal) -> object:
     if isinstance(value, int):
         if -_HASH_MODULUS < value < _HASH_MODULUS:
             return int(value)
-    elif value.adjusted() < _WHOLE_DIGITS and value == value.to_integral_value():
-        return int(value)
+    elif isinstance(whole := to_whole(value, _WHOLE_DIGITS), int):
+        return whole
     return ("number", str(_EXACT.normalize(_EXACT.create_decimal(value))))
 
 

@@ -42,6 +42,7 @@ from statewright.expressions.values import (
     as_int,
     as_items,
     fetch_member,
+    is_number,
     lift_value,
     type_name,
     wrap_int64,
@@ -125,7 +126,7 @@ def _compile_unary(syntax: Unary) -> Evaluate:
 
 
 def _negate(value: Value) -> Value:
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if is_number(value):
         return wrap_int64(-value) if isinstance(value, int) else -value
     raise ExpressionError(f"invalid operation: - {type_name(value)}")
 

@@ -59,7 +59,7 @@ def multiply(left: Value, right: Value) -> Value:
     """The product of numbers, or of a number and a duration."""
     if isinstance(right, timedelta):
         left, right = right, left
-    if isinstance(left, timedelta) and isinstance(right, int | float) and not isinstance(right, bool):
+    if isinstance(left, timedelta) and is_number(right):
         try:
             return left * right
         except (OverflowError, ValueError):

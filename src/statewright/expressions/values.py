@@ -9,12 +9,12 @@ or a tuple.
 import math
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeGuard
 from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
-from statewright.jsonval.values import JsonObject, JsonValue, tidy_number
+from statewright.jsonval.values import JsonObject, JsonValue, is_whole, tidy_number
 
 
 class ExpressionError(ValueError):
@@ -118,7 +118,7 @@ def type_name(value: Value) -> str:
             return "*time.Location"
 
 
-def is_number(value: Value) -> bool:
+def is_number(value: Value) -> TypeGuard[int | float]:
     """Whether ``value`` is an integer or a float; a boolean is neither."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
@@ -208,7 +208,7 @@ def as_text(value: Value, name: str) -> str:
 
 def as_int(value: Value) -> int:
     """An index or a bound: an integer, or a float without its fraction. Raises :class:`ExpressionError`."""
-    if isinstance(value, int) and not isinstance(value, bool):
+    if is_whole(value):
         return value
     if isinstance(value, float) and math.isfinite(value):
         return int(value)

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from statewright.flows.graph import FlowGraph, FlowNode
 from statewright.flows.lexer import InvalidFlow, Position
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.jsonval.values import JsonObject, JsonValue, is_whole
 from statewright.net import NodeId
 
 _PLACE: Final = re.compile(r"\{(input|parameters)((?:\[[^\[\]{}]+\])+)\}")
@@ -124,7 +124,7 @@ def fill_name(template: str, given: JsonValue, parameters: JsonValue) -> str:
 
 def _read_delay(node: FlowNode) -> Delay:
     given = _get_parameters(node).get("duration")
-    if isinstance(given, int) and not isinstance(given, bool) and 0 <= given <= MAX_DELAY_S:
+    if is_whole(given) and 0 <= given <= MAX_DELAY_S:
         return Delay(given * _US_PER_S)
     raise _refuse(node, f"the parameter duration of {node.base} must be a number of seconds from 0 to {MAX_DELAY_S}")
 

@@ -9,14 +9,13 @@ is no shortest patch, but a readable one, found in one walk.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from decimal import Decimal
 from itertools import islice
 from typing import Final, TypeAlias
 
 from msgspec import Struct, ValidationError, convert
 
 from statewright.jsonval.codec import MAX_NESTING
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.jsonval.values import JsonObject, JsonValue, is_number
 
 Pointer: TypeAlias = tuple[str, ...]
 """The steps of a JSON Pointer (RFC 6901), none for the whole document."""
@@ -139,11 +138,7 @@ def is_json_equal(a: JsonValue, b: JsonValue) -> bool:
         return a.keys() == b.keys() and all(is_json_equal(member, b[name]) for name, member in a.items())
     if isinstance(a, list) and isinstance(b, list):
         return len(a) == len(b) and all(map(is_json_equal, a, b))
-    return _is_number(a) == _is_number(b) and a == b
-
-
-def _is_number(value: JsonValue) -> bool:
-    return isinstance(value, int | Decimal) and not isinstance(value, bool)
+    return is_number(a) == is_number(b) and a == b
 
 
 def _read_operation(raw: JsonValue) -> _Operation:

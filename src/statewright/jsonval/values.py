@@ -15,7 +15,7 @@ import re
 from abc import ABC, abstractmethod
 from decimal import Decimal
 from enum import StrEnum
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, TypeGuard
 
 JsonScalar: TypeAlias = None | bool | int | Decimal | str
 """Whole literals arrive as ``int``, all other numbers as ``Decimal`` with every digit kept; ``float`` never occurs."""
@@ -228,6 +228,21 @@ def merge_deep(variables: JsonObject, delta: JsonObject) -> JsonObject:
     return result
 
 
+def is_number(value: object) -> TypeGuard[int | Decimal]:
+    """Whether a value is a number; a boolean is none."""
+    return isinstance(value, int | Decimal) and not isinstance(value, bool)
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether a value is a number without a fraction, and written so."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def to_whole(value: Decimal, max_digits: int) -> int | Decimal:
+    """A number without a fraction as ``int``, if it has at most so many digits; else as it is."""
+    return int(value) if value.adjusted() < max_digits and value == value.to_integral_value() else value
+
+
 def tidy_numbers(value: JsonObject) -> JsonObject:
     """The same object with integral numbers written without a fraction: ``1.0`` is stored as ``1``."""
     return {name: _tidy(member) for name, member in value.items()}
@@ -239,9 +254,7 @@ def tidy_number(value: int | Decimal) -> int | Decimal:
     """
     if isinstance(value, int):
         return value if -_MAX_PLAIN_INT < value < _MAX_PLAIN_INT else _shorten(value)
-    if value.adjusted() >= _MAX_PLAIN_DIGITS:
-        return _shorten(value)
-    return int(value) if value == value.to_integral_value() else value
+    return _shorten(value) if value.adjusted() >= _MAX_PLAIN_DIGITS else to_whole(value, _MAX_PLAIN_DIGITS)
 
 
 def tidy_stored(value: JsonValue, text: str) -> JsonValue:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.jsonval.values import JsonObject, JsonValue, is_whole
 from statewright.net import Problem
 from statewright.net.effects import Effect, StartChild
 from statewright.playbooks.context import EXECUTION, WORKLOAD, get_member
@@ -69,7 +69,7 @@ def _direct_child(effect: StartChild) -> StartChild:
     start: JsonObject = {WORKLOAD: workload, DEPTH: given.get(DEPTH), PARENT_ITER: given.get(PARENT_ITER)}
     return StartChild(
         net=path if isinstance(path, str) else "",
-        version=version if isinstance(version, int) and not isinstance(version, bool) else 0,
+        version=version if is_whole(version) else 0,
         input=start,
         awaited_by=effect.awaited_by,
     )

@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Struct
 
 from statewright.instants import format_instant
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.jsonval.values import JsonObject, JsonValue, is_whole
 from statewright.net import Marking, WorkId
 from statewright.net.effects import (
     ArmTimer,
@@ -362,7 +362,7 @@ def _name_task_run(run: str | None, task: JsonValue, visit: JsonValue) -> str | 
     """Workers count how often a task has been next (``visit``); those that do not have one run of each task."""
     if not isinstance(task, str):
         return None
-    count = visit if isinstance(visit, int) and not isinstance(visit, bool) else 1
+    count = visit if is_whole(visit) else 1
     return f"{run}/{task}/{count}"
 
 
@@ -383,7 +383,7 @@ def _find_duration_ms(outcome: JsonValue) -> int | None:
     """What a worker has measured of an attempt."""
     meta = outcome.get("meta") if isinstance(outcome, dict) else None
     measured = meta.get("duration_ms") if isinstance(meta, dict) else None
-    return measured if isinstance(measured, int) and not isinstance(measured, bool) else None
+    return measured if is_whole(measured) else None
 
 
 def find_execution_status(marking: Marking) -> Status:

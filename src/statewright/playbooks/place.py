@@ -21,7 +21,7 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.jsonval.values import JsonObject, JsonValue, is_whole, to_whole
 from statewright.playbooks.templates import (
     Condition,
     InvalidTemplate,
@@ -201,9 +201,9 @@ class Place:
     def read_whole(self, low: int, high: int, default: int) -> int:
         """A whole number within bounds."""
         value = self.value
-        if isinstance(value, Decimal) and value.adjusted() < 20 and value == value.to_integral_value():
-            value = int(value)
-        if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
+        if isinstance(value, Decimal):
+            value = to_whole(value, 20)
+        if is_whole(value) and low <= value <= high:
             return value
         if value is not None:
             self.expect(f"a whole number from {low} to {high}")

@@ -1,12 +1,11 @@
 """Documents to playbooks: everything that is wrong with one is found at once, each with its place."""
 
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Final
 
 from msgspec import Struct
 
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.jsonval.values import JsonObject, JsonValue, is_number
 from statewright.playbooks.definition import (
     Credential,
     FailureMode,
@@ -254,7 +253,7 @@ def _find_sources(named: Mapping[str, Place]) -> dict[str, list[str]]:
 
 
 def _read_version(place: Place) -> str | None:
-    if isinstance(place.value, int | Decimal) and not isinstance(place.value, bool):
+    if is_number(place.value):
         return str(place.value)
     return None if place.is_absent else place.read_name("a version")
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 from statewright.expressions import ExpressionError, compile_expression
 from statewright.expressions.lexer import Binary, Constant, Syntax
 from statewright.jsonval.codec import encode_large
-from statewright.jsonval.values import JsonObject, JsonValue, quote
+from statewright.jsonval.values import JsonObject, JsonValue, is_number, quote
 from statewright.loop.freeing import take_apart, use_once
 from statewright.processes.language import Rejection
 from statewright.steps.definition import CHAIN_AT_ENDS, TIMED_TYPES, Definition, Step, list_misfits, read_chain_at_ends
@@ -294,7 +294,7 @@ def _canonicalize(value: JsonValue, ordered: frozenset[str]) -> JsonValue:
         return {name: _canonicalize_member(name, member, ordered) for name, member in value.items()}
     if isinstance(value, list):
         return [_canonicalize(item, ordered) for item in value]
-    if isinstance(value, int | Decimal) and not isinstance(value, bool):
+    if is_number(value):
         return {"number": _canonicalize_number(value)}
     return value
 

@@ -8,7 +8,7 @@ from statewright.evaluation.charges import charge_compared
 from statewright.evaluation.costs import Entry, sort_items
 from statewright.expressions.frames import CHARS_PER_ELEMENT, Frame, list_all_items, list_items, wrap_unary
 from statewright.expressions.operators import is_equal, is_less
-from statewright.expressions.values import ExpressionError, Value, as_float, as_items, fetch_item, type_name
+from statewright.expressions.values import ExpressionError, Value, as_float, as_items, fetch_item, is_number, type_name
 
 _COMPARISONS_PER_ELEMENT: Final = 4
 """Comparisons of sorting that count as one element: most orders need far fewer than the worst one."""
@@ -109,7 +109,7 @@ def _uniq(frame: Frame, arguments: tuple[Value, ...]) -> Value:
 
 
 def _scalar_key(value: Value) -> tuple[str, Value] | None:
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if is_number(value):
         return "number", as_float(value)
     return (type_name(value), value) if isinstance(value, bool | str | None) else None
 

@@ -21,6 +21,7 @@ from statewright.expressions.values import (
     type_name,
     wrap_int64,
 )
+from statewright.jsonval.values import is_whole
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
 _FLOAT: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -66,7 +67,7 @@ def _int(value: Value) -> Value:
         if number is None or wrap_int64(number) != number:
             raise ExpressionError(f"invalid operation: int({value})")
         return number
-    if isinstance(value, int) and not isinstance(value, bool):
+    if is_whole(value):
         return int(value)
     if isinstance(value, float) and math.isfinite(value) and wrap_int64(int(value)) == int(value):
         return int(value)
@@ -79,7 +80,7 @@ def _float(value: Value) -> Value:
         if math.isinf(number):
             raise ExpressionError(f"invalid operation: float({value})")
         return number
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if is_number(value):
         return as_float(value)
     raise ExpressionError(f"invalid operation: float({type_name(value)})")
 
@@ -140,7 +141,7 @@ def _iterate_numbers(values: tuple[Value, ...], name: str, frame: Frame) -> Iter
 
 
 def _require_number(value: Value, name: str) -> int | float:
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if is_number(value):
         return value
     raise ExpressionError(f"invalid argument for {name} (type {type_name(value)})")
 
@@ -173,7 +174,7 @@ def _make_bit_function(name: str, apply: Callable[..., int]) -> Entry:
 
 
 def _require_integer(value: Value, name: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
+    if not is_whole(value):
         raise argument_error(value, "int", name)
     return value
 

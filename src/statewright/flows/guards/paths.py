@@ -11,7 +11,7 @@ from jsonpath_ng.jsonpath import DatumInContext, JSONPath, This
 
 from statewright.evaluation.costs import Entry
 from statewright.flows.guards.values import FUNCTIONS, get_budget, get_element, get_member, spend
-from statewright.jsonval.values import JsonValue
+from statewright.jsonval.values import JsonValue, is_whole
 
 Datum: TypeAlias = DatumInContext
 """A value where it was found: beside the one it was found in, up to the whole input."""
@@ -100,7 +100,7 @@ class Lookup(Query):
             found: Sequence[JsonValue] = ()
             if isinstance(key, str):
                 found = get_member(value, key)
-            elif isinstance(key, int) and not isinstance(key, bool):
+            elif is_whole(key):
                 found = get_element(value, key)
             for each in spend(found):
                 yield DatumInContext(each, path=_HERE, context=datum)

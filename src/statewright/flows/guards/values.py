@@ -12,7 +12,7 @@ from typing import Final, TypeAlias, TypeGuard, TypeVar
 from statewright.evaluation.charges import charge_conversion
 from statewright.evaluation.costs import Budget, Entry, charge_nothing
 from statewright.evaluation.parts import are_alike, compare_parts
-from statewright.jsonval.values import JsonValue
+from statewright.jsonval.values import JsonValue, is_whole
 
 MAX_SELECTED: Final = 100_000
 """Values and pairs of values that one guard may look at."""
@@ -209,11 +209,11 @@ def _substring(value: JsonValue, arguments: Sequence[JsonValue]) -> Sequence[Jso
         return ()
     if last is None:
         return (value[first:],)
-    return (value[first:last],) if isinstance(last, int) and not isinstance(last, bool) else ()
+    return (value[first:last],) if is_whole(last) else ()
 
 
 def _is_place(value: JsonValue) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return is_whole(value) and value >= 0
 
 
 FUNCTIONS: Final[dict[str, Entry]] = {

@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 from jinja2 import nodes
 
 from statewright.evaluation.costs import Entry
+from statewright.jsonval.values import is_whole
 from statewright.playbooks.jinja.filters import FILTERS
 from statewright.playbooks.jinja.frame import Frame, InvalidTemplate
 from statewright.playbooks.jinja.methods import (
@@ -208,7 +209,7 @@ def _read_const(value: object) -> object:
         if value != value or value in (float("inf"), float("-inf")):
             raise InvalidTemplate("has a number that is out of range")
         return check_number(Decimal(repr(value)))
-    if isinstance(value, int) and not isinstance(value, bool):
+    if is_whole(value):
         return check_number(value)
     return _read_text(value) if isinstance(value, str) else value
 

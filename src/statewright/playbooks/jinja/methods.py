@@ -20,6 +20,7 @@ from statewright.evaluation.costs import (
     scan_text,
     visit_items,
 )
+from statewright.jsonval.values import is_whole, to_whole
 from statewright.playbooks.jinja.charges import (
     charge_lines,
     charge_membership,
@@ -50,8 +51,8 @@ def get_member(value: object, name: object) -> object:
         if isinstance(name, str) and name in value.members:
             return value.members[name]
     elif isinstance(value, list | str):
-        index = int(name) if isinstance(name, Decimal) and _is_whole(name) else name
-        if isinstance(index, int) and not isinstance(index, bool) and -len(value) <= index < len(value):
+        index = to_whole(name, _MAX_INDEX_DIGITS) if isinstance(name, Decimal) else name
+        if is_whole(index) and -len(value) <= index < len(value):
             return value[index]
     return Undefined(_name_member(value, name))
 
@@ -86,10 +87,6 @@ def cost_name(_: object, name: object, *__: object) -> int:
 
 GET_ITEM: Final = Entry(lambda frame, value, name: get_member(value, name), cost_name)
 """``value[name]``."""
-
-
-def _is_whole(name: Decimal) -> bool:
-    return name.adjusted() < _MAX_INDEX_DIGITS and name == name.to_integral_value()
 
 
 def _name_member(value: object, name: object) -> str:

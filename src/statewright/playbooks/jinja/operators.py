@@ -8,6 +8,7 @@ from decimal import Context, Decimal, DivisionByZero, InvalidOperation, Overflow
 from typing import Final, TypeAlias
 
 from statewright.evaluation.costs import Entry, charge_nothing, scan_text, visit_items
+from statewright.jsonval.values import is_whole
 from statewright.playbooks.jinja.charges import (
     charge_membership,
     charge_numbers,
@@ -280,7 +281,7 @@ TESTS: Final[dict[str, Entry]] = {
     "greaterthan": _compare_by("gt"),
     "gt": _compare_by("gt"),
     "in": Entry(lambda frame, value, seq: contains(frame, seq, value), OPERATORS["in"].cost),
-    "integer": _is(lambda value: isinstance(value, int) and not isinstance(value, bool)),
+    "integer": _is(is_whole),
     "iterable": _is(lambda value: isinstance(value, str | list | dict | Undefined)),
     "le": _compare_by("lteq"),
     "lessthan": _compare_by("lt"),

@@ -9,7 +9,7 @@ from statewright.evaluation.costs import CHARS_PER_STEP, expand_number
 from statewright.evaluation.parts import compare_parts
 from statewright.jsonval.numbers import format_number
 from statewright.jsonval.scanning import MAX_DIGITS, is_in_range
-from statewright.jsonval.values import JsonValue
+from statewright.jsonval.values import JsonValue, to_whole
 from statewright.playbooks.jinja.frame import EvaluationFailed, Frame
 
 MAX_DEPTH: Final = 100
@@ -146,7 +146,7 @@ def check_number(value: int | Decimal) -> int | Decimal:
         return value
     if not value.is_finite() or not is_in_range(value):
         raise EvaluationFailed("computes a number that is out of range")
-    return int(value) if value.adjusted() < 40 and value == value.to_integral_value() else value
+    return to_whole(value, 40)
 
 
 def to_json(value: object, frame: Frame, depth: int = 0) -> JsonValue:
