@@ -22,11 +22,13 @@ of them is opened for one waiter, who is told when that fails; but whatever beco
 
 import asyncio
 from collections import deque
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
+import asyncpg
 from msgspec import Struct
 
 from statewright.failures import StorageUnavailable
@@ -61,7 +63,14 @@ IDLE_TIMEOUT: Final = timedelta(minutes=5)
 
 CLOSE_TIMEOUT: Final = timedelta(seconds=5)
 
+DEADLOCK_TRIES: Final = 3
+
+DEADLOCK_PAUSE_S: Final = 0.05
+"""Before the next: the one that waited goes first, or they would meet again."""
+
 STOPPING_MESSAGE: Final = "the service is stopping"
+
+R = TypeVar("R")
 
 log = logs.logger(__name__)
 
@@ -146,6 +155,18 @@ class Pool:
         than ``limit`` loses its connection. With None it may take its time, as long as the database answers others.
         """
         return ConnectionLease(self, within, limit)
+
+    async def transact(self, act: Callable[[DatabaseConnection], Awaitable[R]]) -> R:
+        """What an act does in a transaction of its own. PostgreSQL ends one of two that wait for each other: it has
+        left nothing then, and the act is done again.
+        """
+        for _ in range(DEADLOCK_TRIES - 1):
+            with suppress(asyncpg.DeadlockDetectedError):
+                async with self.connection() as connection, connection.transaction():
+                    return await act(connection)
+            await asyncio.sleep(DEADLOCK_PAUSE_S)
+        async with self.connection() as connection, connection.transaction():
+            return await act(connection)
 
     async def acquire(self, within: timedelta) -> DatabaseConnection:
         """A connection that the caller must ``release``; prefer ``connection()``, which does so."""

@@ -19,6 +19,10 @@ from tests.database import connected
 SOON = timedelta(milliseconds=50)
 PATIENTLY = timedelta(seconds=20)
 
+IS_BLOCKED = """
+    SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')
+"""
+
 
 @pytest.fixture
 async def pool(database: str) -> AsyncIterator[Pool]:
@@ -217,6 +221,34 @@ RUNNING = (
     "SELECT EXISTS (SELECT 1 FROM pg_stat_activity"
     " WHERE datname = current_database() AND query LIKE '%AS cancelled' AND state = 'active')"
 )
+
+
+class TestDeadlocks:
+    async def test_what_waits_for_what_waits_for_it_is_done_again(self, pool: Pool, database: str):
+        await execute(pool, "CREATE TABLE row (n integer, at integer)", "INSERT INTO row VALUES (1, 0), (2, 0)")
+        times, has_first, is_awaited = 0, asyncio.Event(), asyncio.Event()
+
+        async def act(connection: DatabaseConnection) -> int:
+            nonlocal times
+            times += 1
+            await connection.execute("UPDATE row SET at = at + 1 WHERE n = 1")
+            has_first.set()
+            await is_awaited.wait()
+            await connection.execute("UPDATE row SET at = at + 1 WHERE n = 2")
+            return times
+
+        async with connected(database) as other:
+            async with other.transaction():
+                await other.execute("SET LOCAL deadlock_timeout = '60s'")  # the act looks first, and is the one to end
+                await other.execute("UPDATE row SET at = at + 1 WHERE n = 2")
+                acting = asyncio.create_task(pool.transact(act))
+                await has_first.wait()
+                updating = asyncio.create_task(other.execute("UPDATE row SET at = at + 1 WHERE n = 1"))
+                await eventually(IS_BLOCKED, database)
+                is_awaited.set()
+                await updating
+            assert await acting == 2
+            assert await other.fetchval("SELECT array_agg(at) FROM row") == [2, 2]
 
 
 class TestFailure:

@@ -98,7 +98,8 @@ async def begin_suspension(pool: Pool, tenant: TenantId, by: Actor, wanted: NewS
     ``LimitReached``.
     """
     target = describe_target(wanted.target)
-    async with pool.connection() as connection, connection.transaction():
+
+    async def act(connection: asyncpg.Connection) -> Suspension:
         revision: int = await connection.fetchval(NEXT_REVISION)
         await _check_limit(connection, tenant, wanted.scope)
         if wanted.target.id is not None:
@@ -120,12 +121,14 @@ async def begin_suspension(pool: Pool, tenant: TenantId, by: Actor, wanted: NewS
             existing = str(await connection.fetchval(EXISTING, tenant, wanted.scope, target))
             raise AlreadyExists(f"{wanted.scope} {target} is suspended already".replace("  ", " "), existing)
         details = {"scope": wanted.scope, "target": target, "until": wanted.until}
-        act = Act(
+        trail = Act(
             action="suspend", target_kind="SUSPENSION", target_id=wanted.id, reason=wanted.reason, details=details
         )
-        await record_act(connection, tenant, by, act)
+        await record_act(connection, tenant, by, trail)
         await connection.execute(ANNOUNCE, CHANNEL, str(revision))
-    return _to_suspension(row)
+        return _to_suspension(row)
+
+    return await pool.transact(act)
 
 
 async def _flag(connection: asyncpg.Connection, tenant: TenantId, scope: Scope, id_: str) -> None:
@@ -189,7 +192,8 @@ async def end_suspension(
     """Resume, and tell the nodes; None when there is no active suspension of this id. ``now_ms`` is the instant by the
     clock of timers.
     """
-    async with pool.connection() as connection, connection.transaction():
+
+    async def act(connection: asyncpg.Connection) -> Suspension | None:
         revision: int = await connection.fetchval(NEXT_REVISION)
         row = await connection.fetchrow(END, tenant, id_, by.id, by.kind, reason, timers, revision)
         if row is None:
@@ -207,10 +211,12 @@ async def end_suspension(
             "timers": timers,
             "lengthSeconds": length_us // 1_000_000,
         }
-        act = Act(action="resume", target_kind="SUSPENSION", target_id=id_, reason=reason, details=details)
-        await record_act(connection, tenant, by, act)
+        trail = Act(action="resume", target_kind="SUSPENSION", target_id=id_, reason=reason, details=details)
+        await record_act(connection, tenant, by, trail)
         await connection.execute(ANNOUNCE, CHANNEL, str(revision))
-    return ended
+        return ended
+
+    return await pool.transact(act)
 
 
 async def _release_timers(connection: asyncpg.Connection, ended: Suspension, timers: TimerPolicy, now_ms: int) -> None:
