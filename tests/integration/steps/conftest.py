@@ -69,7 +69,7 @@ class Host:
         return await hosted.start(find_steps(self.runtime.processes), self.caller, request)
 
     async def read(self, instance: "Instance | str") -> Instance:
-        return await instances.get_instance(self.runtime.processes, self.caller, _id(instance))
+        return await hosted.get_instance(find_steps(self.runtime.processes), self.caller, _id(instance))
 
     async def history(self, instance: "Instance | str") -> tuple[Execution, ...]:
         found = await instances.stream_history(self.runtime.processes, self.caller, _id(instance))

@@ -8,7 +8,9 @@ import pytest
 from statewright.failures import BadRequest, BusinessKeyInUse, ProcessBadRequest, ProcessConflict, ProcessNotFound
 from statewright.jsonval.codec import decode
 from statewright.services.core import Caller
-from statewright.services.steps import definitions, instances
+from statewright.services.processes import dialects, tasks
+from statewright.services.steps import definitions, find_steps, instances
+from statewright.services.steps.dialect import STEP_DIALECT
 from statewright.steps.documents import definition_to_document
 from tests.builders import Json
 from tests.integration.steps.conftest import THREE_STEPS, Host, definition, end, read_page, service_task, step
@@ -156,7 +158,7 @@ async def test_cancelling_withdraws_everything_and_is_final(host: Host):
 async def test_a_user_task_is_in_the_inbox_until_it_is_done(host: Host):
     await host.upload(definition("d", step("review", "USER_TASK", "end", jobType="review-form"), end()))
     instance = await host.start("d", "K-1", amount=5)
-    inbox = await instances.list_open_tasks(host.runtime.processes, host.caller)
+    inbox = await tasks.list_open_tasks(find_steps(host.runtime.processes), host.caller)
     [task] = inbox.items
     assert instances.to_task_record(task) | {"createdAt": "", "stepExecutionId": "", "id": ""} == {
         "id": "",
@@ -172,7 +174,7 @@ async def test_a_user_task_is_in_the_inbox_until_it_is_done(host: Host):
         "businessKey": "K-1",
     }
     await host.approve(instance, "review", by="carol", approved=True)
-    assert (await instances.list_open_tasks(host.runtime.processes, host.caller)).total == 0
+    assert (await tasks.list_open_tasks(find_steps(host.runtime.processes), host.caller)).total == 0
     assert (await host.read(instance)).variables == {"amount": 5, "approved": True}
     with pytest.raises(ProcessConflict, match="terminal state"):
         await host.approve(instance, "review")
@@ -181,7 +183,7 @@ async def test_a_user_task_is_in_the_inbox_until_it_is_done(host: Host):
 async def test_a_user_task_can_be_done_by_its_own_id_once(host: Host):
     await host.upload(definition("d", step("review", "USER_TASK", "hold"), step("hold", "WAIT", "end"), end()))
     instance = await host.start("d")
-    [task] = (await instances.list_open_tasks(host.runtime.processes, host.caller)).items
+    [task] = (await tasks.list_open_tasks(find_steps(host.runtime.processes), host.caller)).items
     await instances.complete_by_id(host.runtime.processes, host.caller, task.id, {"ok": True})
     assert (await host.read(instance)).current_step_ids == ("hold",)
     for name in (task.id, "01JABC3V9E6K8M2Q4S6T8W0Y2Z", "nonsense"):
@@ -195,7 +197,7 @@ async def test_the_inbox_is_filtered_by_type_definition_and_age(host: Host):
         await host.start(name)
 
     async def found(**filters: object) -> list[str]:
-        inbox = await instances.list_open_tasks(host.runtime.processes, host.caller, **filters)  # type: ignore[arg-type]
+        inbox = await tasks.list_open_tasks(find_steps(host.runtime.processes), host.caller, **filters)  # type: ignore[arg-type]
         return [task.definition_id for task in inbox.items]
 
     assert await found() == ["d1", "d2"]
@@ -211,7 +213,7 @@ async def test_a_definition_keeps_the_order_of_its_branches(host: Host):
     branches = {"z == 1": "end", "a == 1": "end", "m == 1": "end"}
     document = definition("d", step("route", "DECISION", conditionalNextSteps=branches), end())
     await host.upload(document)
-    published = await definitions.get_version(host.runtime.processes, host.caller, "d")
+    published = await dialects.get_version(STEP_DIALECT, host.runtime.processes, host.caller, "d")
     read = json.loads(json.dumps(definition_to_document(published.process.definition, published.version)))
     assert list(read["steps"][0]["conditionalNextSteps"]) == list(branches)
 
@@ -224,7 +226,7 @@ async def test_the_same_content_gets_the_same_version_and_other_content_the_next
     )
     assert [(one.version, one.is_new) for one in (first, again, other)] == [(1, True), (1, False), (2, True)]
     assert again.uploaded_at == first.uploaded_at
-    [summary] = (await definitions.list_definitions(host.runtime.processes, host.caller)).items
+    [summary] = (await dialects.list_definitions(STEP_DIALECT, host.runtime.processes, host.caller)).items
     assert (summary.version, summary.versions) == (2, (1, 2))
 
 
@@ -244,13 +246,15 @@ async def test_definitions_are_found_by_any_part_of_name_or_id(host: Host):
     async def found(keyword: str) -> list[str]:
         return [
             one.id
-            for one in (await definitions.list_definitions(host.runtime.processes, host.caller, keyword=keyword)).items
+            for one in (
+                await dialects.list_definitions(STEP_DIALECT, host.runtime.processes, host.caller, keyword=keyword)
+            ).items
         ]
 
     assert await found("hr::") == ["HR::a", "HR::b"]
     assert await found("INV") == ["FIN::c"]
     assert await found("%") == ["HR::b"]
-    page = await definitions.list_definitions(host.runtime.processes, host.caller, page=1, page_size=2)
+    page = await dialects.list_definitions(STEP_DIALECT, host.runtime.processes, host.caller, page=1, page_size=2)
     assert ([one.id for one in page.items], page.total) == (["HR::b"], 3)
 
 
@@ -264,7 +268,7 @@ async def test_unknown_definitions_are_not_found(host: Host):
     await host.upload(THREE_STEPS)
     for name, version in (("nothing", 0), ("chain", 2), ("chain", 2**40)):
         with pytest.raises(ProcessNotFound, match=r"^definition not found$"):
-            await definitions.get_version(host.runtime.processes, host.caller, name, version)
+            await dialects.get_version(STEP_DIALECT, host.runtime.processes, host.caller, name, version)
     with pytest.raises(ProcessNotFound, match=r'^start: load definition "nothing": definition not found$'):
         await host.start("nothing")
     with pytest.raises(ProcessBadRequest, match=r"^definitionId is required$"):

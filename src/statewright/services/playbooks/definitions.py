@@ -9,7 +9,6 @@ from statewright.playbooks.http_tasks import HTTP
 from statewright.playbooks.place import Finding, InvalidPlaybook
 from statewright.playbooks.source import (
     CheckedPlaybook,
-    PlaybookProcess,
     PlaybookSource,
     check_source,
     definition_to_document,
@@ -21,7 +20,7 @@ from statewright.services.playbooks import find_playbooks
 from statewright.services.processes import definitions
 from statewright.services.processes.advancing import refuse_joined
 from statewright.services.processes.definitions import NewDefinition, UploadedDefinition
-from statewright.services.processes.hosting import Processes, PublishedDefinition
+from statewright.services.processes.hosting import Processes
 
 NOT_FOUND: Final = "playbook not found"
 _WEIGHT: Final = 64
@@ -60,13 +59,6 @@ async def upload(processes: Processes, caller: Caller, source: PlaybookSource) -
         build_document=partial(definition_to_document, source, checked),
     )
     return await definitions.store_process(find_playbooks(processes), caller, new)
-
-
-async def get_version(
-    processes: Processes, caller: Caller, path: str, version: int = 0
-) -> PublishedDefinition[PlaybookProcess]:
-    """A version of a playbook, the latest for 0 or less. Raises ``ProcessNotFound``."""
-    return await definitions.get_version(find_playbooks(processes), caller.tenant, path, version, unknown=NOT_FOUND)
 
 
 def _to_failure(invalid: InvalidPlaybook) -> ProcessBadRequest:

@@ -39,8 +39,9 @@ from statewright.playbooks.pipeline import PipelineEnd, ToolCall, begin, prepare
 from statewright.playbooks.policies import Outcome, fail, succeed
 from statewright.playbooks.tasks import WAIT, find_due
 from statewright.services.core import Caller, Core
-from statewright.services.playbooks import definitions, find_playbooks
+from statewright.services.playbooks import find_playbooks
 from statewright.services.playbooks.pipelines import Keychain, PipelineComputer, run_pipeline
+from statewright.services.processes import definitions
 from statewright.services.processes.hosting import Processes
 from statewright.services.processes.job_effects import JobHolder, ServiceWorker
 from statewright.services.processes.jobs import ClaimedJob
@@ -208,7 +209,9 @@ class ServiceRuns:
 
     async def _read_dispatch(self, caller: Caller, job: ClaimedJob) -> Dispatch | str:
         """The run with its credentials; a text says which of them cannot be had."""
-        published = await definitions.get_version(self._processes, caller, job.definition_id, job.definition_version)
+        published = await definitions.get_version(
+            find_playbooks(self._processes), caller.tenant, job.definition_id, job.definition_version
+        )
         playbook = published.process.playbook
         step = playbook.by_name[str(job.variables["step"])]
         dispatch = dispatch_from_document(job.variables, Pipeline(step.tasks, step.input))

@@ -10,10 +10,10 @@ from statewright.processes.language import Rejection
 from statewright.services.core import Caller
 from statewright.services.processes import definitions
 from statewright.services.processes.advancing import refuse_joined, to_failure
-from statewright.services.processes.definitions import NewDefinition, StoredVersion, Summaries
-from statewright.services.processes.hosting import Processes, PublishedDefinition
+from statewright.services.processes.definitions import NewDefinition, StoredVersion
+from statewright.services.processes.hosting import Processes
 from statewright.services.steps import find_steps
-from statewright.steps import Definition, Process, accept_definition, accept_text
+from statewright.steps import Definition, accept_definition, accept_text
 from statewright.steps.documents import definition_to_document, definition_to_text
 
 _BYTES_PER_STEP: Final = 256
@@ -75,19 +75,3 @@ async def upload(processes: Processes, caller: Caller, source: bytes | str | Def
 
     caller.convert_result(conclude)
     return conclude(await definitions.store(find_steps(processes), caller, new))
-
-
-async def get_version(
-    processes: Processes, caller: Caller, definition_id: str, version: int = 0
-) -> PublishedDefinition[Process]:
-    """A version of a definition, the latest for 0 or less. Raises ``ProcessNotFound`` (``definition not found``)."""
-    return await definitions.get_version(find_steps(processes), caller.tenant, definition_id, version)
-
-
-async def list_definitions(
-    processes: Processes, caller: Caller, *, keyword: str = "", page: int = 0, page_size: int = 0
-) -> Summaries:
-    """One summary per id whose latest name or id contains ``keyword`` (``processes.definitions.list_definitions``)."""
-    return await definitions.list_definitions(
-        find_steps(processes), caller, keyword=keyword, page=page, page_size=page_size
-    )

@@ -1,11 +1,9 @@
-"""Instances of the step language: lists and histories that are streamed, and removal by age
-(docs/reference/steps.md#operations).
+"""Instances of the step language: lists and histories that are streamed (docs/reference/steps.md#operations).
 
-User tasks: the inbox, and completing them (docs/reference/steps.md#user-tasks-and-signals).
+User tasks: their records, and completing them (docs/reference/steps.md#user-tasks-and-signals).
 """
 
 from collections.abc import AsyncIterator
-from datetime import timedelta
 from functools import partial
 from typing import Final
 
@@ -18,27 +16,21 @@ from statewright.jsonval.values import JsonObject
 from statewright.net import uuid_to_ulid
 from statewright.processes.changes import Execution
 from statewright.services.core import Caller
-from statewright.services.processes import advancing, background
+from statewright.services.processes import advancing, definitions
 from statewright.services.processes import instances as hosted
 from statewright.services.processes import tasks as inbox
 from statewright.services.processes.advancing import AdvanceResult, parse_instance_id
-from statewright.services.processes.background import PurgeResult
 from statewright.services.processes.documents import refuse_unstorable
 from statewright.services.processes.hosting import Processes
 from statewright.services.processes.instances import StreamedPage
-from statewright.services.processes.tasks import Inbox, UserTask
-from statewright.services.steps import definitions, find_steps
+from statewright.services.processes.tasks import UserTask
+from statewright.services.steps import find_steps
 from statewright.steps import Instance, Process, complete_user_task_by_id
 from statewright.steps.operations import NO_TASK
 from statewright.storage.processes.instances import InstanceFilter
 
 INSTANCE_NOT_FOUND: Final = "workflow instance not found"
 """What tasks, signals and retries say of an unknown instance."""
-
-
-async def get_instance(processes: Processes, caller: Caller, instance_id: str) -> Instance:
-    """An instance as it is now. Raises ``ProcessNotFound`` (``instance "X" not found``)."""
-    return await hosted.get_instance(find_steps(processes), caller, instance_id)
 
 
 async def stream_instances(
@@ -68,15 +60,11 @@ async def stream_history(processes: Processes, caller: Caller, instance_id: str)
 
     Raises ``ProcessNotFound``.
     """
-    found = await get_instance(processes, caller, instance_id)
-    published = await definitions.get_version(processes, caller, found.definition_id, found.definition_version)
-    portions = hosted.stream_history(find_steps(processes), caller, instance_id)
+    host = find_steps(processes)
+    found = await hosted.get_instance(host, caller, instance_id)
+    published = await definitions.get_version(host, caller.tenant, found.definition_id, found.definition_version)
+    portions = hosted.stream_history(host, caller, instance_id)
     return StreamedHistory(process=published.process, portions=portions)
-
-
-async def purge(processes: Processes, caller: Caller, *, older_than: timedelta) -> PurgeResult:
-    """Remove instances that finished so long ago, for a few seconds (``processes.background.purge``)."""
-    return await background.purge(find_steps(processes), caller, older_than=older_than)
 
 
 def to_task_record(task: UserTask) -> JsonObject:
@@ -97,28 +85,6 @@ def to_task_record(task: UserTask) -> JsonObject:
     if task.business_key is not None:
         record["businessKey"] = task.business_key
     return record
-
-
-async def list_open_tasks(
-    processes: Processes,
-    caller: Caller,
-    *,
-    job_type: str = "",
-    definition_id: str = "",
-    older_than: timedelta = timedelta(0),
-    page: int = 0,
-    page_size: int = 0,
-) -> Inbox:
-    """Open user tasks that match all filters (``processes.tasks.list_open_tasks``)."""
-    return await inbox.list_open_tasks(
-        find_steps(processes),
-        caller,
-        job_type=job_type,
-        definition_id=definition_id,
-        older_than=older_than,
-        page=page,
-        page_size=page_size,
-    )
 
 
 async def complete_by_id(

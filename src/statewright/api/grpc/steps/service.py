@@ -118,7 +118,9 @@ class WorkflowEngineService(WorkflowEngineServicer):
         /,
     ) -> pb.GetDefinitionResponse:
         async def work(caller: Caller) -> pb.GetDefinitionResponse:
-            found = await definitions.get_version(self._runtime.processes, caller, request.id, request.version)
+            found = await dialects.get_version(
+                STEP_DIALECT, self._runtime.processes, caller, request.id, request.version
+            )
             return pb.GetDefinitionResponse(definition=definition_message(found.process.definition, found.version))
 
         return await self._run("GetDefinition", request, context, work)
@@ -130,8 +132,13 @@ class WorkflowEngineService(WorkflowEngineServicer):
         /,
     ) -> pb.ListDefinitionsResponse:
         async def work(caller: Caller) -> pb.ListDefinitionsResponse:
-            found = await definitions.list_definitions(
-                self._runtime.processes, caller, keyword=request.keyword, page=request.page, page_size=request.page_size
+            found = await dialects.list_definitions(
+                STEP_DIALECT,
+                self._runtime.processes,
+                caller,
+                keyword=request.keyword,
+                page=request.page,
+                page_size=request.page_size,
             )
             return pb.ListDefinitionsResponse(definitions=map(summary_message, found.items), total=found.total)
 
@@ -169,7 +176,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
         /,
     ) -> pb.GetInstanceResponse:
         async def work(caller: Caller) -> pb.GetInstanceResponse:
-            found = await instances.get_instance(self._runtime.processes, caller, request.id)
+            found = await dialects.get_instance(STEP_DIALECT, self._runtime.processes, caller, request.id)
             response = pb.GetInstanceResponse()
             await write_instance(response.instance, found)
             return response

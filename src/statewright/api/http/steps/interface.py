@@ -16,6 +16,7 @@ from statewright.instants import format_instant
 from statewright.jsonval.values import JsonObject, JsonValue, quote
 from statewright.net import parse_delay
 from statewright.services.ops.awaiting import wait_for_instance
+from statewright.services.processes import background, dialects
 from statewright.services.processes.advancing import parse_instance_id
 from statewright.services.processes.definitions import Summary
 from statewright.services.processes.hosting import PublishedDefinition
@@ -62,7 +63,7 @@ class StepInterface(ProcessInterface[bytes, Process, Instance]):
     async def list_warnings(self, request: Request) -> Response:
         """What looks like a mistake in the latest version."""
         id_ = bodies.read_definition_id(request)
-        found = await definitions.get_version(request.runtime.processes, request.caller, id_)
+        found = await dialects.get_version(self.dialect, request.runtime.processes, request.caller, id_)
         return reply({"version": found.version, "warnings": list(lint_definition(found.process.definition))})
 
     async def list_instances(self, request: Request) -> Response:
@@ -101,7 +102,7 @@ class StepInterface(ProcessInterface[bytes, Process, Instance]):
                 within=timedelta(seconds=wish.seconds),
                 unknown=unknown,
             )
-            instance = await instances.get_instance(request.runtime.processes, request.caller, started.id)
+            instance = await dialects.get_instance(self.dialect, request.runtime.processes, request.caller, started.id)
         except Failure:  # it was started, whatever becomes of the wait
             return add_wait_headers(response, wish, "timeout", "")
         held = await reply_by_size(render_instance(instance), response.status)
@@ -112,9 +113,8 @@ class StepInterface(ProcessInterface[bytes, Process, Instance]):
         if ADMIN not in request.principal.roles:
             raise Forbidden("admin role required")
         body = await read(request)
-        purged = await instances.purge(
-            request.runtime.processes, request.caller, older_than=_read_age(body.text("olderThan"))
-        )
+        host = self.dialect.find_host(request.runtime.processes)
+        purged = await background.purge(host, request.caller, older_than=_read_age(body.text("olderThan")))
         return reply({"purged": purged.removed, "complete": purged.is_complete})
 
 
