@@ -15,8 +15,7 @@ def build_incidents(
     unit: UnitOfWork, language: ProcessLanguage[P, I], applied: Applied[I], instance_id: EntityId, at: int
 ) -> tuple[IncidentRow, ...]:
     """The incident of an operation that failed the instance; none of any other."""
-    failed, kind = _find_failure(applied), find_incident_kind(applied)
-    if failed is None or kind is None:
+    if (kind := find_incident_kind(applied)) is None or (failed := _find_failure(applied)) is None:
         return ()
     exits = (each for each in reversed(applied.effects) if isinstance(each, RecordExit) and each.status == "FAILED")
     step = next((str(each.node) for each in exits), None)
