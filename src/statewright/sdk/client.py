@@ -14,17 +14,16 @@ from typing import Self
 from statewright.sdk.endpoint import Address, Tls, read_address, read_tls
 from statewright.sdk.exchange import (
     ONCE,
+    Awaited,
+    Blocking,
     ClientPart,
     ClientSession,
+    Items,
+    Part,
     RetryPolicy,
-    Subject,
     Transport,
-    build_async_iterator,
-    build_awaited,
-    build_awaited_script,
-    build_blocking,
-    build_blocking_script,
-    build_iterator,
+    make_method,
+    make_script_method,
 )
 from statewright.sdk.http import RESPONSE_TIMEOUT_S, HttpTransport
 from statewright.sdk.operations import audit, calls, entities, flows, messages, models, playbooks, steps
@@ -41,208 +40,181 @@ from statewright.sdk.operators import (
 from statewright.sdk.tokens import Token, make_token_source, read_token
 
 
-class Models(Subject):
+class _Models:
+    list = make_method(models.list_all)
+    import_sample = make_method(models.import_sample)
+    import_schema = make_method(models.import_schema)
+    export_schema = make_method(models.export_schema)
+    lock = make_method(models.lock)
+    unlock = make_method(models.unlock)
+    set_change_level = make_method(models.set_change_level)
+    set_unique_keys = make_method(models.set_unique_keys)
+    validate = make_method(models.validate)
+    delete = make_method(models.delete)
+
+
+class Models(_Models, Blocking):
     """Models: schemas of entities."""
 
-    list = build_blocking(models.list_all)
-    import_sample = build_blocking(models.import_sample)
-    import_schema = build_blocking(models.import_schema)
-    export_schema = build_blocking(models.export_schema)
-    lock = build_blocking(models.lock)
-    unlock = build_blocking(models.unlock)
-    set_change_level = build_blocking(models.set_change_level)
-    set_unique_keys = build_blocking(models.set_unique_keys)
-    validate = build_blocking(models.validate)
-    delete = build_blocking(models.delete)
 
-
-class AsyncModels(Subject):
+class AsyncModels(_Models, Awaited):
     """Models: schemas of entities."""
 
-    list = build_awaited(models.list_all)
-    import_sample = build_awaited(models.import_sample)
-    import_schema = build_awaited(models.import_schema)
-    export_schema = build_awaited(models.export_schema)
-    lock = build_awaited(models.lock)
-    unlock = build_awaited(models.unlock)
-    set_change_level = build_awaited(models.set_change_level)
-    set_unique_keys = build_awaited(models.set_unique_keys)
-    validate = build_awaited(models.validate)
-    delete = build_awaited(models.delete)
+
+class _Workflows:
+    import_ = make_method(models.import_)
+    export = make_method(models.export)
 
 
-class Workflows(Subject):
+class Workflows(_Workflows, Blocking):
     """Workflows of models."""
 
-    import_ = build_blocking(models.import_)
-    export = build_blocking(models.export)
 
-
-class AsyncWorkflows(Subject):
+class AsyncWorkflows(_Workflows, Awaited):
     """Workflows of models."""
 
-    import_ = build_awaited(models.import_)
-    export = build_awaited(models.export)
+
+class _Searches:
+    start = make_method(searching.start)
+    status = make_method(searching.status)
+    wait = make_script_method(searching.wait)
+    results = Items(searching.results)
+    cancel = make_method(searching.cancel)
 
 
-class Searches(Subject):
+class Searches(_Searches, Blocking):
     """Searches as jobs, whose results are kept."""
 
-    start = build_blocking(searching.start)
-    status = build_blocking(searching.status)
-    wait = build_blocking_script(searching.wait)
-    results = build_iterator(searching.results)
-    cancel = build_blocking(searching.cancel)
 
-
-class AsyncSearches(Subject):
+class AsyncSearches(_Searches, Awaited):
     """Searches as jobs, whose results are kept."""
 
-    start = build_awaited(searching.start)
-    status = build_awaited(searching.status)
-    wait = build_awaited_script(searching.wait)
-    results = build_async_iterator(searching.results)
-    cancel = build_awaited(searching.cancel)
+
+class _Messages:
+    send = make_method(messages.send)
+    get = make_method(messages.get)
+    delete = make_method(messages.delete)
 
 
-class Messages(Subject):
+class Messages(_Messages, Blocking):
     """Edge messages."""
 
-    send = build_blocking(messages.send)
-    get = build_blocking(messages.get)
-    delete = build_blocking(messages.delete)
 
-
-class AsyncMessages(Subject):
+class AsyncMessages(_Messages, Awaited):
     """Edge messages."""
 
-    send = build_awaited(messages.send)
-    get = build_awaited(messages.get)
-    delete = build_awaited(messages.delete)
+
+class _Steps:
+    upload = make_method(steps.upload)
+    definition = make_method(steps.definition)
+    definitions = Items(steps.definitions)
+    start = make_method(steps.start)
+    instance = make_method(steps.instance)
+    instances = Items(steps.instances)
+    wait = make_script_method(steps.wait)
+    history = make_method(steps.history)
+    signal = make_method(steps.signal)
+    retry = make_method(steps.retry)
+    cancel = make_method(steps.cancel)
+    user_tasks = Items(steps.user_tasks)
+    complete_task = make_method(steps.complete_task)
 
 
-class Steps(Subject):
+class Steps(_Steps, Blocking):
     """The JSON step engine: definitions, instances, tasks of people."""
 
-    upload = build_blocking(steps.upload)
-    definition = build_blocking(steps.definition)
-    definitions = build_iterator(steps.definitions)
-    start = build_blocking(steps.start)
-    instance = build_blocking(steps.instance)
-    instances = build_iterator(steps.instances)
-    wait = build_blocking_script(steps.wait)
-    history = build_blocking(steps.history)
-    signal = build_blocking(steps.signal)
-    retry = build_blocking(steps.retry)
-    cancel = build_blocking(steps.cancel)
-    user_tasks = build_iterator(steps.user_tasks)
-    complete_task = build_blocking(steps.complete_task)
 
-
-class AsyncSteps(Subject):
+class AsyncSteps(_Steps, Awaited):
     """The JSON step engine: definitions, instances, tasks of people."""
 
-    upload = build_awaited(steps.upload)
-    definition = build_awaited(steps.definition)
-    definitions = build_async_iterator(steps.definitions)
-    start = build_awaited(steps.start)
-    instance = build_awaited(steps.instance)
-    instances = build_async_iterator(steps.instances)
-    wait = build_awaited_script(steps.wait)
-    history = build_awaited(steps.history)
-    signal = build_awaited(steps.signal)
-    retry = build_awaited(steps.retry)
-    cancel = build_awaited(steps.cancel)
-    user_tasks = build_async_iterator(steps.user_tasks)
-    complete_task = build_awaited(steps.complete_task)
+
+class _Flows:
+    upload = make_method(flows.upload)
+    check = make_method(flows.check)
+    definition = make_method(flows.definition)
+    definitions = Items(flows.definitions)
+    start = make_method(flows.start)
+    instance = make_method(flows.instance)
+    instances = Items(flows.instances)
+    wait = make_script_method(flows.wait)
+    history = Items(flows.history)
+    cancel = make_method(flows.cancel)
+    terminate = make_method(flows.terminate)
+    restart = make_method(flows.restart)
+    change = make_method(flows.change)
+    send_event = make_script_method(flows.send_event)
+    counter = make_method(flows.counter)
 
 
-class Flows(Subject):
+class Flows(_Flows, Blocking):
     """Flows: definitions and instances."""
 
-    upload = build_blocking(flows.upload)
-    check = build_blocking(flows.check)
-    definition = build_blocking(flows.definition)
-    definitions = build_iterator(flows.definitions)
-    start = build_blocking(flows.start)
-    instance = build_blocking(flows.instance)
-    instances = build_iterator(flows.instances)
-    wait = build_blocking_script(flows.wait)
-    history = build_iterator(flows.history)
-    cancel = build_blocking(flows.cancel)
-    terminate = build_blocking(flows.terminate)
-    restart = build_blocking(flows.restart)
-    change = build_blocking(flows.change)
-    send_event = build_blocking_script(flows.send_event)
-    counter = build_blocking(flows.counter)
 
-
-class AsyncFlows(Subject):
+class AsyncFlows(_Flows, Awaited):
     """Flows: definitions and instances."""
 
-    upload = build_awaited(flows.upload)
-    check = build_awaited(flows.check)
-    definition = build_awaited(flows.definition)
-    definitions = build_async_iterator(flows.definitions)
-    start = build_awaited(flows.start)
-    instance = build_awaited(flows.instance)
-    instances = build_async_iterator(flows.instances)
-    wait = build_awaited_script(flows.wait)
-    history = build_async_iterator(flows.history)
-    cancel = build_awaited(flows.cancel)
-    terminate = build_awaited(flows.terminate)
-    restart = build_awaited(flows.restart)
-    change = build_awaited(flows.change)
-    send_event = build_awaited_script(flows.send_event)
-    counter = build_awaited(flows.counter)
+
+class _Playbooks:
+    upload = make_method(playbooks.upload)
+    check = make_method(playbooks.check)
+    definition = make_method(playbooks.definition)
+    definitions = Items(playbooks.definitions)
+    start = make_method(playbooks.start)
+    execution = make_method(playbooks.execution)
+    executions = Items(playbooks.executions)
+    wait = make_script_method(playbooks.wait)
+    history = Items(playbooks.history)
+    events = Items(playbooks.events)
+    follow = Items(playbooks.follow)
+    get_value = make_method(playbooks.get_value)
+    patch = make_method(playbooks.patch)
+    inject = make_method(playbooks.inject)
+    evaluate = make_method(playbooks.evaluate)
+    cancel = make_method(playbooks.cancel)
+    restart = make_method(playbooks.restart)
 
 
-class Playbooks(Subject):
+class Playbooks(_Playbooks, Blocking):
     """Playbooks: definitions, executions and their event logs."""
 
-    upload = build_blocking(playbooks.upload)
-    check = build_blocking(playbooks.check)
-    definition = build_blocking(playbooks.definition)
-    definitions = build_iterator(playbooks.definitions)
-    start = build_blocking(playbooks.start)
-    execution = build_blocking(playbooks.execution)
-    executions = build_iterator(playbooks.executions)
-    wait = build_blocking_script(playbooks.wait)
-    history = build_iterator(playbooks.history)
-    events = build_iterator(playbooks.events)
-    follow = build_iterator(playbooks.follow)
-    get_value = build_blocking(playbooks.get_value)
-    patch = build_blocking(playbooks.patch)
-    inject = build_blocking(playbooks.inject)
-    evaluate = build_blocking(playbooks.evaluate)
-    cancel = build_blocking(playbooks.cancel)
-    restart = build_blocking(playbooks.restart)
 
-
-class AsyncPlaybooks(Subject):
+class AsyncPlaybooks(_Playbooks, Awaited):
     """Playbooks: definitions, executions and their event logs."""
-
-    upload = build_awaited(playbooks.upload)
-    check = build_awaited(playbooks.check)
-    definition = build_awaited(playbooks.definition)
-    definitions = build_async_iterator(playbooks.definitions)
-    start = build_awaited(playbooks.start)
-    execution = build_awaited(playbooks.execution)
-    executions = build_async_iterator(playbooks.executions)
-    wait = build_awaited_script(playbooks.wait)
-    history = build_async_iterator(playbooks.history)
-    events = build_async_iterator(playbooks.events)
-    follow = build_async_iterator(playbooks.follow)
-    get_value = build_awaited(playbooks.get_value)
-    patch = build_awaited(playbooks.patch)
-    inject = build_awaited(playbooks.inject)
-    evaluate = build_awaited(playbooks.evaluate)
-    cancel = build_awaited(playbooks.cancel)
-    restart = build_awaited(playbooks.restart)
 
 
 class _AnyClient(ClientPart):
     """What both clients have in common."""
+
+    create = make_method(entities.create)
+    create_many = make_method(entities.create_many)
+    get = make_method(entities.get)
+    page = make_method(entities.page)
+    iterate = Items(entities.iterate)
+    update = make_method(entities.update)
+    patch = make_method(entities.patch)
+    transition = make_method(entities.transition)
+    transitions = make_method(entities.transitions)
+    delete = make_method(entities.delete)
+    delete_matching = make_method(entities.delete_matching)
+    history = make_method(entities.history)
+    audit = Items(audit.events)
+    search = make_method(searching.search)
+    search_all = Items(searching.search_all)
+    count = make_method(statistics.count)
+    count_states = make_method(statistics.count_states)
+    group = make_method(statistics.group)
+    request = make_method(calls.request)
+    fetch = make_method(calls.fetch)
+    models = Part(Models, AsyncModels)
+    workflows = Part(Workflows, AsyncWorkflows)
+    searches = Part(Searches, AsyncSearches)
+    messages = Part(Messages, AsyncMessages)
+    steps = Part(Steps, AsyncSteps)
+    flows = Part(Flows, AsyncFlows)
+    playbooks = Part(Playbooks, AsyncPlaybooks)
+    ops = Part(Ops, AsyncOps)
+    incidents = Part(Incidents, AsyncIncidents)
+    suspensions = Part(Suspensions, AsyncSuspensions)
 
     def __init__(
         self,
@@ -289,79 +261,8 @@ class _AnyClient(ClientPart):
         return self._session.joins
 
 
-class Client(_AnyClient):
+class Client(_AnyClient, Blocking):
     """Requests that wait in their thread. Safe to use from several threads."""
-
-    create = build_blocking(entities.create)
-    create_many = build_blocking(entities.create_many)
-    get = build_blocking(entities.get)
-    page = build_blocking(entities.page)
-    iterate = build_iterator(entities.iterate)
-    update = build_blocking(entities.update)
-    patch = build_blocking(entities.patch)
-    transition = build_blocking(entities.transition)
-    transitions = build_blocking(entities.transitions)
-    delete = build_blocking(entities.delete)
-    delete_matching = build_blocking(entities.delete_matching)
-    history = build_blocking(entities.history)
-    audit = build_iterator(audit.events)
-    search = build_blocking(searching.search)
-    search_all = build_iterator(searching.search_all)
-    count = build_blocking(statistics.count)
-    count_states = build_blocking(statistics.count_states)
-    group = build_blocking(statistics.group)
-    request = build_blocking(calls.request)
-    fetch = build_blocking(calls.fetch)
-
-    @property
-    def models(self) -> Models:
-        """Models: schemas of entities."""
-        return Models(self._session)
-
-    @property
-    def workflows(self) -> Workflows:
-        """Workflows of models."""
-        return Workflows(self._session)
-
-    @property
-    def searches(self) -> Searches:
-        """Searches as jobs."""
-        return Searches(self._session)
-
-    @property
-    def messages(self) -> Messages:
-        """Edge messages."""
-        return Messages(self._session)
-
-    @property
-    def steps(self) -> Steps:
-        """The JSON step engine."""
-        return Steps(self._session)
-
-    @property
-    def flows(self) -> Flows:
-        """Flows."""
-        return Flows(self._session)
-
-    @property
-    def playbooks(self) -> Playbooks:
-        """Playbooks."""
-        return Playbooks(self._session)
-
-    @property
-    def ops(self) -> Ops:
-        """The operations API: why something waits, who works, what was done."""
-        return Ops(self._session)
-
-    @property
-    def incidents(self) -> Incidents:
-        """Failed work, and doing it again."""
-        return Incidents(self._session)
-
-    @property
-    def suspensions(self) -> Suspensions:
-        """Movement that is stopped at a chosen place."""
-        return Suspensions(self._session)
 
     def close(self) -> None:
         """Ends the connections; a client of a callout leaves them to its node."""
@@ -375,79 +276,8 @@ class Client(_AnyClient):
         self.close()
 
 
-class AsyncClient(_AnyClient):
+class AsyncClient(_AnyClient, Awaited):
     """Requests to be awaited, on one event loop."""
-
-    create = build_awaited(entities.create)
-    create_many = build_awaited(entities.create_many)
-    get = build_awaited(entities.get)
-    page = build_awaited(entities.page)
-    iterate = build_async_iterator(entities.iterate)
-    update = build_awaited(entities.update)
-    patch = build_awaited(entities.patch)
-    transition = build_awaited(entities.transition)
-    transitions = build_awaited(entities.transitions)
-    delete = build_awaited(entities.delete)
-    delete_matching = build_awaited(entities.delete_matching)
-    history = build_awaited(entities.history)
-    audit = build_async_iterator(audit.events)
-    search = build_awaited(searching.search)
-    search_all = build_async_iterator(searching.search_all)
-    count = build_awaited(statistics.count)
-    count_states = build_awaited(statistics.count_states)
-    group = build_awaited(statistics.group)
-    request = build_awaited(calls.request)
-    fetch = build_awaited(calls.fetch)
-
-    @property
-    def models(self) -> AsyncModels:
-        """Models: schemas of entities."""
-        return AsyncModels(self._session)
-
-    @property
-    def workflows(self) -> AsyncWorkflows:
-        """Workflows of models."""
-        return AsyncWorkflows(self._session)
-
-    @property
-    def searches(self) -> AsyncSearches:
-        """Searches as jobs."""
-        return AsyncSearches(self._session)
-
-    @property
-    def messages(self) -> AsyncMessages:
-        """Edge messages."""
-        return AsyncMessages(self._session)
-
-    @property
-    def steps(self) -> AsyncSteps:
-        """The JSON step engine."""
-        return AsyncSteps(self._session)
-
-    @property
-    def flows(self) -> AsyncFlows:
-        """Flows."""
-        return AsyncFlows(self._session)
-
-    @property
-    def playbooks(self) -> AsyncPlaybooks:
-        """Playbooks."""
-        return AsyncPlaybooks(self._session)
-
-    @property
-    def ops(self) -> AsyncOps:
-        """The operations API: why something waits, who works, what was done."""
-        return AsyncOps(self._session)
-
-    @property
-    def incidents(self) -> AsyncIncidents:
-        """Failed work, and doing it again."""
-        return AsyncIncidents(self._session)
-
-    @property
-    def suspensions(self) -> AsyncSuspensions:
-        """Movement that is stopped at a chosen place."""
-        return AsyncSuspensions(self._session)
 
     async def close(self) -> None:
         """Ends the connections; a client of a callout leaves them to its node."""

@@ -28,7 +28,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
 from functools import wraps
 from http import HTTPStatus
-from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Generic, ParamSpec, Protocol, Self, TypeAlias, TypeVar, overload
 
 import msgspec
 from msgspec import Struct
@@ -242,85 +242,159 @@ class ClientPart:
 
     _session: ClientSession
 
+    @classmethod
+    def share(cls, client: "ClientPart") -> Self:
+        """The part of a client."""
+        part = cls.__new__(cls)
+        part._session = client._session
+        return part
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._session.transport!r})"
 
 
-class Subject(ClientPart):
-    """The operations of one subject."""
+class Answer(Generic[ParametersP, ResultT]):
+    """A method that carries out a script: a client that blocks returns its result, the other one has it awaited."""
 
-    def __init__(self, session: ClientSession) -> None:
-        self._session = session
+    def __init__(self, operation: Callable[..., object], play: Callable[ParametersP, Script[ResultT]]) -> None:
+        self._operation = operation
+        self._play = play
 
+    @overload
+    def __get__(self, part: "Blocking", owner: object = None) -> Callable[ParametersP, ResultT]: ...
+    @overload
+    def __get__(self, part: "Awaited", owner: object = None) -> Callable[ParametersP, Coroutine[Any, Any, ResultT]]: ...
+    def __get__(self, part: object, owner: object = None) -> object:
+        raise AttributeError("only clients send requests")
 
-def build_blocking(
-    make: Callable[ParametersP, Operation[ResultT]],
-) -> "Callable[Concatenate[ClientPart, ParametersP], ResultT]":
-    @wraps(make)
-    def run(part: ClientPart, /, *args: ParametersP.args, **kwargs: ParametersP.kwargs) -> ResultT:
-        return part._session.run(ask(make(*args, **kwargs)))
+    def build_blocking(self) -> object:
+        """The method of a client that waits in its thread."""
 
-    return _add_self(run)
+        @wraps(self._operation)
+        def run(part: ClientPart, /, *args: ParametersP.args, **kwargs: ParametersP.kwargs) -> ResultT:
+            return part._session.run(self._play(*args, **kwargs))
 
+        return _add_self(run)
 
-def build_awaited(
-    make: Callable[ParametersP, Operation[ResultT]],
-) -> "Callable[Concatenate[ClientPart, ParametersP], Coroutine[Any, Any, ResultT]]":
-    @wraps(make)
-    async def run(part: ClientPart, /, *args: ParametersP.args, **kwargs: ParametersP.kwargs) -> ResultT:
-        return await part._session.run_async(ask(make(*args, **kwargs)))
+    def build_awaited(self) -> object:
+        """The method of a client on an event loop."""
 
-    return _add_self(run)
+        @wraps(self._operation)
+        async def run(part: ClientPart, /, *args: ParametersP.args, **kwargs: ParametersP.kwargs) -> ResultT:
+            return await part._session.run_async(self._play(*args, **kwargs))
 
-
-def build_blocking_script(
-    make: Callable[ParametersP, Script[ResultT]],
-) -> "Callable[Concatenate[ClientPart, ParametersP], ResultT]":
-    @wraps(make)
-    def run(part: ClientPart, /, *args: ParametersP.args, **kwargs: ParametersP.kwargs) -> ResultT:
-        return part._session.run(make(*args, **kwargs))
-
-    return _add_self(run)
+        return _add_self(run)
 
 
-def build_awaited_script(
-    make: Callable[ParametersP, Script[ResultT]],
-) -> "Callable[Concatenate[ClientPart, ParametersP], Coroutine[Any, Any, ResultT]]":
-    @wraps(make)
-    async def run(part: ClientPart, /, *args: ParametersP.args, **kwargs: ParametersP.kwargs) -> ResultT:
-        return await part._session.run_async(make(*args, **kwargs))
+class Items(Generic[ParametersP, ItemT]):
+    """A method that iterates over the items of all pages."""
 
-    return _add_self(run)
+    def __init__(self, make: Callable[ParametersP, Script[Page[ItemT]]]) -> None:
+        self._make = make
 
+    @overload
+    def __get__(self, part: "Blocking", owner: object = None) -> Callable[ParametersP, Iterator[ItemT]]: ...
+    @overload
+    def __get__(self, part: "Awaited", owner: object = None) -> Callable[ParametersP, AsyncIterator[ItemT]]: ...
+    def __get__(self, part: object, owner: object = None) -> object:
+        raise AttributeError("only clients send requests")
 
-def build_iterator(
-    make: Callable[ParametersP, Script[Page[ItemT]]],
-) -> "Callable[Concatenate[ClientPart, ParametersP], Iterator[ItemT]]":
-    @wraps(make)
-    def run(part: ClientPart, /, *args: ParametersP.args, **kwargs: ParametersP.kwargs) -> Iterator[ItemT]:
-        page = part._session.run(make(*args, **kwargs))
-        yield from page.items
-        while page.next is not None:
-            page = part._session.run(page.next())
+    def build_blocking(self) -> object:
+        """The method of a client that waits in its thread."""
+
+        @wraps(self._make)
+        def run(part: ClientPart, /, *args: ParametersP.args, **kwargs: ParametersP.kwargs) -> Iterator[ItemT]:
+            page = part._session.run(self._make(*args, **kwargs))
             yield from page.items
+            while page.next is not None:
+                page = part._session.run(page.next())
+                yield from page.items
 
-    return _add_self(run)
+        return _add_self(run)
 
+    def build_awaited(self) -> object:
+        """The method of a client on an event loop."""
 
-def build_async_iterator(
-    make: Callable[ParametersP, Script[Page[ItemT]]],
-) -> "Callable[Concatenate[ClientPart, ParametersP], AsyncIterator[ItemT]]":
-    @wraps(make)
-    async def run(part: ClientPart, /, *args: ParametersP.args, **kwargs: ParametersP.kwargs) -> AsyncIterator[ItemT]:
-        page = await part._session.run_async(make(*args, **kwargs))
-        for item in page.items:
-            yield item
-        while page.next is not None:
-            page = await part._session.run_async(page.next())
+        @wraps(self._make)
+        async def run(
+            part: ClientPart, /, *args: ParametersP.args, **kwargs: ParametersP.kwargs
+        ) -> AsyncIterator[ItemT]:
+            page = await part._session.run_async(self._make(*args, **kwargs))
             for item in page.items:
                 yield item
+            while page.next is not None:
+                page = await part._session.run_async(page.next())
+                for item in page.items:
+                    yield item
 
-    return _add_self(run)
+        return _add_self(run)
+
+
+BlockingT = TypeVar("BlockingT", bound="Blocking")
+AwaitedT = TypeVar("AwaitedT", bound="Awaited")
+
+
+class Part(Generic[BlockingT, AwaitedT]):
+    """A property with the operations of one subject, of the kind of its client."""
+
+    def __init__(self, blocking: type[BlockingT], awaited: type[AwaitedT]) -> None:
+        self._blocking = blocking
+        self._awaited = awaited
+
+    @overload
+    def __get__(self, part: "Blocking", owner: object = None) -> BlockingT: ...
+    @overload
+    def __get__(self, part: "Awaited", owner: object = None) -> AwaitedT: ...
+    def __get__(self, part: object, owner: object = None) -> object:
+        raise AttributeError("only clients have parts")
+
+    def build_blocking(self) -> object:
+        """The property of a client that waits in its thread."""
+        return property(lambda client: self._blocking.share(client), doc=self._blocking.__doc__)
+
+    def build_awaited(self) -> object:
+        """The property of a client on an event loop."""
+        return property(lambda client: self._awaited.share(client), doc=self._awaited.__doc__)
+
+
+Declared: TypeAlias = Answer[..., Any] | Items[..., Any] | Part[Any, Any]
+
+
+def _list_declared(kind: type) -> Iterator[tuple[str, Declared]]:
+    for name in dir(kind):
+        value = inspect.getattr_static(kind, name)
+        if isinstance(value, Answer | Items | Part):
+            yield name, value
+
+
+class Blocking(ClientPart):
+    """What waits in its thread. What its classes declare becomes methods and properties that do."""
+
+    def __init_subclass__(cls) -> None:
+        for name, declared in _list_declared(cls):
+            setattr(cls, name, declared.build_blocking())
+
+
+class Awaited(ClientPart):
+    """What is awaited on one event loop. What its classes declare becomes methods and properties for that."""
+
+    def __init_subclass__(cls) -> None:
+        for name, declared in _list_declared(cls):
+            setattr(cls, name, declared.build_awaited())
+
+
+def make_method(make: Callable[ParametersP, Operation[ResultT]]) -> Answer[ParametersP, ResultT]:
+    """The method of an operation of one request."""
+
+    def play_operation(*args: ParametersP.args, **kwargs: ParametersP.kwargs) -> Script[ResultT]:
+        return ask(make(*args, **kwargs))
+
+    return Answer(make, play_operation)
+
+
+def make_script_method(make: Callable[ParametersP, Script[ResultT]]) -> Answer[ParametersP, ResultT]:
+    """The method of an operation of several requests."""
+    return Answer(make, make)
 
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., object])

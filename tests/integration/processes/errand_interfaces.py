@@ -8,7 +8,7 @@ from statewright.api.http.processes.tables import build_table
 from statewright.api.http.request import Request
 from statewright.jsonval.values import JsonObject
 from statewright.sdk.client import Client
-from statewright.sdk.exchange import Subject, build_blocking, build_iterator
+from statewright.sdk.exchange import Blocking, Items, make_method
 from statewright.sdk.operations.processes import ProcessPaths, Reading
 from statewright.services.core import Caller
 from statewright.services.processes import definitions, instances
@@ -105,15 +105,15 @@ PATHS = ProcessPaths(
 )
 
 
-class ErrandSubject(Subject):
-    start = build_blocking(PATHS.start)
-    errand = build_blocking(PATHS.get_instance)
-    errands = build_iterator(PATHS.list_instances)
-    history = build_iterator(PATHS.list_history)
-    change = build_blocking(PATHS.change)
+class ErrandSubject(Blocking):
+    start = make_method(PATHS.start)
+    errand = make_method(PATHS.get_instance)
+    errands = Items(PATHS.list_instances)
+    history = Items(PATHS.list_history)
+    change = make_method(PATHS.change)
 
 
 class ErrandClient(Client):
     @property
     def errands(self) -> ErrandSubject:
-        return ErrandSubject(self._session)
+        return ErrandSubject.share(self)

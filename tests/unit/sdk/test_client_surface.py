@@ -66,3 +66,13 @@ def test_the_names_of_the_package_are_those_of_the_sdk(name: str) -> None:
 def test_other_names_are_none() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Clint'"):
         _ = statewright.Clint  # type: ignore[attr-defined]
+
+
+def test_a_client_of_ones_own_keeps_what_it_overrides() -> None:
+    class Careful(Client):
+        def delete(self, entity_id: str) -> None:  # type: ignore[override]
+            raise PermissionError(entity_id)
+
+    with Careful("http://127.0.0.1:1") as one, pytest.raises(PermissionError):
+        one.delete("x")
+    assert Careful.get is Client.get
