@@ -4,7 +4,7 @@ from ipaddress import ip_network
 
 import pytest
 
-from statewright.network.addresses import find_address, name_address
+from statewright.network.sockets import find_address, name_address
 
 PROXIES = tuple(map(ip_network, ("10.0.0.0/8", "2001:db8:9::/48")))
 

@@ -30,8 +30,7 @@ from statewright.auth import (
     load_configured_key,
 )
 from statewright.auth.keys import Unreadable, build_cipher
-from statewright.auth.providers import FederatedTokens
-from statewright.auth.providers.documents import MAX_KEY_SET_BYTES
+from statewright.auth.providers import MAX_KEY_SET_BYTES, FederatedTokens
 from statewright.egress import Egress, EgressLimits, EgressPolicy
 from statewright.ids import TenantId, system_clock
 from statewright.services.auth.clients import Administration, Identity, TrustLimits

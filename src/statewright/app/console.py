@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 
 from statewright.api.http.asgi import Application
-from statewright.app.program import get_program_version
+from statewright.api.http.help.topics import read_version
 from statewright.auth.keys import Sealer
 from statewright.console.application import Console, Observe
 from statewright.console.client import AsgiApi
@@ -28,7 +28,7 @@ def build_console(settings: Settings, runtime: Runtime, application: Application
         context_path=settings.context_path,
         is_mock=settings.iam_mode == "mock",
         address=f"{settings.host}:{settings.http_port}",
-        version=get_program_version(),
+        version=read_version(),
     )
     api = AsgiApi(application, settings.context_path)
     identity = runtime.identity.identity

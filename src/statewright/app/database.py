@@ -19,6 +19,7 @@ from statewright.storage.commit.group_commit import COMMIT_CONNECTIONS as COMMIT
 from statewright.storage.commit.group_commit import configure_commit_sessions
 from statewright.storage.connections import DatabaseUrl, StorageFaults, connect_when_ready, describe, parse_database_url
 from statewright.storage.embedded.server import run_embedded_server as embedded_server
+from statewright.storage.entities import MAX_IN_FLIGHT as READ_CONNECTIONS
 from statewright.storage.migrate import StartRefused
 from statewright.storage.pool import Pool
 from statewright.storage.search.query import (
@@ -26,7 +27,6 @@ from statewright.storage.search.query import (
     configure_past_sessions,
     configure_search_sessions,
 )
-from statewright.storage.shared_reads import MAX_IN_FLIGHT as READ_CONNECTIONS
 from statewright.telemetry import logs
 
 CLOSE_TIMEOUT_S: Final = 2.0

@@ -1,8 +1,8 @@
-"""What the use cases need, put together, and what goes on beside them.
+"""What the use cases need, put together, and what goes on beside them: the process languages of the program, what
+operators see and do (``/ops/v1``), what requests with keys and waits need, and what a service does on its own once
+clients can reach it.
 
-The process languages of the program. To add one is to name it here (docs/process-languages.md).
-
-What operators see and do (``/ops/v1``), and what requests with keys and waits need, put together.
+To add a process language is to name it in ``LANGUAGES`` (docs/process-languages.md).
 """
 
 from collections.abc import AsyncIterator, Coroutine
@@ -15,6 +15,7 @@ from statewright.app.authentication import build_administration, build_egress
 from statewright.app.database import Pools, open_pools
 from statewright.cluster.node import ClusterNode
 from statewright.computations import ComputationLimits, ComputationPool
+from statewright.compute.members import Members
 from statewright.compute.transaction_tokens import TransactionTokens
 from statewright.engine.callouts import CalloutDispatcher
 from statewright.engine.engine import Engine
@@ -26,6 +27,7 @@ from statewright.engine.traced import TracedRuns
 from statewright.flows.process_language import FLOWS
 from statewright.ids import IdSource, system_clock
 from statewright.loop.background import ShutdownBudget, finish_all, run_in_background
+from statewright.metrics import Metrics
 from statewright.operations.active_suspensions import ActiveSuspensions
 from statewright.playbooks.process_language import PLAYBOOKS
 from statewright.services.builtin import BuiltinModels
@@ -33,6 +35,7 @@ from statewright.services.core import Core
 from statewright.services.definitions import DefinitionCache, Refresher
 from statewright.services.deletions import Pruner
 from statewright.services.flows import dialect as flows
+from statewright.services.flows.service_tasks import ServiceTasks
 from statewright.services.idempotency.requests import IdempotencySweeper, IdempotentRequests
 from statewright.services.incident_reports import IncidentReports
 from statewright.services.ops.audit import OpsAuditSweeper, OpsMetrics, RateRecorder
@@ -43,11 +46,15 @@ from statewright.services.ops.queues import ConnectedMembers, WorkCounts
 from statewright.services.ops.suspensions import SuspensionEnder, SuspensionFollower
 from statewright.services.ops.waiting import EntityWaits
 from statewright.services.playbooks import dialect as playbooks
+from statewright.services.playbooks.service_runs import MemberTasks, ServiceRuns
+from statewright.services.processes.background import ProcessHostConfig, run_process_services
 from statewright.services.processes.dialects import build_node_retry
 from statewright.services.processes.hosting import Processes, ProcessHosts
-from statewright.services.processes.installing import InstalledLanguage, install_language
+from statewright.services.processes.installing import BackgroundService, InstalledLanguage, install_language
 from statewright.services.processes.public_jobs import to_job_record
+from statewright.services.processes.push import DoJob
 from statewright.services.runtime import Runtime
+from statewright.services.scheduler import ScheduleConfig, Scheduler
 from statewright.services.search_runner import IndexBuilder, SearchRunner
 from statewright.services.steps import dialect as steps
 from statewright.services.takings import Takings
@@ -60,12 +67,11 @@ from statewright.storage.auth.providers import CHANNEL as PROVIDER_CHANNEL
 from statewright.storage.commit.group_commit import GroupCommit
 from statewright.storage.connections import DatabaseUrl
 from statewright.storage.entities import EntityReader
-from statewright.storage.idempotency.records import KEY_PARTS
+from statewright.storage.idempotency import KEY_PARTS
 from statewright.storage.models import NotificationHandler
-from statewright.storage.ops.acts import ACTS
-from statewright.storage.ops.incident_retries import INCIDENT_RETRIES
-from statewright.storage.ops.incidents import INCIDENTS
+from statewright.storage.ops.incidents import INCIDENT_RETRIES, INCIDENTS
 from statewright.storage.ops.suspensions import CHANNEL as SWITCH_CHANNEL
+from statewright.storage.ops.versions import ACTS
 from statewright.storage.processes.jobs import CHANNEL, build_listener
 from statewright.storage.processes.parts import PROCESS_PARTS
 from statewright.storage.schedules import StoredTasks
@@ -391,3 +397,57 @@ def _build_maintenance(
         pruner = Pruner(core.pool, settings.history_retention, interval=settings.history_prune_interval)
         work["history-pruning"] = pruner.run()
     return work
+
+
+@asynccontextmanager
+async def run_scheduler(settings: Settings, runtime: Runtime, metrics: Metrics) -> AsyncIterator[None]:
+    """Scheduled transitions fire inside the block, if this process is to fire them.
+
+    Those under way at its end are outliving runs like others.
+    """
+    if not settings.scheduler_enabled:
+        yield
+        return
+    pace = ScheduleConfig(
+        scan_interval=settings.scheduler_scan_interval,
+        batch_size=settings.scheduler_batch_size,
+        backoff=settings.scheduler_redispatch_backoff,
+        expiry_grace=settings.scheduler_expiry_grace,
+        max_attempts=settings.scheduler_max_attempts,
+    )
+    scheduler = Scheduler(runtime.core, pace)
+    metrics.register_scheduler(scheduler.metrics)
+    async with run_in_background({"scheduler": scheduler.run()}):
+        yield
+
+
+@asynccontextmanager
+async def run_step_engine(
+    settings: Settings, runtime: Runtime, members: Members, node: ClusterNode
+) -> AsyncIterator[None]:
+    """The step engine goes on by itself inside the block, and pushes jobs to members if it is to do so."""
+    pace = ProcessHostConfig(
+        fires_timers=settings.scheduler_enabled,
+        scan_interval=settings.scheduler_scan_interval,
+        sweep_interval=settings.steps_sweep_interval,
+        retentions={
+            STEPS.name: settings.steps_retention,
+            FLOWS.name: settings.flows_retention,
+            PLAYBOOKS.name: settings.playbooks_retention,
+        },
+    )
+    pushes = settings.steps_dispatch == "both"
+    tasks = ServiceTasks(runtime.processes, sends_requests=settings.flows_requests)
+    asked = MemberTasks(runtime.core, node.callouts, wait=settings.dispatch_wait_timeout)
+    runs = ServiceRuns(runtime.processes, asked)
+    pipelines: dict[str, DoJob] = {PLAYBOOKS.name: runs.do}
+    pushers: list[BackgroundService] = (
+        [each.build_pusher(runtime.processes, members, node.local, pipelines.get(each.name)) for each in LANGUAGES]
+        if pushes
+        else []
+    )
+    async with (
+        run_process_services(runtime.processes, pace, pushers),
+        run_in_background({"flow-tasks": tasks.run(), "playbook-runs": runs.run()}),
+    ):
+        yield

@@ -26,12 +26,11 @@ from typing import Final
 
 from msgspec import Struct
 
+from statewright.api.http.help.topics import read_version
 from statewright.app.authentication import build_authentication
-from statewright.app.background import run_scheduler, run_step_engine
 from statewright.app.database import StartFailed, migrate_database, open_database
 from statewright.app.listeners import Listeners, bind_http, serve_admin
-from statewright.app.program import get_program_version
-from statewright.app.runtime import build_runtime
+from statewright.app.runtime import build_runtime, run_scheduler, run_step_engine
 from statewright.cluster.node import ClusterNode, NodeConfig, open_cluster_node
 from statewright.computations import ComputationPool
 from statewright.compute.dispatch import Dispatcher
@@ -241,7 +240,7 @@ async def run_service(
         grpc_port = await begin(listeners.grpc(grace, shared=listener is not None))
         stack.push_async_callback(finish_all, runtime.core.detached_runs, grace)  # as long as members can answer them
         http_port = await begin(listeners.http(bound, stopped, grace))
-        metrics.register_runtime(runtime, members, node, version=get_program_version())
+        metrics.register_runtime(runtime, members, node, version=read_version())
         await begin(run_scheduler(settings, runtime, metrics))
         await begin(run_step_engine(settings, runtime, members, node))
         readiness.open(runtime.core.pool, node)
@@ -309,7 +308,7 @@ def build_node_config(settings: Settings) -> NodeConfig:
     """What the other nodes are told, and how long this one lets them wait."""
     return NodeConfig(
         name=settings.node_id,
-        program=get_program_version(),
+        program=read_version(),
         bind=settings.node_bind_address,
         ports=_list_node_ports(settings),
         host=settings.node_host,

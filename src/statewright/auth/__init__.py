@@ -16,7 +16,7 @@ from statewright.auth.authenticators import (
     MockAuthenticator,
 )
 from statewright.auth.clients import Client, ClientSecrets, ClientStore, load_bootstrap_client
-from statewright.auth.keys import JwkSet, KeyRing, SigningKey, load_configured_key
+from statewright.auth.keys import JwkSet, KeyRing, SigningKey, TrustedKey, TrustedKeys, load_configured_key
 from statewright.auth.principals import build_anonymous_principal, build_mock_principal
 from statewright.auth.token_endpoint import (
     MockTokenEndpoint,
@@ -26,7 +26,6 @@ from statewright.auth.token_endpoint import (
     TokenService,
 )
 from statewright.auth.tokens import TokenIssuer, TokenRules, TokenVerifier
-from statewright.auth.trusted_keys import TrustedKey, TrustedKeys
 
 __all__ = [
     "AnonymousFallback",

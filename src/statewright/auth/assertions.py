@@ -12,8 +12,8 @@ from typing import Final, Protocol
 
 from statewright.auth import keys
 from statewright.auth.clients import Client, ClientStore
+from statewright.auth.keys import TrustedKey, TrustedKeys
 from statewright.auth.principals import Claims, text_claim
-from statewright.auth.trusted_keys import TrustedKey, TrustedKeys
 from statewright.ids import TenantId
 from statewright.telemetry import logs
 

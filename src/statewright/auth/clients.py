@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from statewright.ids import TenantId
 from statewright.loop.lru import LruCache
-from statewright.network.addresses import name_address
+from statewright.network.sockets import name_address
 from statewright.settings import Secret, Settings
 from statewright.telemetry import logs
 

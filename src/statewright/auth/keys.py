@@ -1,36 +1,39 @@
-"""The RSA keys that sign and verify first-party tokens (docs/reference/authentication.md#access-tokens,
-docs/reference/authentication.md#keys).
+"""The RSA keys that sign and verify tokens: what they are, how they are stored, and how tokens are read with them
+(docs/reference/authentication.md#keys, docs/reference/authentication.md#access-tokens).
 
-Key pairs as they are stored (docs/reference/authentication.md#keys).
+*At rest* (decision A4). Private keys are encrypted under keys that only the environment of the service has. The first
+key encrypts, all of them decrypt: to change it, put a new one in front. Encryption is Fernet's, which also finds out
+about every change of what was stored. Without keys of their own, private keys are encrypted under one that is derived
+from the configured signing key, which is a secret of the same environment and of the same worth. Short secrets, at
+rest and in cookies, are encrypted by AES-GCM under a key that is derived from a secret of the service.
 
-Private keys at rest (decision A4): encrypted under keys that only the environment of the service has.
+*Signed tokens* have the compact form, RS256 only (RFC 7515, RFC 7519). Parsing and verifying are separate steps here,
+because the order of the checks is part of the contract: an unknown key must be told from a bad signature, and a
+malformed token from an unsupported algorithm. JWT libraries do both in one call, in an order of their own, or skip
+characters that are no base64 (docs/adr/0022). The cryptography is that of ``cryptography``.
 
-The first key encrypts, all of them decrypt: to change it, put a new one in front. Encryption is Fernet's, which also
-finds out about every change of what was stored. Without keys of their own, private keys are encrypted under one that is
-derived from the configured signing key, which is a secret of the same environment and of the same worth.
-
-Short secrets at rest and in cookies: AES-GCM under a key that is derived from a secret of the service.
-
-Signed tokens in their compact form, RS256 only (RFC 7515, RFC 7519; docs/reference/authentication.md#access-tokens).
-
-Parsing and verifying are separate steps here, because the order of the checks is part of the contract: an unknown
-key must be told from a bad signature, and a malformed token from an unsupported algorithm. JWT libraries do both in one
-call, in an order of their own, or skip characters that are no base64 (docs/adr/0022). The cryptography is that of
-``cryptography``.
+*Trusted keys* are public keys of others, whose signatures a tenant trusts
+(docs/reference/authentication.md#trusted-keys).
 """
 
 import base64
+import binascii
 import hashlib
 import re
 import secrets
-from collections.abc import Iterable, Sequence
-from typing import Any, Final, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Literal, Protocol
 
 import msgspec
 from cryptography.exceptions import InvalidSignature, InvalidTag, UnsupportedAlgorithm
 from cryptography.fernet import Fernet, InvalidToken
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey, generate_private_key
+from cryptography.hazmat.primitives.asymmetric.rsa import (
+    RSAPrivateKey,
+    RSAPublicKey,
+    RSAPublicNumbers,
+    generate_private_key,
+)
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
@@ -46,6 +49,7 @@ from cryptography.hazmat.primitives.serialization import (
 from msgspec import Struct
 
 from statewright.auth.principals import Claims, text_claim
+from statewright.ids import TenantId
 from statewright.settings import Secret, Settings, SettingsError, split_encryption_keys
 
 ALGORITHM: Final = "RS256"
@@ -465,3 +469,80 @@ class Sealer:
             return self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], about)
         except InvalidTag:
             return None
+
+
+MAX_KEY_BITS: Final = 4096
+MAX_EXPONENT_BITS: Final = 64
+"""A longer exponent makes every check of a signature slow; nobody uses one."""
+
+_PRIVATE_MEMBERS: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
+
+JwkMembers = Mapping[str, object]
+"""A key as RFC 7517 writes it: decoded JSON."""
+
+
+class TrustedKey(Struct, frozen=True, kw_only=True):
+    """A key that ``tenant`` trusts, and how it was registered. Times in microseconds since 1970; without ``issuers``
+    tokens may name any.
+    """
+
+    kid: str
+    tenant: TenantId = TenantId("")
+    public: RSAPublicKey
+    jwk: JwkMembers = {}
+    audience: Audience = "client"
+    active: bool
+    valid_from: int
+    valid_to: int
+    issuers: tuple[str, ...] = ()
+
+
+class TrustedKeys(Protocol):
+    """The trusted keys of all tenants, each visible to its own."""
+
+    async def find(self, tenant: TenantId, kid: str) -> TrustedKey | None:
+        """The key that ``tenant`` has registered under this id."""
+        ...
+
+
+class UnusableJwk(ValueError):
+    """The object is no public RSA key that may be trusted; the message says why."""
+
+
+class OtherKeyType(UnusableJwk):
+    """It is a key, and not of RSA."""
+
+
+def read_jwk(jwk: JwkMembers, kid: str) -> RSAPublicKey:
+    """The key in a JWK that is registered as ``kid``. Raises :class:`UnusableJwk`."""
+    kind = jwk.get("kty")
+    if not isinstance(kind, str):
+        raise UnusableJwk("jwk.kty is required")
+    if kind != "RSA":
+        raise OtherKeyType("only RSA keys are supported")
+    if jwk.get("kid", kid) != kid:
+        raise UnusableJwk("jwk.kid must be keyId")
+    if _PRIVATE_MEMBERS & jwk.keys():
+        raise UnusableJwk("jwk holds a private key, which must not be sent to anybody: make a new one")
+    modulus, exponent = _read_number(jwk, "n"), _read_number(jwk, "e")
+    if not MIN_KEY_BITS <= modulus.bit_length() <= MAX_KEY_BITS:
+        raise UnusableJwk(f"jwk.n must have {MIN_KEY_BITS} to {MAX_KEY_BITS} bits")
+    if exponent.bit_length() > MAX_EXPONENT_BITS:
+        raise UnusableJwk("jwk.e is too large")
+    try:
+        return RSAPublicNumbers(exponent, modulus).public_key()
+    except ValueError:
+        raise UnusableJwk("jwk.n and jwk.e are no RSA key") from None
+
+
+def _read_number(jwk: JwkMembers, name: str) -> int:
+    """A number of RFC 7518 §2; padding is tolerated."""
+    text = jwk.get(name)
+    if not isinstance(text, str) or not text or len(text) > MAX_KEY_BITS:
+        raise UnusableJwk(f"jwk.{name} must be a base64url text")
+    try:
+        bare = text.rstrip("=")
+        raw = base64.b64decode(bare + "=" * (-len(bare) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        raise UnusableJwk(f"jwk.{name} must be a base64url text") from None
+    return int.from_bytes(raw)

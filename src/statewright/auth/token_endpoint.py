@@ -6,8 +6,9 @@ errors in the flat form of OAuth. In mock mode, where no token is verified, :cla
 of the real one. Parameters come from a form body, urlencoded or multipart, and from the query string; credentials never
 from the latter, which is logged by whatever it passes.
 
-What a token request says: the credentials of the client, and the parameters of its form
-(docs/reference/authentication.md#token-endpoint).
+A token exchange has a subject token, which says for whom the client acts
+(docs/reference/authentication.md#token-exchange). Only keys that the client's own tenant has registered as trusted
+count. Neither first-party nor federated tokens are subject tokens, and a subject token is no bearer token.
 """
 
 import base64
@@ -23,14 +24,75 @@ from urllib.parse import parse_qsl, unquote_plus
 import msgspec
 from msgspec import Struct
 
-from statewright.auth import exchange, keys
+from statewright.auth import keys
 from statewright.auth.clients import Client, TooManyGuesses
+from statewright.auth.keys import TrustedKey, TrustedKeys
+from statewright.auth.principals import Claims, text_claim
 from statewright.auth.tokens import TokenIssuer, TokenRules
-from statewright.auth.trusted_keys import TrustedKeys
 from statewright.entity import Principal
 from statewright.failures import StorageUnavailable
 from statewright.ids import Clock
 from statewright.settings import Secret
+
+GRANT_TYPE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
+TOKEN_TYPE: Final = "urn:ietf:params:oauth:token-type:jwt"  # noqa: S105 (a name, no secret)
+
+
+class InvalidGrant(Exception):
+    """The subject token cannot be exchanged; the message goes to the client."""
+
+
+class TenantMismatch(InvalidGrant):
+    """The subject belongs to another tenant than the client."""
+
+
+async def verify_subject(form: Mapping[str, str], *, client: Client, trusted: TrustedKeys, now: int) -> Claims:
+    """The claims of the subject token; ``now`` in microseconds since 1970. Raises :class:`InvalidGrant` for the first
+    check that fails.
+    """
+    if form.get("subject_token_type") != TOKEN_TYPE:
+        raise InvalidGrant("unsupported subject_token_type")
+    token = _parse_subject_token(form.get("subject_token", ""))
+    key = _require_usable(await trusted.find(client.tenant, token.kid), now)
+    _check_claims(token, key, now)
+    if text_claim(token.claims, "caas_org_id") != client.tenant:
+        raise TenantMismatch("tenant mismatch")
+    return token.claims
+
+
+def _parse_subject_token(token: str) -> keys.Jws:
+    try:
+        parsed = keys.parse(token)
+    except keys.MalformedToken:
+        raise InvalidGrant("invalid subject token") from None
+    if not parsed.is_rs256:
+        raise InvalidGrant("unsupported token algorithm")
+    if not parsed.kid:
+        raise InvalidGrant("missing kid in subject token")
+    return parsed
+
+
+def _require_usable(key: TrustedKey | None, now: int) -> TrustedKey:
+    if key is None or now > key.valid_to:
+        raise InvalidGrant("unknown trusted key")
+    if not key.active:
+        raise InvalidGrant("trusted key is inactive")
+    if now < key.valid_from:
+        raise InvalidGrant("trusted key not yet valid")
+    return key
+
+
+def _check_claims(token: keys.Jws, key: TrustedKey, now: int) -> None:
+    if not keys.is_signed_by(key.public, token):
+        raise InvalidGrant("signature verification failed")
+    if key.issuers and text_claim(token.claims, "iss") not in key.issuers:
+        raise InvalidGrant("untrusted token issuer")
+    problem = keys.find_time_problem(token.claims, now // _SECOND_US)
+    if problem is not None:
+        raise InvalidGrant(problem)
+    if not text_claim(token.claims, "sub"):
+        raise InvalidGrant("subject token missing sub claim")
+
 
 MAX_BODY_BYTES: Final = 1 << 20
 """Largest body of a token request."""
@@ -239,7 +301,7 @@ class TokenEndpoint:
         self._clock = clock
         self._grants: Mapping[str, Callable[[Client, Mapping[str, str]], Awaitable[_TokenGrant]]] = {
             "client_credentials": self._grant_client_credentials,
-            exchange.GRANT_TYPE: self._grant_token_exchange,
+            GRANT_TYPE: self._grant_token_exchange,
         }
 
     async def issue(self, request: TokenRequest) -> TokenReply:
@@ -290,13 +352,13 @@ class TokenEndpoint:
 
     async def _grant_token_exchange(self, client: Client, fields: Mapping[str, str]) -> _TokenGrant:
         try:
-            subject = await exchange.verify_subject(fields, client=client, trusted=self._trusted, now=self._clock())
-        except exchange.TenantMismatch as mismatch:
+            subject = await verify_subject(fields, client=client, trusted=self._trusted, now=self._clock())
+        except TenantMismatch as mismatch:
             raise _OAuthError(403, "access_denied", str(mismatch)) from None
-        except exchange.InvalidGrant as invalid:
+        except InvalidGrant as invalid:
             raise _OAuthError(400, "invalid_grant", str(invalid)) from None
         granted = self._build_grant(self._issuer.issue_on_behalf(subject, client))
-        return msgspec.structs.replace(granted, issued_token_type=exchange.TOKEN_TYPE)
+        return msgspec.structs.replace(granted, issued_token_type=TOKEN_TYPE)
 
     def _build_grant(self, token: str | None) -> _TokenGrant:
         if token is None:

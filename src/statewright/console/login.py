@@ -36,7 +36,7 @@ from statewright.console.request import Fields, Form
 from statewright.console.response import ConsoleResponse, build_redirect, is_foreign_form
 from statewright.console.session import ID_BYTES, Session, check_form_token, make_session_id
 from statewright.loop.lru import LruCache
-from statewright.network.addresses import name_address
+from statewright.network.sockets import name_address
 from statewright.telemetry import logs
 
 MAX_FAILURES: Final = 10

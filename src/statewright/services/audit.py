@@ -9,7 +9,7 @@ from statewright.entity import VERSION, AuditEvent, EntityChange, Principal
 from statewright.failures import EntityNotFound
 from statewright.ids import EntityId, TenantId, TransactionId
 from statewright.services.core import Core
-from statewright.storage import audit, entities
+from statewright.storage import entities, versions
 
 EVENT_SEVERITY: Final = "INFO"
 """Of every event there is."""
@@ -57,7 +57,7 @@ async def find_finish_event(
     core: Core, principal: Principal, entity_id: EntityId, transaction: TransactionId
 ) -> AuditEvent:
     """How the run of that transaction on the entity ended. Raises ``EntityNotFound`` when it did not settle."""
-    events = await audit.fetch_transaction_events(core.pool, principal.tenant, entity_id, transaction)
+    events = await versions.fetch_transaction_events(core.pool, principal.tenant, entity_id, transaction)
     for event in events:
         if event.type == "STATE_MACHINE_FINISH":
             return event
@@ -68,7 +68,7 @@ async def find_versions(
     core: Core, tenant: TenantId, entity_id: EntityId, transaction: TransactionId
 ) -> list[TransactionId]:
     """The ids of the versions that a run wrote of an entity: its entry transaction, and what its events name."""
-    events = await audit.fetch_transaction_events(core.pool, tenant, entity_id, transaction)
+    events = await versions.fetch_transaction_events(core.pool, tenant, entity_id, transaction)
     named = (event.data.get(VERSION) for event in events if event.data is not None)
     return [transaction, *(TransactionId(version) for version in named if isinstance(version, str))]
 
@@ -83,7 +83,7 @@ async def list_trail(core: Core, principal: Principal, entity_id: EntityId, quer
         if "EntityChange" in query.types:
             items += [EntityChanged(change) for change in history]
         if "StateMachine" in query.types:
-            events = await audit.fetch_entity_events(core.pool, principal.tenant, entity_id)
+            events = await versions.fetch_entity_events(core.pool, principal.tenant, entity_id)
             items += [RunEvent(transaction, event) for transaction, event in events]
     return sorted(_select_items(items, query), key=lambda item: item.at, reverse=True)
 

@@ -16,7 +16,7 @@ from typing import Annotated, Final, Literal, get_type_hints
 from msgspec import Struct
 
 from statewright.entity import PrincipalKind
-from statewright.network.addresses import Network
+from statewright.network.sockets import Network
 from statewright.network.tls import Tls, TlsVersion
 from statewright.settings.kinds import (
     ADDRESS,

@@ -6,7 +6,7 @@ statement (docs/adr/0004). It goes in three steps.
 1. *Find and lock.* Rows are locked in order of id, like everywhere. What SQL can decide alone is decided again on the
    newest version of a row that was just being written. What has to be judged here, or was looked for in the past, is
    found without locks first; a present version that changed between being judged and being locked is a ``Conflict``.
-2. *Take the instant*, behind the fence (storage/shared_reads.py): one for all of them, later than all their versions.
+2. *Take the instant*, behind the fence (storage/entities.py): one for all of them, later than all their versions.
 3. *Delete* in portions, each a statement with a snapshot newer than all locks, so that it sees what the locked entities
    have claimed of their unique keys.
 
@@ -38,10 +38,10 @@ from statewright.entity import Actor, ModelKey
 from statewright.failures import Conflict, HistoryPruned
 from statewright.ids import EntityId, ModelId, TenantId, TransactionId
 from statewright.storage.columns import ENTITY_COLUMNS
+from statewright.storage.entities import wait_until_visible
 from statewright.storage.pool import Pool
 from statewright.storage.search.matching import Candidates, iterate_matches
 from statewright.storage.search.statements import FIRST_ARGUMENT, EntityQuery, Statement, select_versions
-from statewright.storage.shared_reads import wait_until_visible
 from statewright.storage.versions import VIEW_COLUMNS
 
 MAX_BATCH: Final = 1000

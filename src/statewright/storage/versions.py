@@ -1,20 +1,24 @@
-"""Entities that are found before their documents are read: thousands of them need not be in memory at once.
+"""Versions of entities: their documents, read when they are wanted, and the audit trail of the runs that wrote them.
 
 A version never changes. So a list may name versions instead of holding them, and read them in portions when they are
-wanted; what is written meanwhile makes no difference, and no connection is held between two portions.
+wanted; what is written meanwhile makes no difference, and no connection is held between two portions. Thousands of
+found entities need not be in memory at once.
 
 *How much is read.* The text of a document may be many times longer than what is stored, which is compressed and spells
 ``1e6000`` in some bytes. So the length of the texts decides what is sent, and what is stored decides how many texts the
 database makes in order to measure them.
+
+*The audit trail* has one row per entity and transaction, holding the events in order.
 """
 
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from typing import Final, cast
 
 import asyncpg
+import msgspec
 from msgspec import Struct
 
-from statewright.entity import EntityView
+from statewright.entity import AuditEvent, EntityView
 from statewright.failures import HistoryPruned
 from statewright.ids import EntityId, TenantId, TransactionId
 from statewright.storage.pool import Pool
@@ -206,3 +210,37 @@ async def fetch_document(connection: asyncpg.Connection, tenant: TenantId, row: 
     if text is None:
         raise HistoryPruned(row["valid_from"])
     return text
+
+
+_decode = msgspec.json.Decoder(tuple[AuditEvent, ...]).decode
+
+OF_TRANSACTION: Final = """
+    SELECT events FROM entity_audit
+     WHERE tenant = $1 AND entity = $2 AND transaction_id = $3
+     ORDER BY at
+"""
+
+OF_ENTITY: Final = """
+    -- Newest first; uses entity_audit_entity.
+    SELECT transaction_id, events FROM entity_audit
+     WHERE tenant = $1 AND entity = $2
+     ORDER BY at DESC
+"""
+
+
+async def fetch_transaction_events(
+    pool: Pool, tenant: TenantId, entity: EntityId, transaction: TransactionId
+) -> tuple[AuditEvent, ...]:
+    """The events that a transaction filed on the entity, in order of time."""
+    async with pool.connection() as connection:
+        rows = await connection.fetch(OF_TRANSACTION, tenant, entity, transaction)
+    return tuple(event for row in rows for event in _decode(row["events"]))
+
+
+async def fetch_entity_events(pool: Pool, tenant: TenantId, entity: EntityId) -> list[tuple[TransactionId, AuditEvent]]:
+    """All events of the entity with the transaction they are filed under, newest first."""
+    async with pool.connection() as connection:
+        rows = await connection.fetch(OF_ENTITY, tenant, entity)
+    return [
+        (TransactionId(str(row["transaction_id"])), event) for row in rows for event in reversed(_decode(row["events"]))
+    ]

@@ -27,8 +27,8 @@ from statewright.workflow.import_checks import (
     count_pattern_steps,
     find_violations,
 )
-from statewright.workflow.import_modes import IMPORT_MODES
 from statewright.workflow.import_request import (
+    IMPORT_MODES,
     MAX_IMPORT_BYTES,
     ImportRequest,
     decode_import,

@@ -11,11 +11,10 @@ raises the first thing it finds wrong.
 6. the caller saves the result, as one value per model (step 11).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Literal
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, structs
 
 from statewright.entity import ModelKey
 from statewright.failures import BadRequest, SchemaVersionUnsupported
@@ -123,7 +122,7 @@ def _read_body(members: WorkflowMembers) -> _Body:
 def _read_incoming(members: WorkflowMembers) -> Workflow:
     workflow = read_workflow(members, choose_contract(members.text("version")))
     if workflow.contract is Contract.SEED:
-        return replace(workflow, active=True)
+        return structs.replace(workflow, active=True)
     return workflow
 
 
@@ -158,3 +157,34 @@ def summarise_import(request: ImportRequest, stored: Sequence[Workflow]) -> Json
 
 def _shorten(text: str) -> str:
     return text if len(text) <= MAX_LOGGED_CHARS else f"{text[:MAX_LOGGED_CHARS]}..."
+
+
+Workflows = Sequence[Workflow]
+
+
+def merge(stored: Workflows, incoming: Workflows) -> tuple[Workflow, ...]:
+    """A stored workflow of the same name is replaced in its place; new names follow in request order."""
+    return tuple((_index_by_name(stored) | _index_by_name(incoming)).values())
+
+
+def replace(stored: Workflows, incoming: Workflows) -> tuple[Workflow, ...]:
+    """The incoming workflows take the place of all stored ones."""
+    return tuple(incoming)
+
+
+def activate(stored: Workflows, incoming: Workflows) -> tuple[Workflow, ...]:
+    """The stored workflows that are not named in the request stay, inactive; all incoming ones follow."""
+    names = {workflow.name for workflow in incoming}
+    kept = (structs.replace(workflow, active=False) for workflow in stored if workflow.name not in names)
+    return (*kept, *incoming)
+
+
+IMPORT_MODES: Mapping[ImportMode, Callable[[Workflows, Workflows], tuple[Workflow, ...]]] = {
+    "MERGE": merge,
+    "REPLACE": replace,
+    "ACTIVATE": activate,
+}
+
+
+def _index_by_name(workflows: Workflows) -> dict[str, Workflow]:
+    return {workflow.name: workflow for workflow in workflows}

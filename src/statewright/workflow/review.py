@@ -24,8 +24,7 @@ from statewright.operations.checks import CheckFinding, FindingSeverity, Workflo
 from statewright.workflow.definition import Contract, Criterion, State, Transition, Workflow
 from statewright.workflow.exporting import compare_workflows
 from statewright.workflow.import_checks import find_merged_violations, find_violations
-from statewright.workflow.import_modes import IMPORT_MODES
-from statewright.workflow.import_request import ImportRequest, read_import
+from statewright.workflow.import_request import IMPORT_MODES, ImportRequest, read_import
 from statewright.workflow.reading import UnreadableMember
 from statewright.workflow.selection import find_governing, list_candidates
 from statewright.workflow.structure import Violation, find_long_names, point_at_workflow, point_below

@@ -23,8 +23,7 @@ from statewright.api.http.asgi import (
 from statewright.api.http.server import Limits, serve_http
 from statewright.failures import BadRequest
 from statewright.loop.background import ShutdownBudget
-from statewright.network.addresses import Network
-from statewright.network.sockets import bind_listening_socket
+from statewright.network.sockets import Network, bind_listening_socket
 
 PATIENCE = 30.0
 LOOPBACK = ip_network("127.0.0.0/8")

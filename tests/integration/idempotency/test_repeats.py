@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from statewright.operations.idempotency import KeyScope
-from statewright.storage.idempotency.records import KeyReader, StoredKey
+from statewright.storage.idempotency import KeyReader, StoredKey
 from tests.builders import SAMPLE, a_workflow, manual
 from tests.integration.ops.builders import ops_api
 from tests.service import Api, RunningService, done, refused

@@ -16,8 +16,7 @@ from statewright.failures import FailedRun, WorkflowFailed
 from statewright.ids import NodeId, TenantId
 from statewright.operations.incidents import IncidentRow
 from statewright.services.incident_reports import IncidentReports
-from statewright.storage.ops.incident_retries import claim_incident
-from statewright.storage.ops.incidents import write_incidents
+from statewright.storage.ops.incidents import claim_incident, write_incidents
 from tests.builders import SAMPLE, Json, a_processor, a_workflow, automated, judged_by, manual, when
 from tests.integration.node import Node, a_node
 from tests.integration.ops.builders import ops_api

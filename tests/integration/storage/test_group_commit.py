@@ -62,7 +62,7 @@ END_BLOCKED = (
 """Ends the sessions that wait for a lock: those of this test alone, since tests share a server."""
 
 NO_COMMITS = "SELECT pg_advisory_xact_lock(5371, 1)"
-"""Holds the fence (storage/shared_reads.py), so that every commit waits in the middle of its statement."""
+"""Holds the fence (storage/entities.py), so that every commit waits in the middle of its statement."""
 
 
 async def test_what_becomes_ready_together_shares_one_statement(store: Store):

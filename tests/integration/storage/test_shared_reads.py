@@ -1,4 +1,4 @@
-"""Reads that share a statement (statewright.storage.shared_reads)."""
+"""Reads that share a statement (statewright.storage.entities)."""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import asyncpg
 import pytest
 
-from statewright.storage.shared_reads import MAX_BATCH, MAX_IN_FLIGHT, SECOND_BATCH_MIN, SharedReads
+from statewright.storage.entities import MAX_BATCH, MAX_IN_FLIGHT, SECOND_BATCH_MIN, SharedReads
 from tests.integration.storage.store import Store
 
 

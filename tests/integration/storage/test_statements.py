@@ -10,9 +10,9 @@ import asyncpg
 import pytest
 
 from statewright import storage
-from statewright.storage import audit, deletion, entities, models, takings
+from statewright.storage import deletion, entities, models, takings, versions
 from statewright.storage.commit.statement import CommitStatement
-from statewright.storage.idempotency.records import KEY_PARTS
+from statewright.storage.idempotency import KEY_PARTS
 from statewright.storage.processes.parts import PROCESS_PARTS
 from statewright.storage.work import WORKS
 from tests.database import Template, connected, filled_clone, kept_open
@@ -65,7 +65,7 @@ STATEMENTS = {**dict(texts()), **COMPOSED, **OF_WORK}
 
 
 def test_the_search_for_statements_finds_them():
-    assert {entities.CURRENT, audit.OF_ENTITY, models.ModelEdit.SAVE_SCHEMA} <= {*STATEMENTS.values()}
+    assert {entities.CURRENT, versions.OF_ENTITY, models.ModelEdit.SAVE_SCHEMA} <= {*STATEMENTS.values()}
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,7 @@ HOT = {
     "prunable models": (deletion.PRUNABLE, ()),
     "removal of versions": (deletion.REMOVE, ("acme", SOMEBODY, 0, 1, 1000)),
     "changes": (entities.CHANGES, ("acme", SOMEBODY, 1, 1000, None)),
-    "events": (audit.OF_ENTITY, ("acme", SOMEBODY)),
+    "events": (versions.OF_ENTITY, ("acme", SOMEBODY)),
     "definitions": (models.DEFINITIONS, ("acme", SOMEBODY)),
 }
 

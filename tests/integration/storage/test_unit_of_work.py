@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from statewright.entity import Entity
 from statewright.failures import Conflict, EntityModified
 from statewright.ids import EntityId
-from statewright.storage import audit, entities
+from statewright.storage import entities, versions
 from statewright.storage.commit.unit_of_work import UnitOfWork
 from tests.integration.storage.store import (
     ACME,
@@ -178,7 +178,7 @@ async def test_either_all_entities_of_a_unit_are_written_or_none(store: Store):
     reader = store.unit()
     assert [await data_of(reader, entity) for entity in known] == [{"n": 0}] * 3 + [{"n": 7}, {"n": 0}]
     assert await data_of(reader, new.id) is None
-    assert await audit.fetch_entity_events(store.pool, ACME, new.id) == []
+    assert await versions.fetch_entity_events(store.pool, ACME, new.id) == []
 
 
 async def test_all_versions_of_one_transaction_carry_the_same_instant(store: Store):
@@ -238,7 +238,7 @@ async def test_a_dropped_savepoint_takes_its_own_work_with_it_and_nothing_else(s
     reader = store.unit()
     found = [await data_of(reader, id_) for id_ in (entity, before.id, dropped.id)]
     assert found == [{"n": 1}, {"n": 11}, None]
-    events = await audit.fetch_transaction_events(store.pool, ACME, entity, unit.label)
+    events = await versions.fetch_transaction_events(store.pool, ACME, entity, unit.label)
     assert [event.type for event in events] == ["BEFORE", "KEPT"]
 
 
@@ -248,7 +248,7 @@ async def test_events_become_durable_with_the_unit_in_order(store: Store):
     for kind in ("START", "MIDDLE", "FINISH"):
         happened(unit, entity.id, kind)
     await unit.commit()
-    events = await audit.fetch_transaction_events(store.pool, ACME, entity.id, unit.id)
+    events = await versions.fetch_transaction_events(store.pool, ACME, entity.id, unit.id)
     assert [event.type for event in events] == ["START", "MIDDLE", "FINISH"]
     assert [event.at for event in events] == sorted({event.at for event in events})
     [row] = await fetch(store, "SELECT n, at FROM entity_audit")
@@ -260,7 +260,7 @@ async def test_events_alone_are_worth_a_commit(store: Store):
     unit = store.unit()
     happened(unit, entity, "NOTED")
     await unit.commit()
-    assert [event.type for _, event in await audit.fetch_entity_events(store.pool, ACME, entity)] == ["NOTED"]
+    assert [event.type for _, event in await versions.fetch_entity_events(store.pool, ACME, entity)] == ["NOTED"]
     assert len((await assert_histories_are_whole(store))[entity]) == 1
 
 

@@ -19,7 +19,7 @@ from statewright.api.http.request_ids import HEADER, choose_request_id
 from statewright.api.http.security import NOSNIFF
 from statewright.entity import Principal
 from statewright.failures import BadRequest, BodyTooSlow, Failure
-from statewright.network.addresses import Network, find_address
+from statewright.network.sockets import Network, find_address
 from statewright.telemetry import logs
 
 Scope = MutableMapping[str, Any]  # Any: what an ASGI scope or message holds is the server's business

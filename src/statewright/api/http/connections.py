@@ -33,7 +33,7 @@ from msgspec import Struct
 
 from statewright.entity import Principal
 from statewright.failures import ServiceBusy, ShareTaken
-from statewright.network.addresses import name_address
+from statewright.network.sockets import name_address
 
 Client = tuple[str, str]
 """Address and port of a peer, as ASGI scopes have them."""

@@ -12,8 +12,7 @@ from statewright.api.http.clients import JWT_ONLY, WindowBody, read_body, read_g
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
 from statewright.api.http.router import Query, Route
-from statewright.auth.keys import KeyPair
-from statewright.auth.trusted_keys import TrustedKey
+from statewright.auth.keys import KeyPair, TrustedKey
 from statewright.failures import MissingParameter
 from statewright.instants import to_rfc3339
 from statewright.services.auth import signing_keys, trusted_keys

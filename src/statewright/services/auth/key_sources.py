@@ -16,8 +16,14 @@ from typing import Final, Literal
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from msgspec import Struct
 
-from statewright.auth.providers import Discovery, UnusableDocument, read_discovery, read_key_set
-from statewright.auth.providers.documents import MAX_DISCOVERY_BYTES, MAX_KEY_SET_BYTES
+from statewright.auth.providers import (
+    MAX_DISCOVERY_BYTES,
+    MAX_KEY_SET_BYTES,
+    Discovery,
+    UnusableDocument,
+    read_discovery,
+    read_key_set,
+)
 from statewright.egress import Egress, HttpFailure, HttpRequest, HttpResponse
 from statewright.ids import Clock
 from statewright.loop.lru import LruCache

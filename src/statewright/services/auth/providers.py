@@ -16,8 +16,7 @@ from uuid import UUID, uuid4
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from statewright.auth.providers import Provider
-from statewright.auth.providers.documents import MAX_DISCOVERY_BYTES
+from statewright.auth.providers import MAX_DISCOVERY_BYTES, Provider
 from statewright.egress import Egress, FailureReason, HttpFailure, HttpRequest, HttpResponse
 from statewright.failures import (
     BadRequest,

@@ -9,8 +9,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from statewright.auth.keys import DAY_US
-from statewright.auth.trusted_keys import Jwk, OtherKeyType, TrustedKey, UnusableJwk, read_jwk
+from statewright.auth.keys import DAY_US, JwkMembers, OtherKeyType, TrustedKey, UnusableJwk, read_jwk
 from statewright.failures import (
     BadRequest,
     KeyOwnedByDifferentTenant,
@@ -44,7 +43,7 @@ class NewTrustedKey(Struct, frozen=True, kw_only=True):
     """What a caller wants to have trusted; the grace in seconds, None: the default."""
 
     kid: str
-    jwk: Jwk | None
+    jwk: JwkMembers | None
     audience: str | None
     issuers: Sequence[str]
     window: Window

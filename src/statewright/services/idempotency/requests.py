@@ -46,9 +46,9 @@ from statewright.services.idempotency.keyed import (
     KeySettings,
     find_staged_record,
 )
+from statewright.storage import idempotency as records
 from statewright.storage.commit.unit_of_work import UnitOfWork
-from statewright.storage.idempotency import records
-from statewright.storage.idempotency.records import KeyReader, StoredKey
+from statewright.storage.idempotency import KeyReader, StoredKey
 from statewright.storage.pool import Pool
 from statewright.telemetry import logs
 

@@ -40,11 +40,9 @@ from statewright.services.processes.advancing import AdvanceResult
 from statewright.services.processes.hosting import Processes
 from statewright.services.writing import Saved
 from statewright.storage import takings
-from statewright.storage.ops import incident_retries as retries
 from statewright.storage.ops import incidents as stored
-from statewright.storage.ops.incident_retries import INCIDENT_RETRIES
+from statewright.storage.ops.incidents import INCIDENT_RETRIES, StoredIncident
 from statewright.storage.ops.incidents import IncidentFilter as IncidentFilter
-from statewright.storage.ops.incidents import StoredIncident
 from statewright.storage.pool import Pool
 from statewright.storage.work import LOSSES, REPORTED, STARTS, WORKS, AnyWork, WorkName
 from statewright.telemetry import logs
@@ -124,7 +122,7 @@ async def retry(processes: Processes, caller: Caller, id_: str, request: Retry) 
         raise IncidentClosed(incident.status)
     pool, lease_us = processes.core.pool, RETRY_LEASE // timedelta(microseconds=1)
     node = processes.core.takings.node
-    claim = await retries.claim_incident(
+    claim = await stored.claim_incident(
         pool, caller.tenant, id_, node=node, for_us=lease_us, force=request.force or incident.kind == "POISONED"
     )
     if claim is None:
@@ -135,7 +133,7 @@ async def retry(processes: Processes, caller: Caller, id_: str, request: Retry) 
         raise
     except BaseException as error:
         counts = isinstance(error, ComputationKilled)
-        await processes.core.run_to_completion(retries.unclaim_incident(pool, caller.tenant, id_, claim, counts=counts))
+        await processes.core.run_to_completion(stored.unclaim_incident(pool, caller.tenant, id_, claim, counts=counts))
         raise
     return RetryResult(incident=(await get_incident(processes.core, caller, id_)).incident, result=result)
 
@@ -162,7 +160,7 @@ async def _repeat(
         raise IncidentNotRetryable("start the successor by hand")
     if incident.kind == "NO_WORKER":
         raise IncidentNotRetryable("it is over when a worker comes")
-    staged = retries.build_staged_retry(caller.tenant, incident.id, claim, by, act)
+    staged = stored.build_staged_retry(caller.tenant, incident.id, claim, by, act)
     closing = replace(caller, parts={**caller.parts, INCIDENT_RETRIES.name: staged})
     repeat_kind = _repeat_run if incident.kind == "RUN_FAILED" else _repeat_step
     return await repeat_kind(processes, closing, found, request)
@@ -223,7 +221,7 @@ async def _repeat_run(processes: Processes, caller: Caller, found: StoredInciden
 
 async def _repeat_timer(core: Core, caller: Caller, incident: Incident, by: Actor, act: Act) -> JsonObject:
     async def make_due(pool: Pool) -> bool:
-        return await retries.retry_timer(
+        return await stored.retry_timer(
             pool,
             caller.tenant,
             incident.id,

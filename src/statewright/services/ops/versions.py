@@ -39,7 +39,7 @@ from statewright.services.writing import (
 )
 from statewright.storage import entities
 from statewright.storage.ops import versions
-from statewright.storage.ops.acts import ACTS, build_staged_act
+from statewright.storage.ops.versions import ACTS, build_staged_act
 from statewright.storage.ops.versions import Version as Version
 from statewright.storage.ops.versions import VersionDocument as VersionDocument
 from statewright.storage.ops.versions import VersionFilter as VersionFilter

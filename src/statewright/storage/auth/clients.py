@@ -21,9 +21,9 @@ from statewright.entity import Actor
 from statewright.ids import TenantId
 from statewright.operations.service import Act
 from statewright.settings import Secret
+from statewright.storage.entities import SharedReads
 from statewright.storage.ops.audit import record_act
 from statewright.storage.pool import Pool
-from statewright.storage.shared_reads import SharedReads
 
 
 class TenantAct(Struct, frozen=True):

@@ -14,13 +14,12 @@ from typing import Final, Literal
 import asyncpg
 import msgspec
 
-from statewright.auth.keys import Audience, Encrypted, KeyPair
-from statewright.auth.trusted_keys import Jwk, TrustedKey, read_jwk
+from statewright.auth.keys import Audience, Encrypted, JwkMembers, KeyPair, TrustedKey, read_jwk
 from statewright.ids import TenantId
 from statewright.storage.auth.clients import TenantAct, record
 from statewright.storage.connections import DatabaseConnection
+from statewright.storage.entities import SharedReads
 from statewright.storage.pool import Pool
-from statewright.storage.shared_reads import SharedReads
 
 CHANNEL: Final = "statewright_signing_keys"
 
@@ -357,7 +356,7 @@ class StoredTrustedKeys:
 
 
 def _to_key(row: asyncpg.Record) -> TrustedKey:
-    jwk: Jwk = _decode_jwk(row["jwk"])
+    jwk: JwkMembers = _decode_jwk(row["jwk"])
     return TrustedKey(
         kid=row["kid"],
         tenant=TenantId(row["tenant"]),

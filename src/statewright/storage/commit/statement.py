@@ -37,7 +37,7 @@ growth of models. It happens in one database transaction:
 1. Models grow under the locks of their rows (``storage/commit/growth.py``), those of new entities stay locked (ADR 8).
 2. Unique keys are claimed, in the one global order. A claim that another transaction is just taking is waited for;
    one that is taken ends the transaction.
-3. The instant is taken behind the fence (``storage/shared_reads.py``), which is held until all of it is visible.
+3. The instant is taken behind the fence (``storage/entities.py``), which is held until all of it is visible.
 4. Rows are copied.
 
 New entities have no former versions, so there is nothing to lock, to compare or to supersede.

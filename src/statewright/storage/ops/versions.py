@@ -1,4 +1,6 @@
-"""The versions of an entity, the superseded ones and those of a deleted entity included."""
+"""The versions of an entity, the superseded ones and those of a deleted entity included; and the acts of operators that
+commit with what they do to an entity, such as a restore.
+"""
 
 from typing import Annotated, Final
 
@@ -6,11 +8,14 @@ import asyncpg
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from statewright.entity import ChangeType, Entity
-from statewright.ids import EntityId, TenantId, TransactionId
-from statewright.storage.entities import COLUMNS, to_entity
+from statewright.entity import Actor, ChangeType, Entity
+from statewright.ids import EntityId, TenantId, TransactionId, make_uuid7, system_clock
+from statewright.operations.service import Act
+from statewright.storage.commit.statement import build_staged_part, read_sections
+from statewright.storage.commit.submission import StagedPart
+from statewright.storage.entities import COLUMNS, to_entity, wait_until_visible
+from statewright.storage.ops.audit import encode_details
 from statewright.storage.pool import Pool
-from statewright.storage.shared_reads import wait_until_visible
 
 
 class VersionKey(Struct, frozen=True, array_like=True):
@@ -125,4 +130,38 @@ def _to_version(row: asyncpg.Record) -> Version:
         stored_bytes=row["stored_bytes"],
         is_deletion=row["is_deletion"],
         is_current=row["is_current"],
+    )
+
+
+class StagedAct(StagedPart, frozen=True, kw_only=True):
+    """An act as it is recorded."""
+
+    tenant: TenantId
+    id: str
+    actor_id: str
+    actor_kind: str
+    action: str
+    target_kind: str
+    target_id: str
+    details: str
+    reason: str | None = None
+    trace_id: str | None = None
+
+
+ACTS: Final = build_staged_part("acts", read_sections("statewright.storage.ops", "acts.sql"))
+
+
+def build_staged_act(tenant: TenantId, actor: Actor, act: Act) -> StagedAct:
+    """What a transaction stages that carries the act out."""
+    return StagedAct(
+        tenant=tenant,
+        id=make_uuid7(system_clock()),
+        actor_id=actor.id,
+        actor_kind=actor.kind,
+        action=act.action,
+        target_kind=act.target_kind,
+        target_id=act.target_id,
+        details=encode_details(act.details),
+        reason=act.reason,
+        trace_id=act.trace_id,
     )

@@ -7,8 +7,8 @@ import asyncpg
 from msgspec import Struct
 
 from statewright.ids import TenantId
+from statewright.storage.entities import SharedReads
 from statewright.storage.pool import Pool
-from statewright.storage.shared_reads import SharedReads
 
 
 class StoredDefinition(Struct, frozen=True, kw_only=True):

@@ -23,10 +23,10 @@ from statewright.entity import ModelKey
 from statewright.ids import EntityId, ModelId, TenantId
 from statewright.operations.listings import JobId, JobStatus, SearchJob
 from statewright.storage.deletion import require_kept
+from statewright.storage.entities import wait_until_visible
 from statewright.storage.pool import Pool
 from statewright.storage.search.matching import Candidates, iterate_matches
 from statewright.storage.search.statements import FIRST_ARGUMENT, EntityQuery, Statement, select_versions
-from statewright.storage.shared_reads import wait_until_visible
 from statewright.storage.versions import VIEW_COLUMNS, EntityList, Entry, VersionRef
 
 HITS_PER_PART: Final = 1000

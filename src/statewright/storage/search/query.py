@@ -29,7 +29,7 @@ from statewright.ids import ModelId, TenantId
 from statewright.loop.deadlines import Deadlines
 from statewright.storage.connections import DatabaseUrl, add_session_settings
 from statewright.storage.deletion import require_kept
-from statewright.storage.entities import COLUMNS, to_entity
+from statewright.storage.entities import COLUMNS, to_entity, wait_until_visible
 from statewright.storage.pool import ACQUIRE_TIMEOUT, ConnectionGuard, Pool
 from statewright.storage.search.indexes import IndexCatalog, Lookup
 from statewright.storage.search.matching import (
@@ -49,7 +49,6 @@ from statewright.storage.search.statements import (
     Statement,
     StatementCache,
 )
-from statewright.storage.shared_reads import wait_until_visible
 from statewright.storage.versions import VIEW_COLUMNS, EntityList, Entry, to_ref, to_view
 
 SERVER_TIMEOUT_MARGIN: Final = timedelta(seconds=2)

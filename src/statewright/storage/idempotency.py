@@ -1,13 +1,11 @@
-"""Reading and writing records of idempotent requests apart from the commit statement.
+"""Records of requests with an ``Idempotency-Key`` (docs/reference/operations.md#idempotent-requests).
 
-The parts of the commit statement that write records of idempotent requests with their effect.
+A transaction writes the record of its request with its effect, by parts of the commit statement. All else that is done
+with records has statements of its own.
 
-A database transaction in which a request does all its work and leaves its record
-(docs/reference/operations.md#idempotent-requests).
-
-What administers models, clients or indexes writes by statements of its own, each on a connection of a pool. A
-:class:`JoinedPool` stands for one connection with an open transaction: whoever is given it writes into that
-transaction, and knows nothing of it.
+What administers models, clients or indexes writes without a unit of work, each on a connection of a pool. Its request
+does all its work and leaves its record in one database transaction: a :class:`JoinedPool` stands for a connection with
+that transaction open, and what is given it writes into the transaction without knowing of it.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -28,8 +26,8 @@ from statewright.operations.idempotency import KeyScope, KeyStatus, StoredAnswer
 from statewright.storage.commit.statement import Part, read_sections
 from statewright.storage.commit.submission import PartRefused, Refusal, StagedPart, Submission
 from statewright.storage.connections import DatabaseConnection
+from statewright.storage.entities import SharedReads
 from statewright.storage.pool import ACQUIRE_TIMEOUT, LEASE_LIMIT, ConnectionLease, Pool
-from statewright.storage.shared_reads import SharedReads
 
 NOBODY: Final = "00000000-0000-0000-0000-000000000000"
 """The token of an attempt that is over with its first write."""
@@ -94,7 +92,7 @@ def _build_part(name: str, file: str, refusals: Mapping[str, Refusal], *, claime
         ]
         return f"[{b','.join(parts).decode()}]" if parts else None
 
-    sections = read_sections("statewright.storage.idempotency", file)
+    sections = read_sections("statewright.storage.commit", file)
     return Part(name=name, sections=sections, encode=encode, refusals=refusals, staged_as=KEYS)
 
 
@@ -104,10 +102,13 @@ KEYS: Final = "keys"
 """The name under which records are staged."""
 
 NEW_KEYS: Final = _build_part(
-    KEYS, "keys.sql", {"idempotency_taken": PartRefused(lambda _: IdempotencyKeyTaken())}, claimed=False
+    KEYS, "idempotency_keys.sql", {"idempotency_taken": PartRefused(lambda _: IdempotencyKeyTaken())}, claimed=False
 )
 CLAIMED_KEYS: Final = _build_part(
-    "key_claims", "claims.sql", {"idempotency_lost": PartRefused(lambda _: IdempotencyClaimLost())}, claimed=True
+    "key_claims",
+    "idempotency_claims.sql",
+    {"idempotency_lost": PartRefused(lambda _: IdempotencyClaimLost())},
+    claimed=True,
 )
 KEY_PARTS: Final = (NEW_KEYS, CLAIMED_KEYS)
 
