@@ -1,6 +1,5 @@
-"""Who callers are, by the mode of the settings (docs/reference/authentication.md#modes).
-
-How requests to other servers are sent (docs/reference/egress.md).
+"""Who clients are, by the mode of the settings (docs/reference/authentication.md#modes), and how requests to other
+servers are sent (docs/reference/egress.md).
 """
 
 from collections.abc import Callable

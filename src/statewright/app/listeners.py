@@ -1,8 +1,7 @@
-"""Where callers come in: other nodes, gRPC, HTTP, and the admin listener.
+"""Where requests come in: other nodes, gRPC, HTTP, and the admin listener.
 
-How many files the process may open, and how the connections of clients share them.
-
-A port that is full must not starve the others: health, the admin listener and the database need files, too.
+How many files the process may open is divided among the connections of clients. A port that is full must not starve the
+others: health, the admin listener and the database need files, too.
 """
 
 import asyncio

@@ -1,17 +1,12 @@
-"""A whole service, from its first listener to its last.
+"""A whole service, from its first listener to its last; what ``/readyz`` says of it, and its traces, where they are
+switched on (docs/reference/traces.md).
 
-What ``/readyz`` says of this process.
-
-Traces of a service, where they are switched on (docs/reference/traces.md).
-
-When the process looks for reference cycles.
-
-While the service is loaded, next to nothing becomes garbage, and next to nothing is looked at. What lives when it is
-ready is frozen: no collection looks at it again. Young objects are looked at as they
-come. Old ones wait for a full collection, which CPython starts by itself only when so many objects have become old that
-a service would not see one in days; with the default thresholds full collections would triple the p99 of a read. So one
-is made about every minute, and less often when it takes long. It looks at every container, and everything else stands
-still meanwhile; so it waits as long as there are large documents in memory, which may have millions of them.
+*Reference cycles.* While the service is loaded, next to nothing becomes garbage, and next to nothing is looked at. What
+lives when it is ready is frozen: no collection looks at it again. Young objects are looked at as they come. Old ones
+wait for a full collection, which CPython starts by itself only when so many objects have become old that a service
+would not see one in days; with the default thresholds full collections would triple the p99 of a read. So one is made
+about every minute, and less often when it takes long. It looks at every container, and everything else stands still
+meanwhile; so it waits as long as there are large documents in memory, which may have millions of them.
 """
 
 import asyncio

@@ -1,6 +1,5 @@
-"""``statewright serve``: a service from the command to its exit code, whether one process runs it or several.
-
-Signals of the operator: the first one ends what runs, or what is being started, in good order.
+"""``statewright serve``: a service from the command to its exit code, whether one process runs it or several. The
+operator's first signal ends what runs, or what is being started, in good order.
 """
 
 import asyncio

@@ -1,7 +1,6 @@
-"""Machine clients, and how their secrets are checked (docs/reference/authentication.md#token-endpoint,
-docs/reference/authentication.md#clients).
-
-How fast secrets may be guessed (docs/reference/authentication.md#guesses).
+"""Machine clients, how their secrets are checked, and how fast they may be guessed
+(docs/reference/authentication.md#token-endpoint, docs/reference/authentication.md#clients,
+docs/reference/authentication.md#guesses).
 
 A source of guesses is a client id or an address. It has some failures free, for people who mistype and deployments that
 start with an old secret; then every further failure is followed by a pause, twice as long as the one before, in which

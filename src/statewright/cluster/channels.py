@@ -1,17 +1,15 @@
 """Calls to other nodes: one gRPC channel to each, opened at the first call and closed when the node is gone.
 
-Closing a channel cancels the calls on it, so no caller waits for a node that has lost its lease.
+Closing a channel cancels the calls on it, so no caller waits for a node that has lost its lease. Callouts and their
+outcomes travel as proto/cluster.proto says.
 
-How nodes prove to each other that they belong together.
-
-Every call between nodes carries who calls, a number, and an HMAC-SHA256 over both, the method and the node that is
-called. The key is derived from the secret that all nodes share and is never sent. A node's id is new for every start,
-and each caller counts its calls to each node, so a proof is good once and at one place; no clocks are compared.
+*Authentication.* Nodes prove to each other that they belong together. Every call between nodes carries who calls, a
+number, and an HMAC-SHA256 over both, the method and the node that is called. The key is derived from the secret that
+all nodes share and is never sent. A node's id is new for every start, and each caller counts its calls to each node, so
+a proof is good once and at one place; no clocks are compared.
 
 The content of a call is not covered: where others could change packets between nodes, these need a network of their own
 (docs/cluster.md).
-
-Callouts and their outcomes as nodes write them to each other (proto/cluster.proto).
 """
 
 import asyncio

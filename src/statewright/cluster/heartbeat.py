@@ -14,9 +14,8 @@ members alone until the database answers again. Then it goes on under its own id
 reached by callbacks into its transactions. Its row goes last. The row of a node that was killed stays until its lease
 ends; then it does not count, and the next beat of any node removes it.
 
-What a node knows of the others, in memory. Choosing a member of another node costs no query.
-
-The table may be some moments old: a member in it may have gone, and then its node says so and the next is asked.
+*Peers.* What a node knows of the others is in memory, so choosing a member of another node costs no query. The table
+may be some moments old: a member in it may have gone, and then its node says so and the next is asked.
 """
 
 import asyncio

@@ -1,12 +1,11 @@
 """This process as a node: everything it needs for the others, put together.
 
-Letting calculation members go, whatever node they are connected to
+The gRPC server for other nodes listens on an address that no client needs to reach. Every call must prove that it comes
+from a node of this cluster (``channels``). The requests of clients that come through here are authenticated all the
+same, by their own credentials: knowing the secret makes no caller a principal.
+
+Calculation members can be let go from here, whatever node they are connected to
 (docs/reference/operations.md#draining-a-member).
-
-The gRPC server for other nodes, on an address that no client needs to reach.
-
-Every call must prove that it comes from a node of this cluster (``authentication``). The requests of clients that come
-through here are authenticated all the same, by their own credentials: knowing the secret makes no caller a principal.
 """
 
 import asyncio

@@ -1,6 +1,5 @@
-"""Sending a callout to a member and waiting for its result (docs/reference/grpc.md#dispatch).
-
-How much this process hands out: jobs to workers, callouts to members (docs/reference/operations.md#queues).
+"""Sending a callout to a member and waiting for its result (docs/reference/grpc.md#dispatch); and how much this process
+hands out, jobs to workers and callouts to members (docs/reference/operations.md#queues).
 """
 
 import asyncio

@@ -1,15 +1,11 @@
 """Sending a request under a policy.
 
-How many requests are under way at a time, in all and of each tenant.
+How many requests are under way at a time is limited, in all and of each tenant. A redirect is followed as RFC 9110,
+section 15.4, says. Servers prove who they are to the usual authorities, and to those that the policy adds.
 
-What follows a redirect (RFC 9110, section 15.4).
-
-Bodies of responses: no longer than permitted, packed or not.
-
-Responses are asked for as they are. A server that packs its own all the same is understood, within the same limit: a
-few bytes of gzip can stand for gigabytes, so they are unpacked in small steps.
-
-Which servers are believed to be who they say.
+Bodies of responses are no longer than permitted, packed or not. Responses are asked for as they are. A server that
+packs its own all the same is understood, within the same limit: a few bytes of gzip can stand for gigabytes, so they
+are unpacked in small steps.
 """
 
 import asyncio

@@ -3,8 +3,6 @@
 The pool of ``httpcore`` asks its backend for a connection to a host, by name, and then speaks TLS with the server in
 that name. So checking stands between the two: the name is resolved here, every address it has must be permitted, and
 the connection is made to one of those. There is no second look-up that could be answered otherwise (DNS rebinding).
-
-The addresses of a name.
 """
 
 import asyncio

@@ -1,11 +1,8 @@
-"""What may be called, and how much of it (docs/reference/egress.md#what-is-refused).
+"""What may be called, how much of it, and what comes of a call (docs/reference/egress.md#what-is-refused).
 
-What is sent, and what comes of it.
-
-Which addresses outgoing requests may reach: those of the public internet, and networks that the operator names.
-
-The blocked ranges are listed here rather than asked of :mod:`ipaddress`, whose answers change between versions of
-Python. For IPv6 it is the other way round: only what has been given out for global unicast is not blocked.
+Requests reach addresses of the public internet, and networks that the operator names. The blocked ranges are listed
+here rather than asked of :mod:`ipaddress`, whose answers change between versions of Python. For IPv6 it is the other
+way round: only what has been given out for global unicast is not blocked.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,17 +1,11 @@
-"""The root of all failures: what each of them says of itself.
+"""The root of all failures, which says what each of them says of itself, and those that belong to no subject: of any
+request and its sender, of joined transactions and the storage below them, of calculation members and callouts
+(docs/reference/grpc.md#grpc), and of computations that take processes of their own
+(docs/reference/service.md#computations).
 
-The failures of any request, and of its sender.
-
-The failures of computations that take processes of their own (docs/reference/service.md#computations).
-
-Who does something without a client (a timer, a child, a pushed job) catches ``ComputationKilled``: what was to be done
-is not done, and would not be if it were tried again.
-
-The failures of transactions that are joined, and of the storage below them.
-
-The failures of calculation members and callouts (docs/reference/grpc.md#grpc).
-
-What a run was asked for that failed by something outside it, as incidents keep it.
+What does something without a client (a timer, a child, a pushed job) catches ``ComputationKilled``: what was to be done
+is not done, and would not be if it were tried again. What a run was asked for that failed by something outside it is
+described here, too, as incidents keep it.
 """
 
 from collections.abc import Mapping, Sequence

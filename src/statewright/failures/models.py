@@ -1,12 +1,7 @@
-"""The failures of models, and of documents that do not fit them (docs/reference/models.md#models).
-
-The failures of entities and their versions (docs/reference/entities.md#entities-and-messages).
-
-The failures of workflows, and of runs that they stop (docs/reference/workflows.md#workflows).
-
-The failures of processes (docs/reference/steps.md#conventions).
-
-The codes are those of the step engine, which was there first.
+"""The failures of models and of documents that do not fit them (docs/reference/models.md#models), of entities and their
+versions (docs/reference/entities.md#entities-and-messages), of workflows and the runs that they stop
+(docs/reference/workflows.md#workflows), and of processes (docs/reference/steps.md#conventions), whose codes are those
+of the step engine, which was there first.
 """
 
 from typing import ClassVar

@@ -1,8 +1,5 @@
-"""The failures of requests with an ``Idempotency-Key`` (docs/reference/operations.md#idempotent-requests).
-
-The failures of acts on incidents (docs/reference/operations.md#incidents).
-
-The failures of suspensions (docs/reference/operations.md#suspensions).
+"""The failures of requests with an ``Idempotency-Key`` (docs/reference/operations.md#idempotent-requests), of acts on
+incidents (docs/reference/operations.md#incidents) and of suspensions (docs/reference/operations.md#suspensions).
 """
 
 from collections.abc import Sequence

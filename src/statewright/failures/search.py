@@ -1,6 +1,5 @@
-"""The failures of conditions and searches (docs/reference/search.md#search).
-
-The failures of grouped statistics (docs/reference/entities.md#grouped-statistics).
+"""The failures of conditions and searches (docs/reference/search.md#search), and of grouped statistics
+(docs/reference/entities.md#grouped-statistics).
 """
 
 from statewright.failures.failure import Failure

@@ -1,7 +1,4 @@
-"""Instances of process languages, their steps, jobs and logs.
-
-What waits, and what members did.
-"""
+"""Instances of process languages, their steps, jobs and logs; what waits, and what members did."""
 
 from collections.abc import Iterator
 from itertools import islice

@@ -1,6 +1,5 @@
-"""Transactions, the runs of workflows in them, and the timers that begin some.
-
-What operators, waiting clients and identity providers ask for.
+"""Transactions, the runs of workflows in them, and the timers that begin some; what operators, waiting clients and
+identity providers ask for.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,6 +1,5 @@
-"""The two formats in which a schema is exported (docs/reference/models.md#export-formats).
-
-Exports read back into schemas, so that a model can be carried from one tenant or server to another.
+"""The two formats in which a schema is exported (docs/reference/models.md#export-formats), and how exports are read
+back, so that a model can be carried from one tenant or server to another.
 
 Neither format shows all of a schema. What is read is the widest schema that would be exported like this: the
 numbers of a JSON Schema get the widest type of their family, because it does not say which one they had. Nullable

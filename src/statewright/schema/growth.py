@@ -1,18 +1,16 @@
-"""A schema under a change level, compiled: most documents cause no growth, and that is quick to see.
-
-The test is sound, not complete. True means that comparing refuses nothing and merging changes nothing; after False,
-:func:`statewright.schema.growth.extend_schema` decides. It is compiled when it is first asked for: of the
-schemas that documents extend, most are never held against another document. What True needs: from ``TYPE`` upwards, or
-``ARRAY_ELEMENTS`` for items of arrays, a scalar must be assignable, and merging then leaves the type set as it is;
-below, its type must be the only declared one. An empty array counts as one that holds null: both extend alike.
-
-How far the documents of a model may change its schema (docs/reference/models.md#change-level).
+"""How far the documents of a model may change its schema (docs/reference/models.md#change-level).
 
 Under a change level a document is not validated. Its own tree is compared with that of the model, and is either
 refused or merged into it. Comparing is stricter than validating in one way: below ``TYPE`` even a value that fits is
-refused when its type is not the declared one.
+refused when its type is not the declared one. What the reference refuses with an internal error is a ``BAD_REQUEST``
+here, which names the place (decision S6).
 
-What the reference refuses with an internal error is a ``BAD_REQUEST`` here, which names the place (decision S6).
+*The quick test.* Most documents cause no growth, and a schema compiled for its change level sees that quickly. The test
+is sound, not complete. True means that comparing refuses nothing and merging changes nothing; after False,
+:func:`extend_schema` decides. It is compiled when it is first asked for: of the schemas that documents extend, most are
+never held against another document. What True needs: from ``TYPE`` upwards, or ``ARRAY_ELEMENTS`` for items of arrays,
+a scalar must be assignable, and merging then leaves the type set as it is; below, its type must be the only declared
+one. An empty array counts as one that holds null: both extend alike.
 """
 
 from collections.abc import Sequence

@@ -1,26 +1,21 @@
 """The schema tree: what may stand at each place of a model's documents, and how large it may become
 (docs/reference/models.md#nodes, docs/reference/models.md#sets-of-types, docs/reference/models.md#merging).
 
-A schema while it is learnt: places that grow as samples, or descriptions of schemas, are read.
+*Learning* (docs/reference/models.md#inference). Samples and descriptions of schemas become trees, and two trees one
+that admits both. What is read is added to growing places at once, so that it costs its own size only, and reading can
+stop where more places come up than a model may have, whatever the rest of the text holds. Functions that descend into
+documents take one frame of the interpreter's stack per level, so that the deepest document that
+:mod:`statewright.jsonval.codec` lets in (256 levels) is far from its limit.
 
-What is read is added to the places at once, so that it costs its own size only, and reading can stop where more places
-come up than a model may have, whatever the rest of the text holds.
+*Field paths* (docs/reference/models.md#declared-fields). Conditions are checked and typed against the schema as a flat
+map of them.
 
-The schema as a flat map of field paths: what conditions are checked and typed against
-(docs/reference/models.md#declared-fields).
+*Stored form.* A schema is stored with its model as a table of nodes that refer to each other by position::
 
-The form in which a schema is stored with its model: a table of nodes that refer to each other by position.
-
-``[["OBJECT", [], {"sku": 1, "tags": 2}], ["LEAF", ["STRING"]], ["ARRAY", [], 3], ["LEAF", ["STRING"]]]``
+    [["OBJECT", [], {"sku": 1, "tags": 2}], ["LEAF", ["STRING"]], ["ARRAY", [], 3], ["LEAF", ["STRING"]]]
 
 The first row is the root, and every row stands before those it refers to. A nested form would be more than twice as
 deep as the documents it describes, which may be as deep as JSON is accepted at all.
-
-From sample values to schema trees, and from two trees to one that admits both (docs/reference/models.md#inference,
-docs/reference/models.md#merging).
-
-Functions that descend into documents take one frame of the interpreter's stack per level, so that the deepest document
-that :mod:`statewright.jsonval.codec` lets in (256 levels) is far from its limit.
 """
 
 from collections.abc import Iterable, Mapping

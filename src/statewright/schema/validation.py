@@ -1,15 +1,11 @@
 """Strict validation: does a document fit a schema as it is (docs/reference/models.md#strict-validation).
 
-This module finds everything that is wrong with a document, and where; :mod:`statewright.schema.validation` finds out
-first, and much faster, whether anything is.
+On every write run nested closures, compiled of the schema, which say whether the document is valid, and nothing else.
+Only an invalid document is gone through again, to find everything that is wrong with it, and where.
 
 Objects and arrays offered to a leaf are refused as wrong containers. The reference counts them as strings, so that a
 ``STRING`` field swallows whole objects; the list of quirks (docs/reference/models.md#strict-validation, 1) calls this
 an accident. Here they get a 400 that names the place, as under a change level.
-
-Schemas compiled into nested closures that say whether a document is valid; they run on every write.
-
-Only an invalid document is gone through again by :mod:`statewright.schema.validation`, to say what is wrong with it.
 """
 
 import math

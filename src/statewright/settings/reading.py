@@ -1,6 +1,5 @@
-"""From environment variables to values: which variable counts, secrets in files, and unknown names.
-
-Combinations of settings that are refused, and those that are doubtful.
+"""From environment variables to settings: which variable counts, secrets in files, unknown names, and combinations that
+are refused or doubtful.
 
 Sources: docs/reference/authentication.md#clients, docs/reference/service.md#what-stops-the-start; decisions A2 and A3.
 """

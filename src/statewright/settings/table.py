@@ -4,7 +4,7 @@ Sources: docs/reference/settings.md#settings, docs/reference/grpc.md#settings,
 docs/reference/workflows.md#settings-and-limits-of-workflows, docs/reference/search.md#limits-and-settings-of-searches.
 
 To add a setting, add a field here, and its row to docs/reference/settings.md; ``app`` hands it on to the part that
-needs it. Rules on several settings are in ``rules.py``.
+needs it. Rules on several settings are in ``reading.py``.
 """
 
 from collections.abc import Mapping

@@ -5,10 +5,8 @@ socket as ``?host=/directory``. Parameters that only steer other drivers are dro
 server, which refuses names it does not know. What we ourselves set for a session is set once it has begun: poolers such
 as PgBouncer refuse parameters of a start that they do not know (docs/guides/postgresql.md).
 
-What the database could not do, as operators need to see it: logged with its SQLSTATE, counted by kind, and kept in
-mind as long as writes fail.
-
-A log line for each failure would drown the one that matters, so each kind has one every ``LOG_INTERVAL_S``.
+What the database could not do is logged with its SQLSTATE, counted by kind, and kept in mind as long as writes fail. A
+log line for each failure would drown the one that matters, so each kind has one every ``LOG_INTERVAL_S``.
 """
 
 import asyncio

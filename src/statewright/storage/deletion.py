@@ -1,7 +1,8 @@
-"""Deleting all entities of a model that satisfy a condition, in one database transaction, however many they are.
+"""What is removed of entities: all of a model that satisfy a condition, and versions that were superseded.
 
-Such a deletion cannot be a unit of work: what it concerns is known only to the database, and may not fit into one
-statement (docs/adr/0004). It goes in three steps.
+*Entities* are deleted in one database transaction, however many they are. Such a deletion cannot be a unit of work:
+what it concerns is known only to the database, and may not fit into one statement (docs/adr/0004). It goes in three
+steps.
 
 1. *Find and lock.* Rows are locked in order of id, like everywhere. What SQL can decide alone is decided again on the
    newest version of a row that was just being written. What has to be judged here, or was looked for in the past, is
@@ -12,9 +13,8 @@ statement (docs/adr/0004). It goes in three steps.
 
 Scheduled tasks are left: they are dropped when their time comes and their entity is gone.
 
-Removing superseded versions, and reading what is left without a wrong answer (docs/retention.md).
-
-A version may go when it was superseded at or before the *horizon* of its model. So for instants from the horizon on
+*Superseded versions* (docs/retention.md) may be removed, and what is left is never read with a wrong answer. A version
+may go when it was superseded at or before the *horizon* of its model. So for instants from the horizon on
 nothing is missing. Tombstones stay: that an entity was deleted, and when, is never forgotten.
 
 The horizon is made known before the first version goes. A reader of the past reads first and then looks at the horizon:

@@ -15,7 +15,7 @@ Nodes of the version before may go on serving meanwhile. A migration that waits 
 ones waiting behind it, and where it holds a lock that they want it is a deadlock, of which PostgreSQL ends either side.
 So a migration gives way first: it waits less than a second for a lock, and starts again from the beginning.
 
-Why the service does not start on this storage. Each message is one line for the operator.
+Why the service does not start on a storage is said in one line for the operator.
 
 StartRefused
 ├── EmbeddedServerRefused      the embedded PostgreSQL cannot run here

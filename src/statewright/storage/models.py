@@ -2,9 +2,7 @@
 
 Changes to one model are serialised by an advisory lock, so that two imports which both read, merge and write lose
 nothing. Each change takes a new number from ``definition_revision`` and is announced to all processes, which drop what
-they have cached.
-
-Hearing of changed definitions from other processes (PostgreSQL LISTEN).
+they have cached (PostgreSQL LISTEN and NOTIFY).
 """
 
 import asyncio

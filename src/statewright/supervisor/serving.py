@@ -1,9 +1,7 @@
 """``statewright serve --workers N``: the storage, ports and admin listener of the service, and its workers.
 
-The admin listener of a supervised service: readiness and metrics of all workers as one.
-
-The service is ready when all workers have become ready, and from then on while at least one is. Its metrics are those
-of all workers, told apart by the label ``worker``.
+The admin listener tells readiness and metrics of all workers as one. The service is ready when all workers have become
+ready, and from then on while at least one is. Its metrics are those of all workers, told apart by the label ``worker``.
 """
 
 import asyncio

@@ -1,8 +1,6 @@
 """Keeps a number of workers running, each with an HTTP socket that survives it.
 
-One worker process as its supervisor sees it: configuration, start, readiness, end.
-
-The supervisor sends the worker its configuration, the worker reports when it is ready; both are one line of JSON.
+The supervisor sends a worker its configuration, and the worker reports when it is ready; both are one line of JSON.
 """
 
 import asyncio

@@ -1,9 +1,8 @@
 """Times in plain numbers, cheap enough for every request; metrics are made of them when they are asked for.
 
-Numbers that are told apart by labels whose values come from users, of which there must not be too many.
-
-A metric with a label makes a series for every value, in this process and for ever in the system that collects them. So
-only so many sets of values are told apart, those that come first; whatever comes later counts as ``other``.
+*Labels from users.* A metric with a label makes a series for every value, in this process and for ever in the system
+that collects them. So only so many sets of values are told apart, those that come first; whatever comes later counts as
+``other``.
 """
 
 from bisect import bisect_left

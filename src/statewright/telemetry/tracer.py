@@ -1,9 +1,7 @@
 """Spans of OpenTelemetry behind the protocol that the service knows (docs/reference/traces.md#spans).
 
-The queue from which spans are sent, by a thread of its own.
-
-A request only puts its spans into the queue. Whatever becomes of the collector, no request waits for it: spans for
-which there is no room, or which the collector does not take, are dropped and counted.
+A request only puts its spans into a queue, from which a thread sends them. Whatever becomes of the collector, no
+request waits for it: spans for which there is no room, or which the collector does not take, are dropped and counted.
 """
 
 import logging

@@ -7,13 +7,12 @@ the imported spelling.
 
 To add an execution mode, name it here and carry it out in ``engine/processors.py``.
 
-The import contracts, and which of them a workflow's ``version`` names.
-
-A version of the form MAJOR.MINOR between 1.1 and the newest one known stands for the strict contract of
-docs/reference/workflows.md#workflows: unknown members are refused, ``active`` is honoured, modes and policies are
-checked. Everything else that is not newer (absent, ``1``, ``1.0``, ``draft``) stands for the contract of the first
-release, where the version is a free text that is kept as it is, unknown members are ignored and an imported workflow
-becomes active. Newer versions are unknown and refused (decision W1).
+*Contracts.* A workflow's ``version`` names the import contract that it is read under. A version of the form MAJOR.MINOR
+between 1.1 and the newest one known stands for the strict contract of docs/reference/workflows.md#workflows: unknown
+members are refused, ``active`` is honoured, modes and policies are checked. Everything else that is not newer (absent,
+``1``, ``1.0``, ``draft``) stands for the contract of the first release, where the version is a free text that is kept
+as it is, unknown members are ignored and an imported workflow becomes active. Newer versions are unknown and refused
+(decision W1).
 """
 
 import re

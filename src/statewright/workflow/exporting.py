@@ -3,7 +3,8 @@
 Optional members appear when they say something; ``attachEntity`` always (decision W10); ``startNewTxOnDispatch``
 where it was given (W6). Strict workflows carry the current version, those of the seed contract their own (W1).
 
-What an import would change of the workflows of a model (docs/reference/operations.md#checking-workflows).
+From two lists of definitions follows what an import would change of a model
+(docs/reference/operations.md#checking-workflows).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

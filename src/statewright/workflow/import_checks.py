@@ -2,15 +2,14 @@
 (docs/reference/workflows.md#order-of-checks-of-an-import, steps 6-8), and of the list that an import would leave (step
 10).
 
-A cycle of transitions through which a run could go for ever is found on edges: one leads from a state to the target of
-each of its unguarded transitions that fire by themselves: neither manual nor disabled, without criterion, scheduled
-ones included (docs/reference/workflows.md#checks-of-the-result). States are visited in the order of their names and
-edges in declaration order, so the same cycle is found every time.
+*Cycles.* A cycle of transitions through which a run could go for ever is found on edges: one leads from a state to the
+target of each of its unguarded transitions that fire by themselves: neither manual nor disabled, without criterion,
+scheduled ones included (docs/reference/workflows.md#checks-of-the-result). States are visited in the order of their
+names and edges in declaration order, so the same cycle is found every time.
 
-What an import has to say about criteria (docs/reference/workflows.md#checks-of-criteria, decision W11).
-
-Under the strict contract a criterion that can never be evaluated is refused; under the first-release one it is a
-finding. What can be evaluated but matches nothing of the present model is a finding under both.
+*Criteria* (docs/reference/workflows.md#checks-of-criteria, decision W11). Under the strict contract a criterion that
+can never be evaluated is refused; under the first-release one it is a finding. What can be evaluated but matches
+nothing of the present model is a finding under both.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -3,16 +3,13 @@
 Nothing is checked here beyond JSON types and unknown members; docs/reference/workflows.md#order-of-checks-of-an-import
 is checked on the result.
 
-Reading a JSON object member by member, so that the reader is the list of known members.
+An object is read member by member, each once, under its name and type, so that the reader is the list of known
+members; those that were never read are unknown. That serves both import contracts with one reader: the strict one
+refuses unknown members, the other ignores them. ``null`` counts as absent, except for :meth:`WorkflowMembers.has`.
 
-Every member is read once, under its name and type; those that were never read are unknown. That serves both import
-contracts with one reader: the strict one refuses unknown members, the other ignores them. ``null`` counts as absent,
-except for :meth:`WorkflowMembers.has`.
-
-The form in which the workflows of a model are stored: one JSON array, in order.
-
-Each entry is the workflow as an export shows it, but under the version it was imported with, and the contract it was
-imported under: a later server may read its version differently, and must not check it anew.
+*Stored form.* The workflows of a model are one JSON array, in order. Each entry is the workflow as an export shows it,
+but under the version it was imported with, and the contract it was imported under: a later server may read its version
+differently, and must not check it anew.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,11 +1,9 @@
-"""What an import can be warned of: workflows that may be imported, and probably do not do what was meant
-(docs/reference/operations.md#checking-workflows).
+"""Everything that can be said of an import before it is done (docs/reference/operations.md#checking-workflows): whether
+it may be done, what it changes, and warnings of workflows that may be imported and probably do not do what was
+meant.
 
-Pure: what the model, its entities, its timers and the connected members are is given.
-
-Everything that can be said of an import before it is done (docs/reference/operations.md#checking-workflows).
-
-The rules are those of the import (``import_checks``), so what is called importable here is imported there.
+The rules are those of the import (``import_checks``), so what is called importable here is imported there. All of it is
+pure: what the model, its entities, its timers and the connected members are is given.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

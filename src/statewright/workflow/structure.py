@@ -1,16 +1,12 @@
 """The structural rules of incoming workflows, in the order of docs/reference/workflows.md#checks-of-the-structure.
 
-Each rule yields its violations lazily: an import reports the first one only. The rules that differ per import contract
-(decision W1) are the processor's ``type``, ``executionMode`` and ``retryPolicy``.
+Each rule yields its violations lazily: an import reports the first one only. A violation has a code and a JSON pointer
+into the document of an import, for checks that tell them all (docs/reference/operations.md#checking-workflows). The
+rules that differ per import contract (decision W1) are the processor's ``type``, ``executionMode`` and ``retryPolicy``.
 
-What is wrong with workflows, and where: each violation has a code and a JSON pointer into the document of an import
-(docs/reference/operations.md#checking-workflows). An import tells the message of the first one only.
-
-The annotations that the service itself reads: the member ``statewright``
-(docs/reference/workflows.md#annotations-of-the-service).
-
-How much the workflows of one model may define together
-(docs/reference/workflows.md#settings-and-limits-of-workflows).
+Of the annotations, the member ``statewright`` is read by the service itself and has rules, too
+(docs/reference/workflows.md#annotations-of-the-service). How much the workflows of one model may define together is
+limited (docs/reference/workflows.md#settings-and-limits-of-workflows).
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,13 +1,13 @@
-"""Machine clients of all tenants (docs/reference/authentication.md#clients).
+"""Machine clients of all tenants (docs/reference/authentication.md#clients), the assertions they have authenticated
+with, and what is done to them.
 
 A client is read when it asks for a token, so that what one node has changed is true on every other at once. Those who
 ask at the same time share a statement, and a flood of them shares a few connections.
 
-What administrators of clients, keys and providers do, in the trail of operators
-(docs/reference/operations.md#audit). An act is recorded in the transaction of what it does.
+An assertion counts once, on whichever node (docs/reference/authentication.md#private-keys-of-clients).
 
-Assertions that clients have authenticated with, so that each counts once, on whichever node
-(docs/reference/authentication.md#private-keys-of-clients).
+What administrators of clients, keys and providers do stands in the trail of operators
+(docs/reference/operations.md#audit). An act is recorded in the transaction of what it does.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,10 +1,11 @@
-"""Key pairs of the service (docs/reference/authentication.md#keys), which belong to no tenant.
+"""Key pairs of the service, which belong to no tenant, and the keys that tenants trust.
 
-Every change is announced; nodes read all pairs again then (``services/auth/key_ring.py``). Changes that look at other
-pairs follow one another under a lock of the database, or two rotations at once would leave two keys active.
+*Key pairs* (docs/reference/authentication.md#keys). Every change is announced; nodes read all pairs again then
+(``services/auth/key_ring.py``). Changes that look at other pairs follow one another under a lock of the database, or
+two rotations at once would leave two keys active.
 
-Trusted keys of all tenants (docs/reference/authentication.md#trusted-keys), read whenever one is needed: what a node
-has changed is true on every other at once.
+*Trusted keys* (docs/reference/authentication.md#trusted-keys) are read whenever one is needed: what a node has changed
+is true on every other at once.
 """
 
 from collections.abc import Mapping, Sequence

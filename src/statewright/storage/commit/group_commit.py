@@ -45,12 +45,9 @@ Failures.
 - A cancelled caller is dropped while queued. Once sent, the batch is never cancelled, and the caller does not learn the
   outcome either.
 
-A submission on its way to its verdict.
-
-Spans (docs/reference/traces.md#spans), where there is a tracer.
-
-``tx.commit`` is the wait of one transaction, in its trace. ``tx.batch`` is a batch on its way to the database: it
-belongs to no single trace, and links to the commits that it carries.
+Spans (docs/reference/traces.md#spans), where there is a tracer. ``tx.commit`` is the wait of one transaction, in its
+trace. ``tx.batch`` is a batch on its way to the database: it belongs to no single trace, and links to the commits that
+it carries.
 """
 
 import asyncio

@@ -1,6 +1,5 @@
-"""What became of the transactions of one process, in numbers.
-
-How much was committed, by tenant and minute, until it is taken to be stored.
+"""What became of the transactions of one process, in numbers; and how much was committed, by tenant and minute, until
+it is taken to be stored.
 """
 
 from collections import Counter

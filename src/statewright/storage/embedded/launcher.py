@@ -1,6 +1,6 @@
 """Change the account, arrange to be told of the service's end, then turn into another program.
 
-Run by path as a program of its own (``python launch.py …``) between the service and PostgreSQL, so that none of this
+Run by path as a program of its own (``python launcher.py …``) between the service and PostgreSQL, so that none of this
 happens in a forked copy of a threaded process. It imports nothing but the standard library.
 
 1. *Account.* PostgreSQL refuses to run as root. Started by root, the program goes on as an unprivileged user.

@@ -1,9 +1,9 @@
 """PostgreSQL as a part of the service: started with it, stopped with it, its data in a directory of ours.
 
 *Start.* Take the lock on the data directory, or refuse in one line. Stop what an earlier, killed service left behind
-(``orphans.py``). Create the cluster if there is none: under another name first, so that a kill in the middle leaves
-nothing that looks complete. Start the server under an unprivileged account (``account.py``, ``launch.py``) and wait
-until it accepts connections.
+(``data_directory.py``). Create the cluster if there is none: under another name first, so that a kill in the middle
+leaves nothing that looks complete. Start the server under an unprivileged account (``launcher.py``) and wait until it
+accepts connections.
 
 *Run.* The server listens on a Unix socket only, in a directory that only its account and root can enter; that
 is why its connections need no password. If the server ends by itself it is started again, and the pool replaces its
@@ -11,7 +11,7 @@ connections.
 
 *Stop.* Fast shutdown, then immediate shutdown, then kill. The lock goes last.
 
-*Kill.* The kernel gives the lock back and tells the server to shut down (``launch.py``). What was committed is in the
+*Kill.* The kernel gives the lock back and tells the server to shut down (``launcher.py``). What was committed is in the
 write-ahead log in any case.
 """
 

@@ -1,6 +1,5 @@
-"""The audit trail of the operations API: who did what to what, and why.
-
-How much a tenant has written in each of the last minutes, as all nodes have counted it.
+"""The audit trail of the operations API: who did what to what, and why. Beside it stands how much a tenant has written
+in each of the last minutes, as all nodes have counted it.
 """
 
 from collections.abc import Mapping

@@ -1,16 +1,13 @@
-"""Changes of the entities of a tenant, the newest first, found by the events that their runs have filed.
+"""Changes of the entities of a tenant, the newest first, found by the events that their runs have filed; the events of
+one entity, a page at a time; and what a transaction has written.
 
-No index has the runs of a tenant by their time: it would cost every commit an entry. A BRIN index knows the times of
-whole ranges of pages. So windows of time are looked at, backwards from where the page begins, each wider than the one
-before it while that is quick. One request looks at so much only; where it has come to is part of its answer.
+*By time.* No index has the runs of a tenant by their time: it would cost every commit an entry. A BRIN index knows the
+times of whole ranges of pages. So windows of time are looked at, backwards from where the page begins, each wider than
+the one before it while that is quick. One request looks at so much only; where it has come to is part of its answer.
 
-Events of the runs of an entity, a page at a time.
-
-What a transaction has written, found by the events that its runs have filed.
-
-An index by transaction would cost every commit an entry at a random place. The id of a transaction has the time at
-which it was made, and events have the time of their run, which a BRIN index knows for whole ranges of pages: it costs
-commits next to nothing, and leaves little to look at.
+*By transaction.* An index by transaction would cost every commit an entry at a random place. The id of a transaction
+has the time at which it was made, and events have the time of their run, so the same BRIN index leaves little to look
+at.
 """
 
 import asyncio

@@ -1,10 +1,6 @@
-"""What an explanation of an entity is made from, in one consistent reading.
-
-What an explanation of an instance is made from, whatever its process language, in one consistent reading.
-
-How many instances of processes are where, counted up to a bound.
-
-What entities have become since some instant: for those who wait for one of their states.
+"""What explanations are made from, each in one consistent reading: of an entity, and of an instance, whatever its
+process language. Beside it stands how many instances are where, counted up to a bound, and what entities have become
+since some instant, for those who wait for one of their states.
 """
 
 import asyncio

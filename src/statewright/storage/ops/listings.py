@@ -1,11 +1,11 @@
-"""Messages and search jobs, newest first.
+"""Lists for operators: messages and search jobs, newest first, and entities that nothing has written for long.
 
-Entities that nothing has written for long, found part by part: no index has the time, since updates change it.
+Idle entities are found part by part: no index has the time of the last write, since updates change it. A part is some
+thousand entities of a model in the order of their ids, a range of the index ``entity_model``. So the time that looking
+takes depends on what is looked at, not on how much there is.
 
-A part is some thousand entities of a model in the order of their ids, a range of the index ``entity_model``. So the
-time that looking takes depends on what is looked at, not on how much there is.
-
-How many entities of a model are where, and how many of their timers are armed.
+For the checks of workflows it is counted how many entities of a model are where, and how many of their timers are
+armed.
 """
 
 import asyncio

@@ -1,8 +1,5 @@
-"""The nodes of the installation as operators see them: those whose lease has not ended.
-
-Calculation members of all nodes as operators see them.
-
-What nodes tell each other of workers that poll, and of callouts that wait or are under way.
+"""The nodes of the installation as operators see them, those whose lease has not ended, and the calculation members of
+all nodes; and what nodes tell each other of workers that poll, and of callouts that wait or are under way.
 """
 
 from collections.abc import Sequence

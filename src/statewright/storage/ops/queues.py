@@ -1,6 +1,5 @@
-"""What waits to be done, and who could do it: jobs of all process languages together, and callouts.
-
-Incidents of queues that nobody serves: raised once, and closed when somebody does.
+"""What waits to be done, and who could do it: jobs of all process languages together, and callouts. Of a queue that
+nobody serves there is an incident, raised once, and closed when somebody does.
 """
 
 from collections import Counter

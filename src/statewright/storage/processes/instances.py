@@ -1,10 +1,6 @@
-"""Instances in lists, their history, and the removal of those that ended long ago.
-
-Logs of instances: every event, by its number.
-
-Parts of instances that their documents name, and leave out.
-
-The inbox: user tasks that are open, and whose instance is not failed.
+"""Instances of processes as they are listed: their lines, their history, their log of numbered events, the parts that
+their documents name and leave out, and the inbox of open user tasks, without those of failed instances. Instances that
+ended long ago are removed here.
 """
 
 from collections.abc import Sequence

@@ -3,8 +3,7 @@
 Rests. A job that failed may rest before it can be claimed again. It has no worker then, and in ``lock_expires_at`` the
 instant until which no claim sees it; only a lease has ``locked_at``.
 
-What workers report of jobs that are suspended, kept in the rows of the jobs until the suspension has ended.
-
+Reports. What workers report of jobs that are suspended is kept in the rows of the jobs until the suspension has ended.
 Keeping locks the suspension against its end. So whoever ends it leaves no report that nobody finds, and a report that
 comes too late to be kept finds that it can be applied. Ending a suspension touches no job: nodes look for reports
 whose suspension has ended, each takes some for a while, and the commit that applies one removes the row of its job.

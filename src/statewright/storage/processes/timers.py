@@ -4,7 +4,7 @@ Taking (storage/takings.py) marks a timer with a back-off, so that a node which 
 a timer fire at most once is not the taking, but the version of its instance: the second process to fire it finds it
 used up.
 
-What waits for events and for counters: timers that time never fires.
+What waits for events and for counters has rows among them, too: timers that time never fires.
 """
 
 from collections.abc import Iterable, Sequence

@@ -6,9 +6,8 @@ point, so with nine significant digits in the worst case. The variance itself al
 
 Entities are chosen as in a search. Those that SQL can only narrow are judged one by one first, in the same snapshot.
 
-How many entities a tenant has (docs/reference/entities.md#counts).
-
-Counting goes through whole models, so it uses the connections of searches and is given no more time than they are.
+Counting the entities of a tenant (docs/reference/entities.md#counts) goes through whole models, so it uses the
+connections of searches and is given no more time than they are.
 """
 
 import asyncio

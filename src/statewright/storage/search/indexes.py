@@ -12,13 +12,12 @@ process has the lease on the row. A build that was interrupted leaves an invalid
 The statements are composed by PostgreSQL's ``format()``, which quotes what users have written: CREATE INDEX takes no
 parameters.
 
-Searches that look a value up in a declared index, and need not be planned anew each time.
+*Kept plans.* Searches that look a value up in a declared index need not be planned anew each time. A search is planned
+with its arguments in view, which costs as much as finding ten rows does. A plan can be kept where the arguments have no
+say in it: where a declared index answers an equality, and no value of that field has so many entities that another plan
+would be better.
 
-*Why.* A search is planned with its arguments in view, which costs as much as finding ten rows does. A plan can be kept
-where the arguments have no say in it: where a declared index answers an equality, and no value of that field has so
-many entities that another plan would be better.
-
-*How.* PostgreSQL recognises an index only by constants, and a kept plan knows no arguments. So beside each index stand
+PostgreSQL recognises an index only by constants, and a kept plan knows no arguments. So beside each index stand
 functions without parameters, which return what the index was declared with: tenant, model, member names. The planner
 replaces their calls by constants, also in a kept plan. A statement thus names a field by a name of ours, and still no
 text of a user stands in it.
