@@ -6,14 +6,12 @@ Of JSON that has no record, members by type: what has another type is as absent.
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from decimal import Decimal
 from typing import Final, Literal, TypeVar
 from urllib.parse import quote, urlencode
 
 from msgspec import Struct, ValidationError, convert
 from msgspec.structs import fields
 
-from statewright.instants import from_rfc3339
 from statewright.jsonval.values import JsonObject, JsonValue
 
 CALL_TIMEOUT_S: Final = 5.0
@@ -241,12 +239,6 @@ def get_text(document: JsonObject, name: str, default: str = "") -> str:
     return value if isinstance(value, str) else default
 
 
-def get_number(document: JsonObject, name: str) -> int | Decimal | None:
-    """A number, exact."""
-    value = document.get(name)
-    return value if isinstance(value, int | Decimal) and not isinstance(value, bool) else None
-
-
 def get_int(document: JsonObject, name: str, default: int = 0) -> int:
     """A whole number."""
     value = document.get(name)
@@ -279,9 +271,3 @@ def get_objects(document: JsonObject, name: str) -> list[JsonObject]:
 def get_texts(document: JsonObject, name: str) -> list[str]:
     """The strings of a list."""
     return [item for item in get_list(document, name) if isinstance(item, str)]
-
-
-def get_instant(document: JsonObject, name: str) -> int | None:
-    """An instant of RFC 3339, in microseconds since 1970."""
-    text = get_text(document, name)
-    return from_rfc3339(text) if text else None

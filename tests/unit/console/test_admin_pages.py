@@ -11,8 +11,15 @@ from statewright.console.pages.listing import ListView
 from statewright.console.request import ADMIN, Action, Form, InvalidField, parse_query
 from statewright.console.views.page import View, format_model
 from statewright.operations.history import ChangedEntity
-from tests.unit.console.recorded import a_problem, a_reply
+from statewright.operations.service import Setting
+from statewright.operations.work import ServiceNode
+from tests.unit.console.recorded import a_list, a_problem, a_reply
 
+OF_OPERATIONS = {
+    "admin": a_list(ServiceNode, {}),
+    "admin_settings": a_list(Setting, {}),
+    "admin_retention": a_list(Setting, {}),
+}
 BY_NAME = {listing.name: listing for listing in LISTINGS}
 ACTIONS = {route.name: route for route in (*admin_acts.ROUTES, *admin_keys.ROUTES) if isinstance(route, Action)}
 ACT = {
@@ -34,10 +41,10 @@ def audit(view: View) -> ListView[ActRow]:
 
 def test_a_setting_says_where_its_value_comes_from():
     items = [
-        {"name": "http_port", "section": "Server", "value": 8080, "variable": "CYODA_HTTP_PORT", "meaning": "port"},
+        {"name": "http_port", "section": "Server", "value": "8080", "variable": "CYODA_HTTP_PORT", "meaning": "port"},
         {"name": "hmac_secret", "section": "Cluster", "value": None, "variable": None, "meaning": "`signs`"},
     ]
-    rows = admin(view_listing(BY_NAME["admin_settings"], a_reply({"items": items}))).rows
+    rows = admin(view_listing(BY_NAME["admin_settings"], a_list(Setting, *items))).rows
     assert [[cell.text for cell in row.cells] for row in rows] == [
         ["http_port", "8080", "CYODA_HTTP_PORT", "Server", "port"],
         ["hmac_secret", "not set", "default", "Cluster", "signs"],
@@ -61,7 +68,11 @@ def test_a_provider_that_was_invalidated_can_be_reactivated():
 
 def test_every_button_of_a_row_is_an_action_that_asks_first_and_is_for_administrators():
     items = [{"id": "1", "clientId": "1", "keyId": "1", "active": active} for active in (True, False)]
-    rows = [row for each in LISTINGS for row in admin(view_listing(each, a_reply({"items": items}))).rows]
+    rows = [
+        row
+        for each in LISTINGS
+        for row in admin(view_listing(each, OF_OPERATIONS.get(each.name, a_reply({"items": items})))).rows
+    ]
     acts = {act.action for row in rows for act in row.acts}
     assert acts <= ACTIONS.keys()
     assert all(ACTIONS[name].confirm is not None and ACTIONS[name].role == ADMIN for name in acts)
@@ -79,7 +90,7 @@ def test_the_pairs_that_sign_are_listed_and_an_audience_without_one_is_no_failur
 def test_of_the_settings_those_of_the_retention_are_on_a_page_of_their_own():
     listing = BY_NAME["admin_retention"]
     items = [{"name": name, "section": "S", "value": "90d"} for name in ("history_retention", "http_port")]
-    rows = admin(view_listing(listing, listing.join((a_reply({"items": items}),)))).rows
+    rows = admin(view_listing(listing, listing.join((a_list(Setting, *items),)))).rows
     assert [row.id for row in rows] == ["history_retention"]
 
 

@@ -56,4 +56,4 @@ def test_help_names_what_others_wrote_with_its_licence():
     assert all(each.licence and each.text for each in vendored)
     topics: JsonObject = {"version": "1", "topics": [{"topic": "search", "title": "Search", "synopsis": "finds"}]}
     seen = view_help(Reply(call=CALL, status=200, value=topics), vendored).data
-    assert [topic.id for topic in seen.topics] == ["search"]
+    assert [topic.topic for topic in seen.told.topics] == ["search"]

@@ -1,6 +1,6 @@
 """Nodes, settings, retention, clients, and keys and providers of tokens (docs/console.md#pages)."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -11,14 +11,14 @@ from statewright.console.calls import (
     Reply,
     build_entity_call,
     build_ops_call,
-    get_flag,
-    get_int,
     get_text,
-    get_texts,
 )
 from statewright.console.request import ADMIN, ConsoleRequest, Navigation, Page, Routes, build_problem
 from statewright.console.views.page import Crumb, Problem, View
 from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.operations.records import Record
+from statewright.operations.service import Setting
+from statewright.operations.work import ServiceNode
 
 ROOT: Final = "/console/admin"
 CRUMB: Final = Crumb("Admin", ROOT)
@@ -87,106 +87,120 @@ class Listing(Struct, frozen=True, kw_only=True):
     heading: str
     calls: Callable[[], tuple[ApiCall, ...]]
     columns: tuple[str, ...]
-    view_row: Callable[[JsonObject], Row]
+    view: Callable[[Reply], Iterable[Row]]
+    """The rows of an answer."""
     empty: str
     note: str = ""
     join: Callable[[tuple[Reply, ...]], Reply] = lambda replies: replies[0]
     """One answer of those to all calls."""
 
 
-def _view_node(item: JsonObject) -> Row:
-    state = Cell("draining", "warn") if get_flag(item, "draining") else Cell("up", "ok")
+def _view_node(node: ServiceNode) -> Row:
     return Row(
-        id=get_text(item, "id"),
+        id=node.id,
         cells=(
-            Cell(get_text(item, "name") or get_text(item, "id")),
-            state,
-            Cell(get_text(item, "version")),
-            Cell(str(get_int(item, "members"))),
-            Cell(get_text(item, "startedAt"), "time"),
-            Cell(get_text(item, "leaseUntil"), "time"),
+            Cell(node.name or node.id),
+            Cell("draining", "warn") if node.draining else Cell("up", "ok"),
+            Cell(node.version),
+            Cell(str(node.members)),
+            Cell(node.started_at, "time"),
+            Cell(node.lease_until, "time"),
         ),
     )
 
 
-def _view_setting(item: JsonObject) -> Row:
-    value, variable = item.get("value"), get_text(item, "variable")
-    shown = "" if value is None else value if isinstance(value, str) else str(value)
+def _view_setting(setting: Setting) -> Row:
     return Row(
-        id=get_text(item, "name"),
+        id=setting.name,
         cells=(
-            Cell(get_text(item, "name"), "code"),
-            Cell(shown or "not set", "code" if shown else "off"),
-            Cell(variable or "default", "code" if variable else "off"),
-            Cell(get_text(item, "section")),
-            Cell(get_text(item, "meaning").replace("`", "")),
+            Cell(setting.name, "code"),
+            Cell(setting.value or "not set", "code" if setting.value else "off"),
+            Cell(setting.variable or "default", "code" if setting.variable else "off"),
+            Cell(setting.section),
+            Cell(setting.meaning.replace("`", "")),
         ),
     )
 
 
-def _view_client(item: JsonObject) -> Row:
-    return Row(
-        id=get_text(item, "clientId"),
-        cells=(
-            Cell(get_text(item, "clientId")),
-            Cell(", ".join(get_texts(item, "roles")) or "none"),
-            Cell(get_text(item, "creationDate"), "time"),
-            Cell(get_text(item, "lastUpdateDate"), "time"),
-        ),
-        acts=(RowAct("rotate_client_secret", "Rotate secret"), RowAct("delete_client", "Delete")),
-    )
+class Client(Record, frozen=True, kw_only=True):
+    """A technical client."""
+
+    client_id: str = ""
+    roles: tuple[str, ...] = ()
+    creation_date: str = ""
+    last_update_date: str = ""
+
+    def view(self) -> Row:
+        """Its row."""
+        return Row(
+            id=self.client_id,
+            cells=(
+                Cell(self.client_id),
+                Cell(", ".join(self.roles) or "none"),
+                Cell(self.creation_date, "time"),
+                Cell(self.last_update_date, "time"),
+            ),
+            acts=(RowAct("rotate_client_secret", "Rotate secret"), RowAct("delete_client", "Delete")),
+        )
 
 
-def _view_provider(item: JsonObject) -> Row:
-    is_active = get_flag(item, "active")
-    return Row(
-        id=get_text(item, "id"),
-        cells=(
-            Cell(get_text(item, "wellKnownConfigUri")),
-            Cell("active", "ok") if is_active else Cell("invalidated", "off"),
-            Cell(get_text(item, "id"), "code"),
-            Cell(", ".join(get_texts(item, "expectedAudiences")) or "any"),
-            Cell(get_text(item, "createdAt"), "time"),
-        ),
-        acts=(
-            RowAct("invalidate_provider", "Invalidate") if is_active else RowAct("reactivate_provider", "Reactivate"),
-            RowAct("delete_provider", "Delete"),
-        ),
-    )
+class IdentityProvider(Record, frozen=True, kw_only=True):
+    """An identity provider."""
+
+    id: str = ""
+    active: bool = False
+    well_known_config_uri: str = ""
+    expected_audiences: tuple[str, ...] = ()
+    created_at: str = ""
+
+    def view(self) -> Row:
+        """Its row."""
+        return Row(
+            id=self.id,
+            cells=(
+                Cell(self.well_known_config_uri),
+                _view_active(self.active),
+                Cell(self.id, "code"),
+                Cell(", ".join(self.expected_audiences) or "any"),
+                Cell(self.created_at, "time"),
+            ),
+            acts=_list_acts("provider", self.active),
+        )
 
 
-def _view_trusted_key(item: JsonObject) -> Row:
-    is_active = get_flag(item, "active")
-    return Row(
-        id=get_text(item, "keyId"),
-        cells=(
-            Cell(get_text(item, "keyId"), "code"),
-            Cell("active", "ok") if is_active else Cell("invalidated", "off"),
-            Cell(get_text(item, "audience")),
-            Cell(get_text(item, "validFrom"), "time"),
-            Cell(get_text(item, "validTo"), "time"),
-        ),
-        acts=(
-            RowAct("invalidate_trusted_key", "Invalidate")
-            if is_active
-            else RowAct("reactivate_trusted_key", "Reactivate"),
-            RowAct("delete_trusted_key", "Delete"),
-        ),
-    )
+class Key(Record, frozen=True, kw_only=True):
+    """A pair that signs, or a key of others that is trusted."""
+
+    key_id: str = ""
+    audience: str = ""
+    algorithm: str = ""
+    active: bool = False
+    valid_from: str = ""
+    valid_to: str = ""
+
+    def view_trusted(self) -> Row:
+        """The row of a trusted one."""
+        cells = (Cell(self.key_id, "code"), _view_active(self.active), Cell(self.audience), *self._view_times())
+        return Row(id=self.key_id, cells=cells, acts=_list_acts("trusted_key", self.active))
+
+    def view_pair(self) -> Row:
+        """The row of a pair."""
+        cells = (Cell(self.key_id, "code"), Cell(self.audience), Cell(self.algorithm), *self._view_times())
+        acts = (RowAct("invalidate_key_pair", "Invalidate"), RowAct("delete_key_pair", "Delete"))
+        return Row(id=self.key_id, cells=cells, acts=acts)
+
+    def _view_times(self) -> tuple[Cell, Cell]:
+        return Cell(self.valid_from, "time"), Cell(self.valid_to, "time")
 
 
-def _view_key_pair(item: JsonObject) -> Row:
-    return Row(
-        id=get_text(item, "keyId"),
-        cells=(
-            Cell(get_text(item, "keyId"), "code"),
-            Cell(get_text(item, "audience")),
-            Cell(get_text(item, "algorithm")),
-            Cell(get_text(item, "validFrom"), "time"),
-            Cell(get_text(item, "validTo"), "time"),
-        ),
-        acts=(RowAct("invalidate_key_pair", "Invalidate"), RowAct("delete_key_pair", "Delete")),
-    )
+def _view_active(is_active: bool) -> Cell:
+    return Cell("active", "ok") if is_active else Cell("invalidated", "off")
+
+
+def _list_acts(kind: str, is_active: bool) -> tuple[RowAct, ...]:
+    """What can be done with what can be invalidated."""
+    switch = RowAct(f"invalidate_{kind}", "Invalidate") if is_active else RowAct(f"reactivate_{kind}", "Reactivate")
+    return switch, RowAct(f"delete_{kind}", "Delete")
 
 
 def _join_key_pairs(replies: tuple[Reply, ...]) -> Reply:
@@ -203,13 +217,6 @@ def _join_key_pairs(replies: tuple[Reply, ...]) -> Reply:
     return replace(replies[0], status=200, value=pairs)
 
 
-def _keep_retention(replies: tuple[Reply, ...]) -> Reply:
-    """Of all settings those that say how long something is kept."""
-    [reply] = replies
-    kept: list[JsonValue] = [item for item in reply.items if "retention" in get_text(item, "name")]
-    return replace(reply, value=kept) if reply.is_ok else reply
-
-
 LISTINGS: Final = (
     Listing(
         name="admin",
@@ -217,7 +224,7 @@ LISTINGS: Final = (
         heading="Nodes",
         calls=lambda: (build_ops_call("nodes", query={"limit": MAX_NODES}),),
         columns=("Node", "State", "Version", "Members", "Started", "Alive until"),
-        view_row=_view_node,
+        view=lambda reply: map(_view_node, reply.read_items(ServiceNode)),
         empty="No node is alive.",
     ),
     Listing(
@@ -226,7 +233,7 @@ LISTINGS: Final = (
         heading="Settings",
         calls=lambda: (build_ops_call("settings"),),
         columns=("Setting", "Value", "From", "Section", "Meaning"),
-        view_row=_view_setting,
+        view=lambda reply: map(_view_setting, reply.read_items(Setting)),
         empty="There is no setting.",
         note="They are environment variables of the node that answered, and are read at its start. Secrets are masked.",
     ),
@@ -236,9 +243,8 @@ LISTINGS: Final = (
         heading="Retention",
         calls=lambda: (build_ops_call("settings"),),
         columns=("Setting", "Value", "From", "Section", "Meaning"),
-        view_row=_view_setting,
+        view=lambda reply: (_view_setting(each) for each in reply.read_items(Setting) if "retention" in each.name),
         empty="No setting says how long anything is kept.",
-        join=_keep_retention,
     ),
     Listing(
         name="admin_signing_keys",
@@ -248,7 +254,7 @@ LISTINGS: Final = (
             build_entity_call("oauth", "keys", "keypair", "current", query={"audience": each}) for each in AUDIENCES
         ),
         columns=("Key", "Audience", "Algorithm", "Valid from", "Valid to"),
-        view_row=_view_key_pair,
+        view=lambda reply: map(Key.view_pair, reply.pick_items(Key)),
         empty="No key pair is active: no token can be signed.",
         note="The pair of each audience that signs now. The API lists no others: one that was invalidated verifies "
         "until its grace is over.",
@@ -260,7 +266,7 @@ LISTINGS: Final = (
         heading="Clients",
         calls=lambda: (build_entity_call("clients"),),
         columns=("Client", "Roles", "Created", "Changed"),
-        view_row=_view_client,
+        view=lambda reply: map(Client.view, reply.pick_items(Client)),
         empty="There is no client of this tenant.",
     ),
     Listing(
@@ -269,7 +275,7 @@ LISTINGS: Final = (
         heading="Identity providers",
         calls=lambda: (build_entity_call("oauth", "oidc", "providers"),),
         columns=("Discovery document", "State", "Id", "Audiences", "Registered"),
-        view_row=_view_provider,
+        view=lambda reply: map(IdentityProvider.view, reply.pick_items(IdentityProvider)),
         empty="No identity provider is registered: only tokens of this service count.",
     ),
     Listing(
@@ -278,7 +284,7 @@ LISTINGS: Final = (
         heading="Trusted keys",
         calls=lambda: (build_entity_call("oauth", "keys", "trusted"),),
         columns=("Key", "State", "Audience", "Valid from", "Valid to"),
-        view_row=_view_trusted_key,
+        view=lambda reply: map(Key.view_trusted, reply.pick_items(Key)),
         empty="No key of others is trusted.",
     ),
 )
@@ -294,7 +300,7 @@ def view_listing(listing: Listing, reply: Reply, level: Reply | None = None) -> 
         heading=listing.heading,
         tabs=tuple(Tab(each.path, each.heading, each is listing) for each in LISTINGS),
         columns=listing.columns,
-        rows=tuple(listing.view_row(item) for item in reply.items) if reply.is_ok else (),
+        rows=tuple(listing.view(reply)) if reply.is_ok else (),
         problem=problem,
         empty=listing.empty,
         note=listing.note,

@@ -10,7 +10,8 @@ from msgspec import Struct
 from statewright.console.calls import ApiCall, Reply, build_entity_call, build_ops_call, build_root_call, get_text
 from statewright.console.pages.models import build_models_call, list_models
 from statewright.console.request import ConsoleRequest, InvalidField, Page, Routes, build_problem
-from statewright.console.views.page import Problem, View
+from statewright.console.views.page import Problem, View, format_model
+from statewright.console.views.records import Envelope
 
 MAX_CHARS: Final = 500
 MAX_HITS: Final = 50
@@ -52,12 +53,8 @@ class Place(Struct, frozen=True, kw_only=True):
 
 
 def _tell_entity(reply: Reply) -> str | None:
-    meta = reply.document.get("meta")
-    if not isinstance(meta, dict):
-        return None
-    key = meta.get("modelKey")
-    model = f"{key.get('name')}/{key.get('version')}" if isinstance(key, dict) else ""
-    return f"{model} in {get_text(meta, 'state')}"
+    meta = reply.read(Envelope).meta
+    return f"{format_model(meta.model_key)} in {meta.state}"
 
 
 def _tell_status(reply: Reply) -> str | None:

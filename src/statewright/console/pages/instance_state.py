@@ -13,11 +13,11 @@ from statewright.console.process_languages import FLOWS, PLAYBOOKS, STEPS, Proce
 from statewright.console.request import ConsoleRequest, Query, build_problem
 from statewright.console.views.entities import TreeNode, build_tree
 from statewright.console.views.page import Picture, Problem, build_picture
-from statewright.console.views.records import FailedNode, HistoryEntry, InstanceRecord, StoredToken
+from statewright.console.views.records import HistoryEntry, InstanceRecord, StoredToken
 from statewright.jsonval.codec import encode
 from statewright.jsonval.patches import is_json_equal
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.operations.explanations import AwaitedThing, BlockingSuspension, ExplainedInstance, OpenIncident
+from statewright.operations.explanations import AwaitedThing, ExplainedInstance
 from statewright.operations.history import RunEvent
 from statewright.operations.records import Record
 
@@ -32,22 +32,11 @@ FINAL: Final = frozenset({"COMPLETED", "CANCELLED"})
 
 
 class TokenView(Struct, frozen=True, kw_only=True):
-    """A token and what it waits for."""
+    """A token and what it waits for. ``ref`` leads to its step, where the graph has it."""
 
-    step: str
+    told: AwaitedThing
     name: str
     ref: str
-    since: str
-    waits_for: str
-    job_type: str = ""
-    job_id: str = ""
-    phase: str = ""
-    workers: int | None = None
-    retries: int = 0
-    worker: str = ""
-    until: str = ""
-    task: str = ""
-    arrived: int = 0
     missing: tuple[str, ...] = ()
 
 
@@ -74,37 +63,20 @@ class HistoryRow(Struct, frozen=True, kw_only=True):
         return (self.entry.step_type or self.entry.kind).replace("_", " ").lower()
 
 
-class NoticeView(Struct, frozen=True, kw_only=True):
-    """A suspension, or an incident."""
-
-    id: str
-    scope: str
-    text: str
-    since: str
-    is_own: bool = False
-    """Whether it is of this instance alone."""
-
-
 class InstanceState(Struct, frozen=True, kw_only=True):
     """What changes while the instance goes on."""
 
-    id: str
+    told: ExplainedInstance
+    record: InstanceRecord
     language: ProcessLanguage
-    status: str
     outcome: str
-    summary: str
     failure: str
     failed_step: str
-    failed_nodes: tuple[FailedNode, ...]
-    completed: str
     picture: Picture
     tokens: tuple[TokenView, ...]
     left_out: int
     denied: tuple[tuple[str, str, str], ...]
     """Tokens that wait for admission: name and row of the step, and which tokens it admits."""
-    timers: tuple[tuple[str, str], ...]
-    suspensions: tuple[NoticeView, ...]
-    incidents: tuple[NoticeView, ...]
     variables: tuple[VariableView, ...]
     documents: tuple[tuple[str, TreeNode], ...]
     history: tuple[HistoryRow, ...]
@@ -120,7 +92,12 @@ class InstanceState(Struct, frozen=True, kw_only=True):
     @property
     def is_over(self) -> bool:
         """Whether nothing can make it go on."""
-        return self.status in FINAL
+        return self.told.status in FINAL
+
+    @property
+    def id(self) -> str:
+        """That of the instance."""
+        return self.told.instance_id
 
 
 class InstanceAnswers(Struct, frozen=True, kw_only=True):
@@ -160,22 +137,16 @@ def view_state(
     at = request.query.get("at") or None
     turn = Query((("at", at),) if at else ())
     return InstanceState(
-        id=instance,
+        told=explained,
+        record=record,
         language=language,
-        status=explained.status,
         outcome=record.status if language is PLAYBOOKS else "",
-        summary=explained.summary,
         failure=failure.reason or record.failure_reason,
         failed_step=failure.step_id,
-        failed_nodes=record.failed_nodes,
-        completed=record.completed_at,
         picture=picture,
         tokens=tuple(_view_token(token, rows) for token in tokens[:MAX_TOKENS]),
         left_out=max(0, len(tokens) - MAX_TOKENS),
         denied=_list_denied(denied, graph),
-        timers=tuple((each.timer_id, each.due_at) for each in explained.timers),
-        suspensions=tuple(map(_view_suspension, explained.suspensions)),
-        incidents=tuple(map(_view_incident, explained.incidents)),
         variables=_list_variables(record.variables or {}, entries, is_whole=page == 0 and total <= HISTORY)
         if language is STEPS
         else (),
@@ -259,37 +230,7 @@ def _view_token(token: AwaitedThing, rows: Mapping[str, tuple[str, str]]) -> Tok
         else f"branch {each.branch} has ended elsewhere"
         for each in token.missing or ()
     )
-    return TokenView(
-        step=token.step_id,
-        name=name,
-        ref=ref,
-        since=token.since or "",
-        waits_for=token.waits_for,
-        job_type=token.job_type or "",
-        job_id=token.job_id or "",
-        phase=token.phase or "",
-        workers=token.workers,
-        retries=token.retries_remaining or 0,
-        worker=token.worker or "",
-        until=token.lease_until or token.available_at or "",
-        task=token.user_task_id or "",
-        arrived=token.arrived or 0,
-        missing=missing,
-    )
-
-
-def _view_suspension(item: BlockingSuspension) -> NoticeView:
-    return NoticeView(
-        id=item.id,
-        scope=item.scope.replace("_", " ").lower(),
-        text=item.reason,
-        since=item.since,
-        is_own=item.scope in ("INSTANCE", "ENTITY"),
-    )
-
-
-def _view_incident(item: OpenIncident) -> NoticeView:
-    return NoticeView(id=item.id, scope=item.kind.replace("_", " ").lower(), text=item.message, since=item.last_at)
+    return TokenView(told=token, name=name, ref=ref, missing=missing)
 
 
 def _list_variables(

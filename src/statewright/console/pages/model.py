@@ -11,8 +11,6 @@ from statewright.console.calls import (
     build_entity_call,
     build_ops_call,
     build_path,
-    get_object,
-    get_text,
 )
 from statewright.console.live import ModelCounts
 from statewright.console.pages.models import build_models_call, list_models
@@ -21,6 +19,7 @@ from statewright.console.views.entities import Schema, build_schema
 from statewright.console.views.page import Crumb, Download, Problem, View
 from statewright.console.views.records import ModelRow
 from statewright.jsonval.values import JsonObject
+from statewright.operations.records import Record
 from statewright.operations.suspensions import SuspensionView
 
 ROOT: Final = "/console/models/{name}/{version}"
@@ -62,16 +61,23 @@ class SchemaView(Struct, frozen=True, kw_only=True):
     indexed: frozenset[str]
 
 
-class IndexRow(Struct, frozen=True, kw_only=True):
+class IndexProgress(Record, frozen=True, kw_only=True):
+    """How far a build has come."""
+
+    phase: str = ""
+    percent: int | None = None
+
+
+class IndexRow(Record, frozen=True, kw_only=True):
     """A declared index."""
 
-    id: str
-    path: str
-    type: str
-    state: str
-    status: str
-    progress: str
-    failure: str
+    id: str = ""
+    path: str = ""
+    type: str = ""
+    state: str = ""
+    status: str = ""
+    progress: IndexProgress | None = None
+    failure: str = ""
 
 
 class IndexesView(Struct, frozen=True, kw_only=True):
@@ -158,7 +164,7 @@ async def show_schema(request: ConsoleRequest) -> View:
         *list_head_calls(request, name),
     )
     known = view_head(name, version, tuple(head))
-    indexed = frozenset(get_text(item, "path") for item in indexes.items)
+    indexed = frozenset(each.path for each in indexes.pick_items(IndexRow))
     return build_model_view(
         known, SchemaView(head=known, schema=build_schema(export.require().document), indexed=indexed)
     )
@@ -190,7 +196,7 @@ async def show_indexes(request: ConsoleRequest) -> View:
     known = view_head(name, version, tuple(head))
     data = IndexesView(
         head=known,
-        rows=tuple(_read_index(item) for item in indexes.require().items),
+        rows=indexes.require().pick_items(IndexRow),
         paths=build_schema(export.document).paths,
         field=request.query.get("path"),
     )
@@ -223,19 +229,6 @@ def build_model_view(head: ModelHead, data: Struct) -> View:
 
 def _find_row(models: Reply, name: str, version: int) -> ModelRow | None:
     return next((each for each in list_models(models) if (each.name, each.version) == (name, version)), None)
-
-
-def _read_index(item: JsonObject) -> IndexRow:
-    progress = get_object(item, "progress")
-    return IndexRow(
-        id=get_text(item, "id"),
-        path=get_text(item, "path"),
-        type=get_text(item, "type"),
-        state=get_text(item, "state"),
-        status=get_text(item, "status"),
-        progress=f"{get_text(progress, 'phase')} {progress['percent']} %" if "percent" in progress else "",
-        failure=get_text(item, "failure"),
-    )
 
 
 ROUTES: Final[Routes] = (

@@ -4,11 +4,12 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import ApiCall, Reply, build_entity_call, get_flag, get_int, get_text
+from statewright.console.calls import ApiCall, Reply, build_entity_call
 from statewright.console.pages.admin import CRUMB, ROOT
 from statewright.console.pages.model_acts import read_form_key
 from statewright.console.request import ADMIN, Action, ConsoleRequest, Form, Routes
 from statewright.console.views.page import Confirmation, Crumb, View
+from statewright.operations.records import Record
 
 RETENTION: Final = f"{ROOT}/retention"
 PRUNE_TIMEOUT_S: Final = 30.0
@@ -46,17 +47,26 @@ async def _confirm_pruning(_request: ConsoleRequest, form: Form) -> Confirmation
     )
 
 
+class _Pruned(Record, frozen=True, kw_only=True):
+    """What was removed of the history of a model."""
+
+    removed: int = 0
+    kept_from: str = ""
+    complete: bool = False
+
+
 async def _show_pruned(_request: ConsoleRequest, form: Form, reply: Reply) -> View | None:
     if not reply.is_ok:
         return None
     name, version = read_form_key(form)
     older_than = form.require("olderThan")
+    told = reply.pick(_Pruned)
     data = PrunedView(
         model=f"{name}/{version}",
         older_than=older_than,
-        removed=get_int(reply.document, "removed"),
-        kept_from=get_text(reply.document, "keptFrom"),
-        is_complete=get_flag(reply.document, "complete"),
+        removed=told.removed,
+        kept_from=told.kept_from,
+        is_complete=told.complete,
         fields=(("name", name), ("version", str(version)), ("olderThan", older_than)),
     )
     crumbs = (CRUMB, Crumb("Retention", RETENTION))

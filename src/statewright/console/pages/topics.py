@@ -5,12 +5,13 @@ import tomllib
 from functools import cache
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from statewright.console.calls import Reply, build_entity_call, get_objects, get_text, get_texts
+from statewright.console.calls import Reply, build_entity_call
 from statewright.console.request import ConsoleRequest, Navigation, Page, Routes
 from statewright.console.response import ROOT as STATIC
 from statewright.console.views.page import Crumb, View
+from statewright.operations.records import Record
 
 ROOT: Final = "/console/help"
 
@@ -27,12 +28,27 @@ KEYS: Final = (
 )
 
 
-class TopicRow(Struct, frozen=True):
-    """A page of help in the list."""
+class HelpTopic(Record, frozen=True, kw_only=True):
+    """A page of help, as text, and those beside and below it."""
 
-    id: str
-    title: str
-    synopsis: str
+    topic: str = ""
+    title: str = ""
+    synopsis: str = ""
+    body: str = ""
+    children: tuple[str, ...] = ()
+    see_also: tuple[str, ...] = field(name="see_also", default=())
+
+    @property
+    def related(self) -> tuple[str, ...]:
+        """Each of the others once."""
+        return tuple(dict.fromkeys((*self.children, *self.see_also)))
+
+
+class HelpTopics(Record, frozen=True, kw_only=True):
+    """All pages of help of a version."""
+
+    version: str = ""
+    topics: tuple[HelpTopic, ...] = ()
 
 
 class Vendored(Struct, frozen=True):
@@ -47,19 +63,9 @@ class Vendored(Struct, frozen=True):
 class HelpView(Struct, frozen=True, kw_only=True):
     """All pages of help, the keys, and what others wrote."""
 
-    version: str
-    topics: tuple[TopicRow, ...]
+    told: HelpTopics
     keys: tuple[tuple[str, str], ...]
     vendored: tuple[Vendored, ...]
-
-
-class TopicView(Struct, frozen=True, kw_only=True):
-    """One page of help, as text, and those beside and below it."""
-
-    id: str
-    title: str
-    body: str
-    related: tuple[str, ...]
 
 
 async def show_help(request: ConsoleRequest) -> View:
@@ -70,12 +76,7 @@ async def show_help(request: ConsoleRequest) -> View:
 
 def view_help(found: Reply, vendored: tuple[Vendored, ...]) -> View:
     """The list from the answer of the API."""
-    topics = tuple(
-        TopicRow(get_text(each, "topic"), get_text(each, "title"), get_text(each, "synopsis"))
-        for each in get_objects(found.document, "topics")
-    )
-    data = HelpView(version=get_text(found.document, "version"), topics=topics, keys=KEYS, vendored=vendored)
-    return View(title="Help", data=data)
+    return View(title="Help", data=HelpView(told=found.pick(HelpTopics), keys=KEYS, vendored=vendored))
 
 
 @cache
@@ -98,15 +99,8 @@ async def show_topic(request: ConsoleRequest) -> View:
 
 def view_topic(found: Reply) -> View:
     """One page from the answer of the API."""
-    document = found.document
-    title = get_text(document, "title")
-    data = TopicView(
-        id=get_text(document, "topic"),
-        title=title,
-        body=get_text(document, "body"),
-        related=tuple(dict.fromkeys((*get_texts(document, "children"), *get_texts(document, "see_also")))),
-    )
-    return View(title=title, data=data, crumbs=(Crumb("Help", ROOT),))
+    data = found.pick(HelpTopic)
+    return View(title=data.title, data=data, crumbs=(Crumb("Help", ROOT),))
 
 
 ROUTES: Final[Routes] = (
