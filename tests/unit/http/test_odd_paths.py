@@ -18,7 +18,7 @@ from statewright.api.http.dialects import (
 )
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response
-from statewright.api.http.router import PublicRoute, RouteEntry, Router
+from statewright.api.http.router import FoundRoute, PublicRoute, Router
 from statewright.auth import AuthenticationFailed
 from statewright.entity import Principal
 from statewright.failures import InvalidParameter
@@ -71,6 +71,12 @@ def router() -> Router:
         ("PUT /api/entity/stats", "/entity/{format}", ["stats"]),
         ("GET /api/entity/stats/states", "/entity/stats/states", []),
         ("GET /api/entity/stats/states/1", "/entity/stats/{entityName}/{modelVersion}", ["states", "1"]),
+        ("DELETE /api/model/docs/index", "/model/{entityName}/{modelVersion}", ["docs", "index"]),
+        (
+            "POST /api/model/members/history/workflow/import",
+            "/model/{entityName}/{modelVersion}/workflow/import",
+            ["members", "history"],
+        ),
         ("GET /api/model/", "/model/", []),
         ("HEAD /api/model/", "/model/", []),
         ("POST /v1/jobs/poll", "/v1/jobs/poll", []),
@@ -87,8 +93,8 @@ def router() -> Router:
 def test_a_path_has_one_route(router: Router, request_line: str, route: str, params: list[str]) -> None:
     method, _, path = request_line.partition(" ")
     found = router.find(method, path)
-    assert isinstance(found, RouteEntry)
-    assert (found.route.path, list(found.path_params(path).values())) == (route, params)
+    assert isinstance(found, FoundRoute)
+    assert (found.route.path, list(found.read_params().values())) == (route, params)
 
 
 @pytest.mark.parametrize(
@@ -111,6 +117,8 @@ def test_a_path_that_is_spelt_otherwise_is_none(router: Router, path: str) -> No
     [
         ("/api/model/", "GET HEAD"),
         ("/api/entity/a/b/1", "PATCH POST PUT"),
+        ("/api/model/stats/index/lock", "PUT"),
+        ("/api/model/a/unique-keys/unique-keys", "PUT"),
         ("/v1/jobs/poll", "POST"),
         ("/api/help", "DELETE GET HEAD PATCH POST PUT"),
         ("/api/help/x/y", "DELETE GET HEAD PATCH POST PUT"),
@@ -125,9 +133,9 @@ def test_an_unknown_method_is_told_those_that_a_path_has(router: Router, path: s
 
 def test_a_name_that_is_not_utf_8_has_a_route_and_does_not_bind(router: Router) -> None:
     found = router.find("GET", "/api/entity/%FF/1")
-    assert isinstance(found, RouteEntry)
+    assert isinstance(found, FoundRoute)
     with pytest.raises(InvalidParameter):
-        found.path_params("/api/entity/%FF/1")
+        found.read_params()
 
 
 class OneToken:

@@ -4,7 +4,7 @@ import pytest
 
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response
-from statewright.api.http.router import PublicRoute, RouteEntry, Router
+from statewright.api.http.router import FoundRoute, PublicRoute, Router
 
 
 async def answer(_request: Request) -> Response:
@@ -24,7 +24,7 @@ def test_two_routes_of_one_path_are_refused(other: str):
 def test_methods_of_one_path_have_routes_of_their_own():
     router = Router([a_route("GET", "/things/{id}"), a_route("POST", "/things/{name}"), a_route("GET", "/things")])
     found = [router.find(method, "/api/things/1") for method in ("GET", "HEAD", "POST", "PUT", "OPTIONS")]
-    assert [entry.route.path for entry in found[:3] if isinstance(entry, RouteEntry)] == [
+    assert [entry.route.path for entry in found[:3] if isinstance(entry, FoundRoute)] == [
         "/things/{id}",
         "/things/{id}",
         "/things/{name}",

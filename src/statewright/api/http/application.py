@@ -37,7 +37,7 @@ from statewright.api.http.response import (
     prime_stream,
     send_response,
 )
-from statewright.api.http.router import Operation, PublicRoute, RouteEntry, Router
+from statewright.api.http.router import FoundRoute, Operation, PublicRoute, Router
 from statewright.api.http.security import PageGuard, build_challenge
 from statewright.auth import AuthenticationFailed, Authenticator, KeyNotKnownYet
 from statewright.cluster.http_proxy import HttpProxy
@@ -164,7 +164,7 @@ class HttpApplication:
         finally:
             if call.span is not None:
                 end_request_span(call.span, status)
-        pattern = found.route.path if isinstance(found, RouteEntry) else ""
+        pattern = found.route.path if isinstance(found, FoundRoute) else ""
         seconds = perf_counter() - begun
         dialect.observe(method if method in METHODS else OTHER_METHOD, pattern, status, seconds)
         if self.access_log and dialect.is_logged:
@@ -223,10 +223,10 @@ class _Call:
         self.span: Span | None = None
         """Its span, or the trace that came with it; None outside all traces."""
 
-    def refuse(self, found: RouteEntry | tuple[str, ...]) -> Response | None:
+    def refuse(self, found: FoundRoute | tuple[str, ...]) -> Response | None:
         """The response when no endpoint is to run, or the permission that a browser asks for; else None."""
         dialect = self._dialect
-        public = found.route if isinstance(found, RouteEntry) and isinstance(found.route, PublicRoute) else None
+        public = found.route if isinstance(found, FoundRoute) and isinstance(found.route, PublicRoute) else None
         stream = self._receive if isinstance(self._receive, RequestStream) else None
         if stream is not None and not (public is not None and public.is_probe):
             excess = stream.excess if public is None else stream.count(None)
@@ -239,7 +239,7 @@ class _Call:
         if public is not None:
             self._begin_span(found)
             return None
-        if isinstance(found, RouteEntry):
+        if isinstance(found, FoundRoute):
             pass
         elif (target := dialect.redirects.get(self._path)) and self._scope["method"] in {"GET", "HEAD"}:
             return Response(b"", 302, "", ((b"location", target.encode()),))
@@ -256,7 +256,7 @@ class _Call:
         self._begin_span(found)
         return self._admit(found)
 
-    async def decide(self, found: RouteEntry | tuple[str, ...]) -> Response | None:
+    async def decide(self, found: FoundRoute | tuple[str, ...]) -> Response | None:
         """The same for a caller who was undecided."""
         try:
             header = self._get_header(b"authorization")
@@ -267,16 +267,16 @@ class _Call:
         self._begin_span(found)
         return self._admit(found)
 
-    def _admit(self, found: RouteEntry | tuple[str, ...]) -> Response | None:
+    def _admit(self, found: FoundRoute | tuple[str, ...]) -> Response | None:
         """The response to a caller who is known, when no endpoint is to run; else None."""
         dialect = self._dialect
         if isinstance(self._receive, RequestStream) and (excess := self._receive.count(self._principal)) is not None:
             return dialect.errors.failure(excess, self._shown_path)
         if dialect.joins_transactions and b"x-tx-token" in self._headers:
             self.owner = self._find_owner()
-        return None if self.owner is not None or isinstance(found, RouteEntry) else self._refuse_path(found)
+        return None if self.owner is not None or isinstance(found, FoundRoute) else self._refuse_path(found)
 
-    def _begin_span(self, found: RouteEntry | tuple[str, ...]) -> None:
+    def _begin_span(self, found: FoundRoute | tuple[str, ...]) -> None:
         """Take up the trace that came with the request. Who has not said who it is must not decide which traces are
         kept, nor whose they are.
         """
@@ -289,7 +289,7 @@ class _Call:
         method = self._scope["method"] if self._scope["method"] in METHODS else OTHER_METHOD
         attributes: dict[str, Attribute] = {"http.request.method": method}
         name = method
-        if isinstance(found, RouteEntry):
+        if isinstance(found, FoundRoute):
             route = found.route.path if isinstance(found.route, PublicRoute) else self._dialect.base + found.route.path
             attributes["http.route"], name = route, f"{method} {route}"
         if self._principal is not None:
@@ -306,9 +306,9 @@ class _Call:
         asked = {"method": self._scope["method"], "path": unquote(self._path), "route": pattern or None}
         return {**asked, "client": get_address(self._scope) or None, **who}
 
-    async def run(self, found: RouteEntry | tuple[str, ...]) -> Response:
+    async def run(self, found: FoundRoute | tuple[str, ...]) -> Response:
         """Run the endpoint of a request that was not refused. Whatever happens becomes a response."""
-        assert isinstance(found, RouteEntry)  # noqa: S101 - all else was refused
+        assert isinstance(found, FoundRoute)  # noqa: S101 - all else was refused
         errors, route = self._dialect.errors, found.route
         if isinstance(route, PublicRoute):
             return await self._run_public(route)
@@ -428,13 +428,13 @@ class _Call:
         except Exception as error:  # whatever went wrong, the client gets an answer without details
             return self._dialect.errors.defect(error, path, self._application.verbose_errors)
 
-    def _build_request(self, entry: RouteEntry) -> Request:
+    def _build_request(self, found: FoundRoute) -> Request:
         runtime, principal = self._application.runtime, self._principal
         assert runtime is not None and principal is not None  # noqa: S101, PT018 - or it would have been refused
         caller = Caller(principal)
         if self._dialect.joins_transactions and (token := self._get_header(b"x-tx-token")):
             caller = Caller(principal, runtime.core.transactions.find(token, principal))
-        params = entry.path_params(self._path)
+        params = found.read_params()
         return Request(self._scope, self._receive, runtime=runtime, caller=caller, path_params=params)
 
     def _get_authenticator(self) -> Authenticator:

@@ -12,7 +12,7 @@ from statewright.api.http.application import Dialect, ErrorFormat
 from statewright.api.http.asgi import Application
 from statewright.api.http.request import Request
 from statewright.api.http.response import TEXT, Response
-from statewright.api.http.router import Endpoint, PublicRoute, RouteEntry, Router
+from statewright.api.http.router import Endpoint, FoundRoute, PublicRoute, Router
 from statewright.api.http.security import Headers, PageGuard
 from statewright.failures import Failure
 
@@ -52,13 +52,13 @@ class ConsoleEndpoint:
             return _redirect(f"{ROOT}/")
         router = self._router or await self._open()
         found = router.find(request.method, path)
-        if not isinstance(found, RouteEntry):
+        if not isinstance(found, FoundRoute):
             assert self._console is not None  # noqa: S101 - it was built with the router
             if found:
                 return _refuse(405, "not with this method\n")
             return _convert(await self._console.show_missing(request))
         assert isinstance(found.route, PublicRoute)  # noqa: S101 - the router has no other
-        request.path_params = found.path_params(path)
+        request.path_params = found.read_params()
         return await found.route.endpoint(request)
 
     async def _open(self) -> Router:

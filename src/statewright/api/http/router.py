@@ -1,26 +1,29 @@
 """Routes, and how the route of a request is found. Litestar holds them and is the only one that matches paths.
 
-It is asked for the route and not to answer: its request and response objects would double the cost of reading an
-entity (docs/adr/0019). It matches undecoded paths, because a name may contain an escaped slash, and knows nothing of
-what a parameter is called; parameters are taken from the path by their position.
+Its tree is asked for the route and the values of its parameters. It is not asked to answer: its request and response
+objects would double the cost of reading an entity (docs/adr/0027). It is given undecoded paths, because a name may
+contain an escaped slash.
 
 Litestar overlooks empty segments, and does not turn back where a path begins as one with a static segment does and then
-differs, so that a model called ``stats`` could not be listed. Here every slash counts, and such paths are routes, too
+differs, so that a model called ``stats`` could not be listed. So a path must be what its route and the values found
+make together, with every slash, and paths that begin so are entered in the tree, too
 (docs/reference/entities.md#paths-and-authentication).
 """
 
-import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from functools import lru_cache
 from itertools import product
+from pathlib import PurePosixPath
+from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 from urllib.parse import unquote
 
 from litestar import Litestar
-from litestar.exceptions import MethodNotAllowedException, NotFoundException
+from litestar._asgi.routing_trie.traversal import traverse_route_map
+from litestar.exceptions import NotFoundException
 from litestar.handlers import HTTPRouteHandler
 from litestar.plugins import PluginProtocol
+from litestar.utils import normalize_path
 from msgspec import Struct
 
 from statewright.api.http.request import Request
@@ -160,50 +163,45 @@ def check_window(window: int) -> int:
     return window
 
 
-MAX_CACHED_SHAPES: Final = 1024
-MAX_SHAPE_CHARS: Final = 256
-MAX_SEGMENTS: Final = 16
-MAX_SEGMENT_CHARS: Final = 64
-"""The routes of so many paths are kept, whichever clients asked for them. Longer ones are cut to these limits, which
-makes none match that did not before.
-"""
-
-_ID: Final = re.compile(r"/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?=/|$)")
-
-AnyMethod = Method | Literal["HEAD", "OPTIONS"]
-
-_ALL_METHODS: Final[tuple[AnyMethod, ...]] = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
-_NO_METHOD: Final = "-"
+_ALL_METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 _ANY: Final = "{}"
 
 Segments: TypeAlias = tuple[str, ...]
-Methods: TypeAlias = tuple[AnyMethod, ...]
 
 
 class RouteEntry(Struct, frozen=True, eq=False):
-    """A route under its whole path."""
+    """A route, and how paths of one shape are read as its own. ``template`` is their text, with ``{}`` in place of each
+    value that the tree finds, ``names`` are those of the values; of a tree of paths it is how all of them begin.
+    ``fixed`` are parameters in whose place these paths have a segment of another route.
+    """
 
     route: Operation | PublicRoute
-    path: str
-    positions: tuple[tuple[int, str], ...]
-    """Of the parameters, and their names."""
+    template: str
+    names: Segments = ()
+    fixed: Mapping[str, str] = MappingProxyType({})
+    is_tree: bool = False
 
-    def path_params(self, path: str) -> Mapping[str, str]:
-        """The parameters, decoded, from an undecoded path that matches.
-
-        Raises ``InvalidParameter`` for one that is not UTF-8: replacing what cannot be read would make different names
-        one.
-        """
-        parts = path.split("/")
-        if "%" not in path:
-            return {name: parts[position] for position, name in self.positions}
-        return {name: _decode(name, parts[position]) for position, name in self.positions}
-
-    def covers(self, path: str) -> bool:
+    def covers(self, path: str, values: Sequence[str]) -> bool:
         """Whether the path is spelt as the route's is, with every slash."""
-        if isinstance(self.route, PublicRoute) and self.route.is_tree:
-            return path == self.path or path.startswith(f"{self.path}/")
-        return "//" not in path and path.endswith("/") == self.path.endswith("/")
+        if self.is_tree:
+            return path[: len(self.template)] == self.template
+        return self.template.format(*values) == path
+
+
+class FoundRoute(Struct, frozen=True, eq=False):
+    """The route of a path, and the values that the path has for its parameters."""
+
+    route: Operation | PublicRoute
+    entry: RouteEntry
+    values: Sequence[str]
+
+    def read_params(self) -> Mapping[str, str]:
+        """The parameters, decoded. Raises ``InvalidParameter`` for one that is not UTF-8: replacing what cannot be read
+        would make different names one.
+        """
+        named = zip(self.entry.names, self.values, strict=False)  # the rest of a tree has no name
+        params = {name: _decode(name, value) if "%" in value else value for name, value in named}
+        return {**self.entry.fixed, **params} if self.entry.fixed else params
 
 
 class _RouteTree(Litestar):
@@ -221,93 +219,92 @@ class Router:
     """
 
     def __init__(self, routes: Iterable[tuple[str, Operation | PublicRoute]]) -> None:
-        self._entries: dict[tuple[str, str], RouteEntry] = {}
-        paths: dict[Methods, list[str]] = {}
-        for entry, methods, segments in _list_paths([_build_entry(base, route) for base, route in routes]):
+        self._entries: dict[str, dict[str, RouteEntry]] = {}
+        """By the path as Litestar has it, and the method."""
+        paths: set[str] = set()
+        for entry, methods, segments in _list_entries(list(routes)):
             for path in _format_paths(entry, segments):
-                template = _reduce_to_template(path)
+                same = self._entries.setdefault(path.replace(":str}", "}").replace(":path}", "}"), {})
                 for method in methods:
-                    if self._entries.setdefault((method, template), entry) is not entry:
-                        raise ValueError(f"two routes are {method} {template}")
-                paths.setdefault(methods, []).append(path)
-        litestar = _RouteTree(
-            route_handlers=[_build_handler(*same) for same in paths.items()], openapi_config=None, logging_config=None
-        )
-        self._find_handler = litestar.asgi_router.handle_routing
-        self._find = lru_cache(MAX_CACHED_SHAPES)(self._find_by_shape)
+                    if same.setdefault(method, entry) is not entry:
+                        raise ValueError(f"two routes are {method} {entry.template}")
+                paths.add(path)
+        for same in self._entries.values():  # what can be got has a head, too (decision A7)
+            if "GET" in same:
+                same.setdefault("HEAD", same["GET"])
+        tree = _RouteTree([_build_handler(sorted(paths))], openapi_config=None, logging_config=None)
+        self._root = tree.asgi_router.root_route_map_node
 
-    def find(self, method: str, path: str) -> RouteEntry | tuple[str, ...]:
-        """The route, or the methods that the path has: none when there is no such path. What can be got has a head, too
-        (decision A7).
-        """
-        return self._find(method, _reduce_to_shape(path))
-
-    def _find_by_shape(self, method: str, path: str) -> RouteEntry | tuple[str, ...]:
-        try:
-            *_, template = self._find_handler(path=path.rstrip("/") or "/", method=method)
-        except NotFoundException:
-            return ()
-        except MethodNotAllowedException as refused:
-            if method == "HEAD" and isinstance(got := self._find_by_shape("GET", path), RouteEntry):
-                return got
-            return self._list_methods((refused.headers or {}).get("allow", ""), path)
-        entry = self._entries.get((method, template))
-        if entry is None:  # Litestar answers OPTIONS itself
-            return self._find_by_shape(_NO_METHOD, path)
-        return entry if entry.covers(path) else ()
-
-    def _list_methods(self, allowed: str, path: str) -> tuple[str, ...]:
-        methods = set(allowed.split(", ")) - {"OPTIONS"}
-        if not isinstance(self._find_by_shape(min(methods), path), RouteEntry):
-            return ()
-        return tuple(sorted(methods | {"HEAD"} if "GET" in methods else methods))
+    def find(self, method: str, path: str) -> FoundRoute | tuple[str, ...]:
+        """The route, or the methods that the path has: none when there is no such path."""
+        values: Sequence[str] = ()
+        entries = self._entries.get(path)
+        if entries is None and path[-1:] == "/":
+            entries = self._entries.get(normalize_path(path))
+        if entries is None:
+            try:
+                node, values, _ = traverse_route_map(self._root, path)
+            except NotFoundException:
+                return ()
+            entries = self._entries[node.path_template]
+        entry = entries.get(method)
+        if entry is not None:
+            return FoundRoute(entry.route, entry, values) if entry.covers(path, values) else ()
+        covering = (name for name, other in entries.items() if name != "OPTIONS" and other.covers(path, values))
+        return tuple(sorted(covering))
 
 
-def _build_entry(base: str, route: Operation | PublicRoute) -> RouteEntry:
-    path = base + route.path
-    named = [(n, part[1:-1]) for n, part in enumerate(path.split("/")) if part.startswith("{")]
-    return RouteEntry(route, path, tuple(named))
-
-
-def _build_handler(methods: Methods, paths: list[str]) -> HTTPRouteHandler:
-    """One for all paths with these methods: to look at a handler takes Litestar longer than to enter a path."""
+def _build_handler(paths: list[str]) -> HTTPRouteHandler:
+    """One for all paths: to look at a handler takes Litestar longer than to enter a path."""
 
     async def handle() -> None:
         raise NotImplementedError("routes are found by Litestar, and not answered")
 
-    return HTTPRouteHandler(paths, http_method=methods, status_code=200)(handle)
+    return HTTPRouteHandler(paths, http_method="GET")(handle)
 
 
 def _format_paths(entry: RouteEntry, segments: Segments) -> list[str]:
     """Litestar wants one name per position in its tree, whatever the routes call their parameters."""
-    path = "/".join(f"{{p{n}:str}}" if part == _ANY else part for n, part in enumerate(segments))
-    is_tree = isinstance(entry.route, PublicRoute) and entry.route.is_tree
-    return [path, f"{path}/{{rest:path}}"] if is_tree else [path]
+    path = "".join(f"/{{p{n}:str}}" if part == _ANY else f"/{part}" for n, part in enumerate(segments)) or "/"
+    return [path, f"{path}/{{rest:path}}"] if entry.is_tree else [path]
 
 
-def _reduce_to_template(path: str) -> str:
-    """A path as Litestar tells which it has found."""
-    return re.sub(r":\w+}", "}", path).rstrip("/") or "/"
-
-
-def _list_paths(entries: Sequence[RouteEntry]) -> Iterator[tuple[RouteEntry, Methods, Segments]]:
+def _list_entries(
+    routes: Sequence[tuple[str, Operation | PublicRoute]],
+) -> Iterator[tuple[RouteEntry, Sequence[str], Segments]]:
     """The paths of all routes, and those that only look like the path of another route at first: static segments win
     over parameters, from the left.
     """
-    shapes = {entry: tuple(_ANY if p.startswith("{") else p for p in entry.path.split("/")) for entry in entries}
-    taken = {(method, shapes[entry]) for entry in entries for method in _list_methods(entry)}
-    for entry in entries:
-        yield entry, _list_methods(entry), shapes[entry]
-    for entry in sorted(entries, key=lambda one: [part == _ANY for part in shapes[one]]):
-        for alias in product(*_list_readings(shapes[entry], shapes.values())):
-            methods: Methods = tuple(method for method in _list_methods(entry) if (method, alias) not in taken)
+    parts = [PurePosixPath(f"{base}{route.path}").parts[1:] for base, route in routes]
+    shapes = [tuple(_ANY if part[0] == "{" else part for part in path) for path in parts]
+    taken = {
+        (method, shape) for (_, route), shape in zip(routes, shapes, strict=True) for method in _get_methods(route)
+    }
+    for (base, route), path, shape in zip(routes, parts, shapes, strict=True):
+        yield _build_entry(base, route, path, shape), _get_methods(route), shape
+    ranked = sorted(zip(routes, parts, shapes, strict=True), key=lambda one: [part == _ANY for part in one[2]])
+    for (base, route), path, shape in ranked:
+        for alias in product(*_list_readings(shape, shapes)):
+            methods = [method for method in _get_methods(route) if (method, alias) not in taken]
             taken |= {(method, alias) for method in methods}
             if methods:
-                yield entry, methods, alias
+                yield _build_entry(base, route, path, alias), methods, alias
 
 
-def _list_methods(entry: RouteEntry) -> Methods:
-    return _ALL_METHODS if entry.route.method == "ANY" else (entry.route.method,)
+def _build_entry(base: str, route: Operation | PublicRoute, path: Segments, alias: Segments) -> RouteEntry:
+    if isinstance(route, PublicRoute) and route.is_tree:
+        return RouteEntry(route, base + route.path, is_tree=True)
+    named = [(part[1:-1], read) for part, read in zip(path, alias, strict=True) if part[0] == "{"]
+    return RouteEntry(
+        route,
+        (base + route.path).format_map(dict(named)),
+        tuple(name for name, read in named if read == _ANY),
+        {name: read for name, read in named if read != _ANY},
+    )
+
+
+def _get_methods(route: Operation | PublicRoute) -> Sequence[str]:
+    return _ALL_METHODS if route.method == "ANY" else (route.method,)
 
 
 def _list_readings(shape: Segments, shapes: Iterable[Segments]) -> list[set[str]]:
@@ -320,14 +317,6 @@ def _list_readings(shape: Segments, shapes: Iterable[Segments]) -> list[set[str]
             if mine == _ANY:
                 reading.add(theirs)
     return readings
-
-
-def _reduce_to_shape(path: str) -> str:
-    """A path that has the same route: with one id for all, and not too long to be kept."""
-    shape = _ID.sub("/0", path)
-    if len(shape) <= MAX_SHAPE_CHARS:
-        return shape
-    return "/".join(part[:MAX_SEGMENT_CHARS] for part in shape.split("/")[:MAX_SEGMENTS])
 
 
 def _decode(name: str, part: str) -> str:
