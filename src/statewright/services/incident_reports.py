@@ -7,8 +7,8 @@ at most a second later. What has no room, or cannot be written, is dropped and c
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, MutableMapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Final
 
@@ -32,7 +32,7 @@ from statewright.operations.incidents import (
     trim_message,
 )
 from statewright.storage.commit.submission import StagedPart
-from statewright.storage.ops.incidents import INCIDENTS, StagedIncidents, write_incidents
+from statewright.storage.ops.incidents import INCIDENTS, StagedIncidents, note_timer_failure, write_incidents
 from statewright.storage.pool import Pool
 from statewright.storage.takings import Parked
 from statewright.telemetry import logs
@@ -90,6 +90,21 @@ class IncidentReports:
         self.totals[row.kind] += 1
         return {INCIDENTS.name: StagedIncidents(rows=(row,))}
 
+    @contextmanager
+    def watch_commit(self, parts: MutableMapping[str, StagedPart]) -> Iterator[None]:
+        """The length of a commit. What its parts tell of failures counts once it has succeeded, and is written behind
+        it where the tenant has as many open incidents as are kept.
+        """
+        staged = parts.get(INCIDENTS.name)
+        if not isinstance(staged, StagedIncidents):
+            yield
+            return
+        withheld = self.withhold(parts)
+        yield
+        for row in staged.rows:
+            self.count_committed(row.kind)
+        self.write_behind(withheld)
+
     def withhold(self, parts: MutableMapping[str, StagedPart]) -> tuple[IncidentRow, ...]:
         """Take the incidents out of what is to be committed, where the tenant has as many open ones as are kept. What
         commits is then to be told to ``write_behind``, which stores repetitions only.
@@ -112,11 +127,21 @@ class IncidentReports:
             row = self._build_run(unit.principal, failure, failure.failed_run, kind="RUN_FAILED", severity="WARNING")
             self._add(replace(row, payload=None))
 
-    def report_timer(self, principal: Principal, task: ScheduledTask, model: str, failure: Failure) -> None:
-        """A scheduled transition of an entity of a ``model`` (name/version) failed; it is tried again."""
-        self._add(self.build_timer(principal, task, model, failure, kind="TIMER_FAILED"))
+    async def note_timer(
+        self, principal: Principal, task: ScheduledTask, model: str, failure: Failure, *, max_failures: int
+    ) -> bool:
+        """A scheduled transition of an entity of a ``model`` (name/version) failed. Whether it has failed as often as
+        it may (0: there is no limit), and is tried no more. Raises ``StorageUnavailable``.
+        """
+        if max_failures and not isinstance(failure, StorageUnavailable):
+            dead = self._build_timer(principal, task, model, failure, kind="TIMER_DEAD") if self.is_on else None
+            if await note_timer_failure(self._pool, task, max_failures=max_failures, incident=dead):
+                self.count_committed("TIMER_DEAD")
+                return True
+        self._add(self._build_timer(principal, task, model, failure, kind="TIMER_FAILED"))
+        return False
 
-    def build_timer(
+    def _build_timer(
         self, principal: Principal, task: ScheduledTask, model: str, failure: Failure, *, kind: IncidentKind
     ) -> IncidentRow:
         """What tells of a scheduled transition that failed."""
@@ -136,9 +161,9 @@ class IncidentReports:
 
     def build_expired_timer(
         self, principal: Principal, task: ScheduledTask, model: str, workflow: str | None, details: str
-    ) -> IncidentRow:
+    ) -> Mapping[str, StagedPart]:
         """What tells of a scheduled transition that was dropped because it came too late; it commits with that."""
-        return self._build_row(
+        row = self._build_row(
             tenant=task.tenant,
             principal=principal,
             kind="TIMER_EXPIRED",
@@ -151,6 +176,7 @@ class IncidentReports:
             code="TIMER_EXPIRED",
             message=details,
         )
+        return {INCIDENTS.name: StagedIncidents(rows=(row,))}
 
     def build_parked(self, parked: Parked) -> IncidentRow | None:
         """What tells of work that is not tried any more, and commits with that; None where no incidents are kept."""

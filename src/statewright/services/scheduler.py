@@ -40,7 +40,6 @@ from statewright.operations.active_suspensions import HeldTimers
 from statewright.services.core import Caller, Core
 from statewright.services.takings import SHARE_INTERVAL_S
 from statewright.storage.commit.unit_of_work import UnitOfWork
-from statewright.storage.ops.incidents import INCIDENTS, StagedIncidents, note_timer_failure
 from statewright.storage.takings import Look
 from statewright.storage.work import TASKS, UNHELD_TASKS, Work
 from statewright.telemetry import logs
@@ -258,22 +257,13 @@ class Scheduler:
 
     async def _note_failure(self, task: ScheduledTask, failure: Failure) -> None:
         """Let operators know; a timer that has failed as often as it may is tried no more."""
-        reports, principal = self._core.incidents, system_principal(task.tenant)
         try:
             definition = await self._core.definitions.find_by_id(task.tenant, task.arming.model)
             model = "" if definition is None else _name_model(definition.model.key)
-            if self._max_attempts and not isinstance(failure, StorageUnavailable):
-                dead = reports.build_timer(principal, task, model, failure, kind="TIMER_DEAD")
-                if await note_timer_failure(
-                    self._core.pool,
-                    task,
-                    max_failures=self._max_attempts,
-                    incident=dead if reports.is_on else None,
-                ):
-                    reports.count_committed("TIMER_DEAD")
-                    log.error("scheduled_task_parked", attempts=self._max_attempts)
-                    return
-            reports.report_timer(principal, task, model, failure)
+            if await self._core.incidents.note_timer(
+                system_principal(task.tenant), task, model, failure, max_failures=self._max_attempts
+            ):
+                log.error("scheduled_task_parked", attempts=self._max_attempts)
         except StorageUnavailable as away:
             log.warning("scheduled_failure_not_noted", error=away.detail)
 
@@ -353,15 +343,12 @@ async def _apply_decision(core: Core, unit: UnitOfWork, task: ScheduledTask, gra
         case ExpireTask(event):
             record(unit, task.entity, event)
             if entity is not None and model is not None:
-                row = core.incidents.build_expired_timer(
-                    unit.principal, task, _name_model(model.key), entity.workflow, event.details
+                name = _name_model(model.key)
+                unit.parts.update(
+                    core.incidents.build_expired_timer(unit.principal, task, name, entity.workflow, event.details)
                 )
-                unit.parts[INCIDENTS.name] = StagedIncidents(rows=(row,))
-            withheld = core.incidents.withhold(unit.parts)
-            outcome = await _remove_task(unit, task, "expired")
-            core.incidents.count_committed("TIMER_EXPIRED")
-            core.incidents.write_behind(withheld)
-            return outcome
+            with core.incidents.watch_commit(unit.parts):
+                return await _remove_task(unit, task, "expired")
         case FireTask():
             return await _fire_transition(core, unit, task, decision)
         case _:

@@ -1,5 +1,6 @@
 """What waits to be written as incidents."""
 
+from contextlib import suppress
 from typing import cast
 
 from statewright.entity import Principal
@@ -71,3 +72,32 @@ def test_a_cause_is_recognised_whatever_is_quoted_or_numbered():
     assert told == fingerprint('order "B" of 91b2a0c4-0000-1000-8000-000000000000 failed after 12 s')
     assert told != fingerprint('order "A-1" was refused after 3.5 s')
     assert told != fingerprint('order "B" of 91b2a0c4-0000-1000-8000-000000000000 failed after 12 s', "d")
+
+
+def test_what_commits_with_its_cause_counts_once_that_has_succeeded():
+    waiting = reports()
+    [part] = waiting.build_run_parts(ADA, a_failure("e-0")).values()
+    waiting.totals.clear()
+    with suppress(ZeroDivisionError), waiting.watch_commit({INCIDENTS.name: part}):
+        raise ZeroDivisionError
+    assert waiting.totals["RUN_FAILED"] == 0
+    with waiting.watch_commit({INCIDENTS.name: part}):
+        pass
+    assert waiting.totals["RUN_FAILED"] == 1
+
+
+def test_what_a_crowded_tenant_does_not_commit_is_written_behind():
+    waiting = reports()
+    parts = dict(waiting.build_run_parts(ADA, a_failure("e-0")))
+    waiting.totals.clear()
+    waiting.crowded = frozenset({ADA.tenant})
+    with waiting.watch_commit(parts):
+        assert parts == {}
+    assert (waiting.totals["RUN_FAILED"], waiting.dropped) == (1, 0)
+
+
+def test_a_commit_without_incidents_is_left_alone():
+    waiting, parts = reports(), {}
+    with waiting.watch_commit(parts):
+        assert parts == {}
+    assert not waiting.totals

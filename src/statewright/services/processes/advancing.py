@@ -42,7 +42,6 @@ from statewright.services.builtin import BuiltinChange, create_missing_models
 from statewright.services.core import Caller
 from statewright.services.processes.documents import read_instance
 from statewright.services.processes.hosting import MAX_DOCUMENT_CHARS, LoadedInstance, ProcessHost, PublishedDefinition
-from statewright.services.processes.incident_rows import find_incident_kind
 from statewright.services.processes.wakeups import ANY_TYPE
 from statewright.services.processes.writing import (
     Advance,
@@ -433,9 +432,9 @@ async def _commit(
     version = next(write.entity for id_, write in unit.staged.items() if id_ == to_entity_id(instance.id))
     tenant = unit.tenant
     result = AdvanceResult(instance=instance, changed=changed, transaction_id=unit.label, answer=step.applied.answer)
-    withheld = host.core.incidents.withhold(unit.parts)
     try:
-        at = await caller.commit(unit, result)
+        with host.core.incidents.watch_commit(unit.parts):
+            at = await caller.commit(unit, result)
     except UniqueViolation:
         raise BusinessKeyInUse from None
     host.metrics.transactions[kind].observe(time.perf_counter() - began)
@@ -444,7 +443,6 @@ async def _commit(
         host.instances.put((tenant, version.id), LoadedInstance(version, instance))
     else:
         host.instances.discard((tenant, version.id))
-    host.core.incidents.write_behind(withheld)
     if is_long:
         for marking in (instance.marking, *([] if step.before is None else [step.before.marking])):
             free_in_parts(marking.data, len(version.document or ""))
@@ -482,9 +480,6 @@ def _count(host: ProcessHost[P, I], step: Advance[P, I]) -> None:
         metrics.instances_started += 1
     if has_just_ended(step):
         metrics.instances_ended[instance.status.lower()] += 1
-    kind = find_incident_kind(step.applied)
-    if kind is not None:
-        host.core.incidents.count_committed(kind)
 
 
 def _observe_pending(host: ProcessHost[P, I], step: Advance[P, I]) -> None:

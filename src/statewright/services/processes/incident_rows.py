@@ -2,21 +2,28 @@
 (docs/reference/operations.md#incidents).
 """
 
+from collections.abc import Mapping
+
 from statewright.ids import EntityId, make_uuid7
 from statewright.net.effects import ChangePhase, CloseTask, RecordExit
 from statewright.operations.incidents import IncidentKind, IncidentRow, build_title, compute_fingerprint, trim_message
 from statewright.processes.language import Applied, I, P, ProcessLanguage
+from statewright.storage.commit.submission import StagedPart
 from statewright.storage.commit.unit_of_work import UnitOfWork
+from statewright.storage.ops.incidents import INCIDENTS, StagedIncidents
 from statewright.storage.processes.children import DueChild
 from statewright.telemetry.tracing import get_trace_id
 
 
-def build_incidents(
+def build_failed_parts(
     unit: UnitOfWork, language: ProcessLanguage[P, I], applied: Applied[I], instance_id: EntityId, at: int
-) -> tuple[IncidentRow, ...]:
-    """The incident of an operation that failed the instance; none of any other."""
-    if (kind := find_incident_kind(applied)) is None or (failed := _find_failure(applied)) is None:
-        return ()
+) -> Mapping[str, StagedPart]:
+    """What tells of an operation that failed the instance; nothing of any other."""
+    failed = _find_failure(applied)
+    if failed is None:
+        return {}
+    is_job = any(isinstance(each, CloseTask) and each.status == "FAILED" for each in applied.effects)
+    kind: IncidentKind = "JOB_FAILED" if is_job else "INSTANCE_FAILED"
     exits = (each for each in reversed(applied.effects) if isinstance(each, RecordExit) and each.status == "FAILED")
     step = next((str(each.node) for each in exits), None)
     key, definition = language.models.instance.key, applied.instance.definition_id
@@ -43,29 +50,21 @@ def build_incidents(
         step=step,
         trace_id=get_trace_id(),
     )
-    return (row,)
-
-
-def find_incident_kind(applied: Applied[I]) -> IncidentKind | None:
-    """What is kept of an operation that failed the instance; None of any other."""
-    if _find_failure(applied) is None:
-        return None
-    is_job = any(isinstance(each, CloseTask) and each.status == "FAILED" for each in applied.effects)
-    return "JOB_FAILED" if is_job else "INSTANCE_FAILED"
+    return {INCIDENTS.name: StagedIncidents(rows=(row,))}
 
 
 def _find_failure(applied: Applied[I]) -> ChangePhase | None:
     return next((each for each in applied.effects if isinstance(each, ChangePhase) and each.phase == "FAILED"), None)
 
 
-def build_chain_incident(
+def build_given_up_parts(
     unit: UnitOfWork, language: ProcessLanguage[P, I], child: DueChild, reason: str
-) -> IncidentRow:
-    """The incident of an instance that has ended, and whose successor cannot be started."""
+) -> Mapping[str, StagedPart]:
+    """What tells of an instance that has ended, and whose successor cannot be started."""
     kind: IncidentKind = "CHAIN_FAILED"
     key = language.models.instance.key
     model, message = f"{key.name}/{key.version}", reason
-    return IncidentRow(
+    row = IncidentRow(
         tenant=unit.tenant,
         id=make_uuid7(unit.started_at),
         kind=kind,
@@ -86,3 +85,4 @@ def build_chain_incident(
         workflow=child.definition_id,
         trace_id=get_trace_id(),
     )
+    return {INCIDENTS.name: StagedIncidents(rows=(row,))}

@@ -36,13 +36,12 @@ from statewright.services.processes import advancing, audit, definitions
 from statewright.services.processes.advancing import InstanceChange, InstanceSuspended
 from statewright.services.processes.documents import read_object_by_size
 from statewright.services.processes.hosting import Processes, ProcessHost
-from statewright.services.processes.incident_rows import build_chain_incident
+from statewright.services.processes.incident_rows import build_given_up_parts
 from statewright.services.processes.wakeups import DueRows
 from statewright.services.processes.writing import OUTBOX_DELAY_US, encode_outcome
 from statewright.services.scheduler import system_principal
 from statewright.services.takings import Round, Takings
 from statewright.storage.commit.unit_of_work import UnitOfWork
-from statewright.storage.ops.incidents import INCIDENTS, StagedIncidents
 from statewright.storage.processes import children
 from statewright.storage.processes.children import DueChild, DueEnd
 from statewright.storage.processes.parts import WAITS, ChildEndRow, Waits
@@ -256,15 +255,11 @@ async def give_up(host: ProcessHost[P, I], child: DueChild, reason: str) -> None
             child_ends=_build_failed_end(child, reason, unit.started_at),
         )
         if child.execution is None:  # one that waits for it fails itself
-            row = build_chain_incident(unit, host.language, child, reason)
-            unit.parts[INCIDENTS.name] = StagedIncidents(rows=(row,))
-        withheld = host.core.incidents.withhold(unit.parts)
-        await unit.commit()
-    host.core.incidents.write_behind(withheld)
+            unit.parts.update(build_given_up_parts(unit, host.language, child, reason))
+        with host.core.incidents.watch_commit(unit.parts):
+            await unit.commit()
     if child.execution is not None:
         host.shared.due_ends.add(child.tenant, child.id)
-    else:
-        host.core.incidents.count_committed("CHAIN_FAILED")
     log.warning("chain_given_up", tenant=child.tenant, parent=child.parent, reason=reason)
 
 

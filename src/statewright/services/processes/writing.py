@@ -23,10 +23,9 @@ from statewright.processes.language import Applied, BuiltinModel, ChildOutcome, 
 from statewright.schema import Claim
 from statewright.services.processes import audit
 from statewright.services.processes.documents import encode_event, encode_text, read_object
-from statewright.services.processes.incident_rows import build_incidents
+from statewright.services.processes.incident_rows import build_failed_parts
 from statewright.storage.commit.submission import StagedPart
 from statewright.storage.commit.unit_of_work import UnitOfWork
-from statewright.storage.ops.incidents import INCIDENTS, StagedIncidents
 from statewright.storage.processes.parts import (
     LOG,
     PROGRESS,
@@ -194,9 +193,7 @@ def build_staged_rows(
         released=_find_held_ids(advance, changed) if changed.is_held is False else (),
     )
     parts: dict[str, StagedPart] = {PROGRESS.name: progress}
-    incidents = build_incidents(unit, advance.language, advance.applied, instance_id, advance.at)
-    if incidents:
-        parts[INCIDENTS.name] = StagedIncidents(rows=incidents)
+    parts.update(build_failed_parts(unit, advance.language, advance.applied, instance_id, advance.at))
     if not waits.is_empty:
         parts[WAITS.name] = waits
     if (log := _build_log(advance, instance_id, unit.tenant)) is not None:
