@@ -28,7 +28,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
 from functools import wraps
 from http import HTTPStatus
-from typing import Any, Final, Generic, ParamSpec, Protocol, Self, TypeAlias, TypeVar, overload
+from typing import Any, Final, Generic, ParamSpec, Protocol, Self, TypeAlias, TypeVar, cast, overload
 
 import msgspec
 from msgspec import Struct
@@ -103,8 +103,7 @@ def play(
         try:
             step = script.send(found)
         except StopIteration as done:
-            result: ResultT = done.value
-            return result
+            return cast("ResultT", done.value)
         if isinstance(step, Pause):
             found = yield step
         else:
@@ -206,8 +205,7 @@ class ClientSession:
             try:
                 step = steps.send(reply)
             except StopIteration as done:
-                result: ResultT = done.value
-                return result
+                return cast("ResultT", done.value)
             if isinstance(step, Pause):
                 time.sleep(step.seconds)
                 reply = None
@@ -225,8 +223,7 @@ class ClientSession:
             try:
                 step = steps.send(reply)
             except StopIteration as done:
-                result: ResultT = done.value
-                return result
+                return cast("ResultT", done.value)
             if isinstance(step, Pause):
                 await asyncio.sleep(step.seconds)
                 reply = None
@@ -261,6 +258,8 @@ class Answer(Generic[ParametersP, ResultT]):
         self._play = play
 
     @overload
+    def __get__(self, part: None, owner: object = None) -> Callable[..., Any]: ...
+    @overload
     def __get__(self, part: "Blocking", owner: object = None) -> Callable[ParametersP, ResultT]: ...
     @overload
     def __get__(self, part: "Awaited", owner: object = None) -> Callable[ParametersP, Coroutine[Any, Any, ResultT]]: ...
@@ -293,6 +292,8 @@ class Items(Generic[ParametersP, ItemT]):
         self._make = make
 
     @overload
+    def __get__(self, part: None, owner: object = None) -> Callable[..., Any]: ...
+    @overload
     def __get__(self, part: "Blocking", owner: object = None) -> Callable[ParametersP, Iterator[ItemT]]: ...
     @overload
     def __get__(self, part: "Awaited", owner: object = None) -> Callable[ParametersP, AsyncIterator[ItemT]]: ...
@@ -304,11 +305,11 @@ class Items(Generic[ParametersP, ItemT]):
 
         @wraps(self._make)
         def run(part: ClientPart, /, *args: ParametersP.args, **kwargs: ParametersP.kwargs) -> Iterator[ItemT]:
-            page = part._session.run(self._make(*args, **kwargs))
-            yield from page.items
-            while page.next is not None:
-                page = part._session.run(page.next())
+            script: Script[Page[ItemT]] | None = self._make(*args, **kwargs)
+            while script is not None:
+                page = part._session.run(script)
                 yield from page.items
+                script = page.next() if page.next else None
 
         return _add_self(run)
 
@@ -319,13 +320,12 @@ class Items(Generic[ParametersP, ItemT]):
         async def run(
             part: ClientPart, /, *args: ParametersP.args, **kwargs: ParametersP.kwargs
         ) -> AsyncIterator[ItemT]:
-            page = await part._session.run_async(self._make(*args, **kwargs))
-            for item in page.items:
-                yield item
-            while page.next is not None:
-                page = await part._session.run_async(page.next())
+            script: Script[Page[ItemT]] | None = self._make(*args, **kwargs)
+            while script is not None:
+                page = await part._session.run_async(script)
                 for item in page.items:
                     yield item
+                script = page.next() if page.next else None
 
         return _add_self(run)
 
