@@ -233,9 +233,9 @@ def _list_fitting(document: JsonObject, kind: type[Struct]) -> Iterator[tuple[st
                 yield member.name, convert(document[member.encode_name], member.type)
 
 
-def get_text(document: JsonObject, name: str, default: str = "") -> str:
+def get_text(document: JsonValue, name: str, default: str = "") -> str:
     """A string."""
-    value = document.get(name)
+    value = document.get(name) if isinstance(document, dict) else None
     return value if isinstance(value, str) else default
 
 
@@ -251,19 +251,19 @@ def get_flag(document: JsonObject, name: str, *, default: bool = False) -> bool:
     return value if isinstance(value, bool) else default
 
 
-def get_object(document: JsonObject, name: str) -> JsonObject:
+def get_object(document: JsonValue, name: str) -> JsonObject:
     """An object, empty where there is none."""
-    value = document.get(name)
+    value = document.get(name) if isinstance(document, dict) else None
     return value if isinstance(value, dict) else {}
 
 
-def get_list(document: JsonObject, name: str) -> list[JsonValue]:
+def get_list(document: JsonValue, name: str) -> list[JsonValue]:
     """A list, empty where there is none."""
-    value = document.get(name)
+    value = document.get(name) if isinstance(document, dict) else None
     return value if isinstance(value, list) else []
 
 
-def get_objects(document: JsonObject, name: str) -> list[JsonObject]:
+def get_objects(document: JsonValue, name: str) -> list[JsonObject]:
     """The objects of a list."""
     return [item for item in get_list(document, name) if isinstance(item, dict)]
 

@@ -10,7 +10,8 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.console.diagrams.drawing import Drawing, Edge, Node, get_object, get_objects, get_text
+from statewright.console.calls import get_object, get_objects, get_text
+from statewright.console.diagrams.drawing import Drawing, Edge, Node
 from statewright.console.diagrams.workflow import (
     Transition,
     WorkflowGraph,

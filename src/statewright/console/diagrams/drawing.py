@@ -20,8 +20,6 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from statewright.jsonval.values import JsonObject, JsonValue
-
 Shape: TypeAlias = Literal["state", "final", "start", "box", "decision", "bar", "circle", "end", "place"]
 """``state``: rounded; ``final``: rounded, double border; ``bar``: of a gateway or a transition of a net; ``end``: a
 double circle.
@@ -75,29 +73,6 @@ class Marks(Struct, frozen=True, kw_only=True):
 
     nodes: Mapping[int, Mark] = {}
     edges: Mapping[int, Mark] = {}
-
-
-def get_object(document: JsonValue, name: str) -> JsonObject:
-    """The object at ``name``, or an empty one."""
-    value = document.get(name) if isinstance(document, dict) else None
-    return value if isinstance(value, dict) else {}
-
-
-def get_list(document: JsonValue, name: str) -> list[JsonValue]:
-    """The array at ``name``, or an empty one."""
-    value = document.get(name) if isinstance(document, dict) else None
-    return value if isinstance(value, list) else []
-
-
-def get_objects(document: JsonValue, name: str) -> list[JsonObject]:
-    """The objects in the array at ``name``."""
-    return [item for item in get_list(document, name) if isinstance(item, dict)]
-
-
-def get_text(document: JsonValue, name: str) -> str:
-    """The text at ``name``, or an empty one."""
-    value = document.get(name) if isinstance(document, dict) else None
-    return value if isinstance(value, str) else ""
 
 
 MAX_LABEL_CHARS: Final = 48

@@ -13,7 +13,8 @@ from typing import Final
 import yaml
 from msgspec import Struct
 
-from statewright.console.diagrams.drawing import Drawing, Edge, Mark, Marks, Node, get_object, get_objects, get_text
+from statewright.console.calls import get_object, get_objects, get_text
+from statewright.console.diagrams.drawing import Drawing, Edge, Mark, Marks, Node
 from statewright.jsonval.values import JsonObject, JsonValue
 
 MAX_DOTS: Final = 5

@@ -8,18 +8,8 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from statewright.console.diagrams.drawing import (
-    Drawing,
-    Edge,
-    Mark,
-    Marks,
-    Node,
-    Shape,
-    get_list,
-    get_object,
-    get_objects,
-    get_text,
-)
+from statewright.console.calls import get_list, get_object, get_objects, get_text
+from statewright.console.diagrams.drawing import Drawing, Edge, Mark, Marks, Node, Shape
 from statewright.console.diagrams.petri import PlaybookSource, Tokens, draw_playbook, mark_tokens
 from statewright.console.diagrams.steps import draw_steps
 from statewright.jsonval.codec import encode

@@ -5,7 +5,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.diagrams.drawing import Drawing, Edge, Node, Shape, get_list, get_object, get_objects, get_text
+from statewright.console.calls import get_list, get_object, get_objects, get_text
+from statewright.console.diagrams.drawing import Drawing, Edge, Node, Shape
 from statewright.jsonval.values import JsonObject, JsonValue
 
 _SHAPES: Final[Mapping[str, Shape]] = {

@@ -8,17 +8,8 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from statewright.console.diagrams.drawing import (
-    Drawing,
-    Edge,
-    Mark,
-    Marks,
-    Node,
-    get_list,
-    get_object,
-    get_objects,
-    get_text,
-)
+from statewright.console.calls import get_list, get_object, get_objects, get_text
+from statewright.console.diagrams.drawing import Drawing, Edge, Mark, Marks, Node
 from statewright.jsonval.values import JsonObject, JsonValue
 
 TransitionKind: TypeAlias = Literal["manual", "automatic", "scheduled"]

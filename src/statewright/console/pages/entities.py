@@ -10,10 +10,6 @@ from statewright.console.calls import (
     build_entity_call,
     build_ops_call,
     build_path,
-    get_flag,
-    get_int,
-    get_text,
-    get_texts,
 )
 from statewright.console.conditions import (
     EVERYTHING,
@@ -65,8 +61,10 @@ from statewright.console.views.entities import (
     write_lines,
 )
 from statewright.console.views.page import Crumb, Download, Problem, View, format_count
+from statewright.console.views.records import Written
 from statewright.instants import from_rfc3339
 from statewright.jsonval.codec import decode_stored, encode
+from statewright.operations.listings import MatchCount
 
 SORTABLE: Final = (("@id", "Id"), ("@state", "State"), ("@creationDate", "Created"), ("@lastUpdateTime", "Changed"))
 NUMBERS: Final = frozenset(
@@ -167,7 +165,7 @@ def view_entities(path: str, query: Query, head: ModelHead, export: Reply, found
     draft = query.get("draft")
     shown = _read_query(draft) if draft else condition
     columns = choose_columns(query.get_all("columns"), schema.fields)
-    cursor = get_text(found.document, "nextCursor")
+    cursor = found.next_cursor
     data = EntitiesView(
         head=head,
         schema=schema,
@@ -380,8 +378,8 @@ def _build_count(query: Query, name: str, version: int, condition: Condition) ->
 def _describe_count(reply: Reply) -> str:
     if not reply.is_ok:
         return "too many to count quickly"
-    bounded = get_flag(reply.document, "totalIsLowerBound")
-    return format_count(get_int(reply.document, "total"), is_lower_bound=bounded)
+    counted = reply.read(MatchCount)
+    return format_count(counted.total, is_lower_bound=counted.total_is_lower_bound)
 
 
 def _build_headings(query: Query, schema: Schema, columns: tuple[str, ...]) -> tuple[Heading, ...]:
@@ -458,7 +456,7 @@ def _build_creation(form: Form) -> ApiCall:
 
 def _follow_creation(form: Form, reply: Reply) -> str:
     name, version = read_form_key(form)
-    ids = [each for item in reply.items for each in get_texts(item, "entityIds")]
+    ids = [each for written in reply.pick_items(Written) for each in written.entity_ids]
     created = build_model_path(name, version, "entities")
     if not ids:
         return created

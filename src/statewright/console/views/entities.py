@@ -15,8 +15,9 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from statewright.console.calls import get_object, get_objects, get_text, get_texts
+from statewright.console.calls import get_object, get_objects, get_text, get_texts, pick_members
 from statewright.console.views.page import format_exact
+from statewright.console.views.records import EnvelopeMeta
 from statewright.jsonval.codec import encode
 from statewright.jsonval.patches import is_json_equal
 from statewright.jsonval.values import JsonObject, JsonValue
@@ -124,12 +125,12 @@ def build_rows(items: list[JsonObject], columns: tuple[str, ...]) -> tuple[Entit
 
 
 def _build_row(item: JsonObject, columns: tuple[str, ...]) -> EntityRow:
-    meta = get_object(item, "meta")
+    meta = pick_members(get_object(item, "meta"), EnvelopeMeta)
     return EntityRow(
-        id=get_text(meta, "id"),
-        state=get_text(meta, "state"),
-        created=get_text(meta, "creationDate"),
-        changed=get_text(meta, "lastUpdateTime"),
+        id=meta.id,
+        state=meta.state,
+        created=meta.creation_date,
+        changed=meta.last_update_time,
         cells=tuple(build_cell(find_values(item.get("data"), column)) for column in columns),
     )
 
