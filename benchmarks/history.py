@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from statewright.conditions import EVERYTHING
-from statewright.entity import Page
+from statewright.entity import OffsetPage
 from statewright.ids import EntityId, ModelId, TenantId
 from statewright.storage import entities, migrate
 from statewright.storage.connections import parse_database_url
@@ -119,7 +119,7 @@ async def main(count: int, versions: int, rounds: int) -> None:
         how = Grouping(keys=(("kind",),), measures=(Measure("avg", ("n",)),), limit=100)
 
         async def page(instant: int) -> None:
-            portions = entities.fetch_entities(pool, TENANT, MODEL, Page(size=20), instant=instant)
+            portions = entities.fetch_entities(pool, TENANT, MODEL, OffsetPage(size=20), instant=instant)
             assert sum([len(portion) async for portion in portions]) == 20
 
         async def one(instant: int) -> None:

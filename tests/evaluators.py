@@ -17,7 +17,7 @@ from statewright.conditions.texts import TEXT_TESTS
 from statewright.entity import EntityMeta
 from statewright.evaluation import Turn
 from statewright.evaluation.costs import Entry
-from statewright.expressions import Budget, ExpressionError, compile_expression, evaluate
+from statewright.expressions import ExpressionBudget, ExpressionError, compile_expression, evaluate
 from statewright.expressions.compiling import SLICE
 from statewright.expressions.functions import FUNCTIONS
 from statewright.expressions.functions.times import METHODS
@@ -81,7 +81,7 @@ def _prepare_expression(source: str) -> Callable[[], object]:
 
     def act() -> None:
         with suppress(ExpressionError, TurnExceeded):
-            evaluate(source, hostile_expressions.VARIABLES, 0, Budget(within_turn=MAX_TURN_ELEMENTS))
+            evaluate(source, hostile_expressions.VARIABLES, 0, ExpressionBudget(within_turn=MAX_TURN_ELEMENTS))
 
     return act
 

@@ -121,7 +121,7 @@ class EntityChange(Struct, frozen=True, kw_only=True):
     transaction_id: TransactionId
 
 
-class Page(Struct, frozen=True, kw_only=True):
+class OffsetPage(Struct, frozen=True, kw_only=True):
     """A part of a list by ascending id: page ``number`` of those whose id comes ``after`` one."""
 
     size: int

@@ -34,8 +34,7 @@ from statewright.api.http.dialects import (
 )
 from statewright.api.http.public import build_public_routes
 from statewright.api.http.security import PageGuard
-from statewright.api.http.server import Limits as HttpLimits
-from statewright.api.http.server import serve_http
+from statewright.api.http.server import HttpLimits, serve_http
 from statewright.app.authentication import Authentication
 from statewright.app.database import StartFailed
 from statewright.cluster.node import ClusterNode

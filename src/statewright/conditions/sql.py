@@ -49,7 +49,7 @@ from statewright.conditions.sql_terms import (
     TRUE,
     Argument,
     Parameters,
-    Place,
+    SqlValue,
     Term,
     Unsendable,
     column,
@@ -298,7 +298,7 @@ def _compile_array(leaf: ArrayTest, parameters: Parameters) -> Term:
     return Term(f"EXISTS (SELECT FROM {expansion} WHERE {term.text})", is_exact=term.is_exact)
 
 
-def _compile_positions(leaf: ArrayTest, array: Place, parameters: Parameters) -> Term:
+def _compile_positions(leaf: ArrayTest, array: SqlValue, parameters: Parameters) -> Term:
     return join_all(
         [
             compile_value_term(branches, resolve_place(array, (index,), parameters), parameters)
@@ -307,7 +307,7 @@ def _compile_positions(leaf: ArrayTest, array: Place, parameters: Parameters) ->
     )
 
 
-def _expand_path(path: Path, parameters: Parameters) -> tuple[str, Place]:
+def _expand_path(path: Path, parameters: Parameters) -> tuple[str, SqlValue]:
     """A FROM list with a row per value at the path, and that value. What is no array expands to nothing."""
     before, *pieces = split_at_wildcards(path.steps)
     array = resolve_place(DOCUMENT, before, parameters)

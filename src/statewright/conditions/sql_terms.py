@@ -129,7 +129,7 @@ def column(name: str) -> Text:
     return Text(f'({name} COLLATE "C")', f'({name} COLLATE "C")')
 
 
-class Place(Struct, frozen=True):
+class SqlValue(Struct, frozen=True):
     """A JSON value in SQL: as ``jsonb``, and as text (of strings and other scalars). SQL NULL where there is none."""
 
     json: str
@@ -159,15 +159,15 @@ class Place(Struct, frozen=True):
         return f"(CASE WHEN jsonb_typeof({self.json}) = 'boolean' THEN ({self.json})::boolean END)"
 
 
-DOCUMENT: Final = Place("document", "(document #>> '{}')")
+DOCUMENT: Final = SqlValue("document", "(document #>> '{}')")
 
 
-def element(name: str) -> Place:
+def element(name: str) -> SqlValue:
     """The value column of an expanded array."""
-    return Place(name, f"({name} #>> '{{}}')")
+    return SqlValue(name, f"({name} #>> '{{}}')")
 
 
-def resolve_place(base: Place, steps: Sequence[str | int | Wildcard], binder: Binder) -> Place:
+def resolve_place(base: SqlValue, steps: Sequence[str | int | Wildcard], binder: Binder) -> SqlValue:
     """Where the steps, none of them a wildcard, lead from ``base``. Raises :class:`Unsendable`."""
     if len(steps) > MAX_STEPS:
         raise Unsendable("a path deeper than any document")  # of an array's elements
@@ -182,13 +182,13 @@ def is_sendable(text: str) -> bool:
     return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def _append_member(place: Place, name: str, binder: Binder) -> Place:
+def _append_member(place: SqlValue, name: str, binder: Binder) -> SqlValue:
     # Not `#>`: it takes a name of digits for an index when it meets an array.
     key = binder.name(name)
-    return Place(f"({place.json} -> {key})", f"({place.json} ->> {key})")
+    return SqlValue(f"({place.json} -> {key})", f"({place.json} ->> {key})")
 
 
-def _append_item(place: Place, index: int | Wildcard, binder: Binder) -> Place:
+def _append_item(place: SqlValue, index: int | Wildcard, binder: Binder) -> SqlValue:
     if isinstance(index, Wildcard):
         raise TypeError("a wildcard leads to many places")
     # Not `-> index`: it takes a scalar for an array of one.

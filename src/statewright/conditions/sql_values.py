@@ -25,7 +25,7 @@ from statewright.conditions.plan import (
     Texts,
     Uuids,
 )
-from statewright.conditions.sql_terms import FALSE, HEAD_CHARS, Binder, Place, Term, Text, join_all, join_any
+from statewright.conditions.sql_terms import FALSE, HEAD_CHARS, Binder, SqlValue, Term, Text, join_all, join_any
 from statewright.conditions.syntax import Order, TextOperator
 from statewright.conditions.texts import fold_text, lower_text, split_glob
 from statewright.jsonval.numbers import Number
@@ -199,7 +199,7 @@ _FROM: Final = (Order.EQUALS, Order.GREATER_THAN, Order.GREATER_OR_EQUAL)
 _UP_TO: Final = (Order.EQUALS, Order.LESS_THAN, Order.LESS_OR_EQUAL)
 
 
-def compile_value_term(branches: Branches, place: Place, binder: Binder) -> Term:
+def compile_value_term(branches: Branches, place: SqlValue, binder: Binder) -> Term:
     """Whether the value at the place satisfies some branch. Raises ``Unsendable``."""
     return join_any(_compile_branch(branch, place, binder) for branch in branches)
 
@@ -227,7 +227,7 @@ def is_moderate(operand: Number) -> bool:
     )
 
 
-def _compile_branch(branch: Branch, place: Place, binder: Binder) -> Term:
+def _compile_branch(branch: Branch, place: SqlValue, binder: Binder) -> Term:
     match branch:
         case Numbers():
             return join_all(_compile_number(order, operand, place, binder) for order, operand in branch.comparisons)
@@ -258,7 +258,7 @@ def _compile_string(branch: Branch, stored: Text, binder: Binder) -> Term:
             assert_never(branch)
 
 
-def _compile_number(order: Order, operand: Number, place: Place, binder: Binder) -> Term:
+def _compile_number(order: Order, operand: Number, place: SqlValue, binder: Binder) -> Term:
     if not is_moderate(operand):
         return Term(f"{place.number} IS NOT NULL", is_exact=False)
     return Term(f"{place.number} {SQL_ORDER[order]} {bind_number(operand, binder)}")

@@ -2,7 +2,7 @@
 
 The text is parsed, checked for names that are no variables, and evaluated by a tree of functions: no code is ever
 generated, no attribute of an object reached, and the work of one evaluation is bounded, as is that of all evaluations
-which share a :class:`Budget`.
+which share a :class:`ExpressionBudget`.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from statewright.expressions.compiling import compile_syntax
 from statewright.expressions.frames import (
     CHARS_PER_ELEMENT,
     TOKENS_PER_ELEMENT,
-    Budget,
+    ExpressionBudget,
     Frame,
     count_elements,
     refuse_large_result,
@@ -40,7 +40,7 @@ class Program(Struct, frozen=True):
     """Names of the variables it needs, in the order in which they first occur."""
     run: Callable[[Frame], Value]
 
-    def evaluate(self, variables: JsonObject, at: int, budget: Budget | None = None) -> Value:
+    def evaluate(self, variables: JsonObject, at: int, budget: ExpressionBudget | None = None) -> Value:
         """The raw result. Raises :class:`ExpressionError`, whose text names the expression, and nothing else."""
         try:
             _require_variables(self.names, variables)
@@ -60,7 +60,7 @@ class Program(Struct, frozen=True):
         return value
 
 
-def compile_expression(text: str, budget: Budget | None = None) -> Program:
+def compile_expression(text: str, budget: ExpressionBudget | None = None) -> Program:
     """The program of an expression. Raises :class:`ExpressionError`, whose text names the expression, and, if there is
     a ``budget`` with a turn, ``TurnExceeded``.
     """
@@ -79,7 +79,7 @@ def compile_expression(text: str, budget: Budget | None = None) -> Program:
     raise ExpressionError(program)
 
 
-def evaluate(text: str, variables: JsonObject, at: int, budget: Budget | None = None) -> JsonValue:
+def evaluate(text: str, variables: JsonObject, at: int, budget: ExpressionBudget | None = None) -> JsonValue:
     """The result as JSON; ``at``: the value of ``now()``, in microseconds of the epoch. Raises
     :class:`ExpressionError`.
     """
@@ -90,7 +90,7 @@ def evaluate(text: str, variables: JsonObject, at: int, budget: Budget | None = 
         raise _wrap_error(text, error) from None
 
 
-def evaluate_bool(text: str, variables: JsonObject, at: int, budget: Budget | None = None) -> bool:
+def evaluate_bool(text: str, variables: JsonObject, at: int, budget: ExpressionBudget | None = None) -> bool:
     """The result of an expression that must give a boolean. Raises :class:`ExpressionError` and :class:`NotBoolean`."""
     value = compile_expression(text, budget).evaluate(variables, at, budget)
     if not isinstance(value, bool):
@@ -134,7 +134,7 @@ def _wrap_error(text: str, error: ExpressionError) -> ExpressionError:
 
 
 __all__ = [
-    "Budget",
+    "ExpressionBudget",
     "ExpressionError",
     "NotBoolean",
     "Program",

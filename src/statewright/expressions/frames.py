@@ -51,7 +51,7 @@ def _refuse() -> ExpressionError:
     return ExpressionError("memory budget exceeded")
 
 
-class Budget(evaluation.Budget):
+class ExpressionBudget(evaluation.Budget):
     """The elements that one operation may still build or visit, and those of its first turn of the event loop. Raises
     :class:`ExpressionError` when it has been too many, ``TurnExceeded`` when it has been too many for a turn.
     """
@@ -78,13 +78,13 @@ class Budget(evaluation.Budget):
 
 class Frame(evaluation.Budget):
     """One evaluation: the variables, the instant, the element a predicate looks at, names bound by ``let``, and what
-    may still be spent on it. Raises as :class:`Budget`.
+    may still be spent on it. Raises as :class:`ExpressionBudget`.
     """
 
     __slots__ = ("at", "bound", "budget", "element", "variables")
 
-    def __init__(self, variables: JsonObject, at: int, budget: Budget | None = None) -> None:
-        self.budget = Budget() if budget is None else budget
+    def __init__(self, variables: JsonObject, at: int, budget: ExpressionBudget | None = None) -> None:
+        self.budget = ExpressionBudget() if budget is None else budget
         super().__init__(MAX_EVALUATION_ELEMENTS, _refuse, self.budget)
         self.variables = variables
         self.at = at

@@ -77,7 +77,7 @@ class TaskPolicy(Struct, frozen=True, kw_only=True):
     on_unmatched: OnUnmatched = "fail"
 
 
-class Task(Struct, frozen=True, kw_only=True):
+class PipelineTask(Struct, frozen=True, kw_only=True):
     """A task of a pipeline. Templates of the workbook are filled in."""
 
     label: str
@@ -100,7 +100,7 @@ class AdmissionRule(Struct, frozen=True, kw_only=True):
     allow: bool
 
 
-class Admission(Struct, frozen=True, kw_only=True):
+class StepAdmission(Struct, frozen=True, kw_only=True):
     """The rules in order, the first that matches decides; then ``otherwise`` (the rule ``else``), and where there is
     none the token is denied. Without rules and without ``otherwise`` every token is admitted; that is ``None`` in the
     step.
@@ -123,7 +123,7 @@ class Join(Struct, frozen=True, kw_only=True):
     on_incomplete: OnIncomplete = "fail"
 
 
-class Loop(Struct, frozen=True, kw_only=True):
+class StepLoop(Struct, frozen=True, kw_only=True):
     """The pipeline is run for each element."""
 
     items: Template
@@ -136,7 +136,7 @@ class Loop(Struct, frozen=True, kw_only=True):
     failure_mode: LoopFailureMode = "fail_fast"
 
 
-class Arc(Struct, frozen=True, kw_only=True):
+class NextArc(Struct, frozen=True, kw_only=True):
     """Where a token goes."""
 
     target: str
@@ -151,7 +151,7 @@ class Arc(Struct, frozen=True, kw_only=True):
 class Router(Struct, frozen=True, kw_only=True):
     """``next``. It has at least one arc."""
 
-    arcs: tuple[Arc, ...]
+    arcs: tuple[NextArc, ...]
     mode: RouterMode = "exclusive"
 
 
@@ -160,14 +160,14 @@ class Step(Struct, frozen=True, kw_only=True):
 
     name: str
     description: str = ""
-    admission: Admission | None = None
+    admission: StepAdmission | None = None
     join: Join | None = None
     timeout_ms: int | None = None
     """``spec.policy.lifecycle.timeout_s``: how long a token may be pending, and how long a run may take; at least 1."""
     input: Template | None = None
     """An object, rendered when the pipeline begins, of each element anew."""
-    loop: Loop | None = None
-    tasks: tuple[Task, ...] = ()
+    loop: StepLoop | None = None
+    tasks: tuple[PipelineTask, ...] = ()
     """The pipeline; without tasks the step completes at once."""
     set: tuple[Assignment, ...] = ()
     """Written to ``ctx`` after the pipeline ended well, before arcs are evaluated. All of scope ``ctx``."""

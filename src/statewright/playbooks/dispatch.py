@@ -49,7 +49,7 @@ from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.loop.lru import LruCache
 from statewright.net import ElementResult
 from statewright.playbooks.context import CTX, EXECUTION, RESULTS, WORKLOAD, get_member
-from statewright.playbooks.definition import Limits, Playbook, Step, Task
+from statewright.playbooks.definition import Limits, PipelineTask, Playbook, Step
 from statewright.playbooks.graph import describe_error
 from statewright.playbooks.tasks import list_worker_kinds, pipeline_from_document, pipeline_to_document
 from statewright.playbooks.templates import InvalidTemplate, Template, Turn, compile_template
@@ -57,7 +57,7 @@ from statewright.playbooks.templates import InvalidTemplate, Template, Turn, com
 JOB_PREFIX: Final = "playbook:"
 
 
-def choose_job_type(tasks: Sequence[Task]) -> str | None:
+def choose_job_type(tasks: Sequence[PipelineTask]) -> str | None:
     """The type under which polling workers find the job: ``playbook:`` and the first kind that the service does not
     run; ``None``: it runs the pipeline. A worker that lacks another kind of it fails that task.
     """
@@ -92,7 +92,7 @@ class Element(Struct, frozen=True, kw_only=True):
 class Dispatch(Struct, frozen=True, kw_only=True):
     """One run of a pipeline, and what it can see."""
 
-    tasks: tuple[Task, ...]
+    tasks: tuple[PipelineTask, ...]
     step: str = ""
     execution_id: str = ""
     step_run: str = ""
@@ -142,7 +142,7 @@ def dispatch_to_document(dispatch: Dispatch) -> JsonObject:
 class Pipeline(Struct, frozen=True):
     """What of a run was compiled."""
 
-    tasks: tuple[Task, ...]
+    tasks: tuple[PipelineTask, ...]
     input: Template | None
 
 

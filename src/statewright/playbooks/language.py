@@ -42,7 +42,7 @@ from statewright.playbooks.context import (
     find_watched,
     get_member,
 )
-from statewright.playbooks.definition import Arc, Assignment, Playbook, Step, list_elements
+from statewright.playbooks.definition import Assignment, NextArc, Playbook, Step, list_elements
 from statewright.playbooks.dispatch import Elements, summarize_elements
 from statewright.playbooks.graph import (
     build_event,
@@ -279,7 +279,7 @@ class PlaybookLanguage(Language):
         }
         return ChainMap(known, results)
 
-    def _get_arc(self, expression: str) -> Arc:
+    def _get_arc(self, expression: str) -> NextArc:
         name, _, index = expression.rpartition("#")
         router = self._rules[name].step.router
         assert router is not None  # noqa: S101 - compiled from its arcs

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal
 
-from statewright.playbooks.definition import Arc, Playbook, Step
+from statewright.playbooks.definition import NextArc, Playbook, Step
 from statewright.playbooks.execution import Execution
 from statewright.playbooks.source import PlaybookProcess
 from statewright.processes.changes import ExecutionStatus
@@ -72,7 +72,7 @@ def _draw_step(playbook: Playbook, step: Step, number: int) -> str:
     return f's{number}["{label}"]' if step.tasks else f's{number}("{label}")'
 
 
-def _draw_arc(arc: Arc) -> str:
+def _draw_arc(arc: NextArc) -> str:
     return "-->" if arc.when is None else f'-->|"{_quote(str(arc.when.source))}"|'
 
 

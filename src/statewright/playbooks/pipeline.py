@@ -29,7 +29,7 @@ from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import Note, Performed
 from statewright.playbooks import templates
 from statewright.playbooks.context import Patch, write_member
-from statewright.playbooks.definition import Assignment, Do, Playbook, Step, Task, TaskAction
+from statewright.playbooks.definition import Assignment, Do, PipelineTask, Playbook, Step, TaskAction
 from statewright.playbooks.dispatch import Dispatch, build_dispatch
 from statewright.playbooks.graph import to_problem
 from statewright.playbooks.policies import Outcome, succeed
@@ -94,7 +94,7 @@ Rule: TypeAlias = "int | str | None"
 """Which rule decided: its place from 0, ``else``, or ``None`` where no rule did."""
 
 
-class Turn(Struct, frozen=True, kw_only=True):
+class PipelineDecision(Struct, frozen=True, kw_only=True):
     """What an outcome led to."""
 
     state: PipelineState
@@ -135,7 +135,7 @@ def prepare(dispatch: Dispatch, state: PipelineState) -> ToolCall | Outcome:
     return ToolCall(label=task.label, kind=task.kind, fields=fields, spec=task.spec, attempt=attempt)
 
 
-def settle(dispatch: Dispatch, state: PipelineState, outcome: Outcome) -> Turn:
+def settle(dispatch: Dispatch, state: PipelineState, outcome: Outcome) -> PipelineDecision:
     """What an outcome of the task that is next leads to, by its policy."""
     task, attempt = dispatch.tasks[state.counter], state.attempts + 1
     document = outcome.to_document()
@@ -145,17 +145,19 @@ def settle(dispatch: Dispatch, state: PipelineState, outcome: Outcome) -> Turn:
     assigned = _assign(dispatch, judged, task, attempt, action.set)
     if isinstance(assigned, Problem):
         end = PipelineEnd(error=assigned.to_document(), result=state.previous)
-        return Turn(state=judged, do="fail", rule=rule, end=end, problems=problems)
+        return PipelineDecision(state=judged, do="fail", rule=rule, end=end, problems=problems)
     after, patches = assigned
     if outcome.is_ok:
         after = replace(after, previous=outcome.result)
-    turn = Turn(state=replace(after, attempts=0), do=action.do, rule=rule, patches=patches, problems=problems)
+    turn = PipelineDecision(
+        state=replace(after, attempts=0), do=action.do, rule=rule, patches=patches, problems=problems
+    )
     if action.do == "retry":
         return _retry(dispatch, turn, task, action, attempt, outcome)
     return _move_on(dispatch, turn, action, outcome)
 
 
-def _move_on(dispatch: Dispatch, turn: Turn, action: TaskAction, outcome: Outcome) -> Turn:
+def _move_on(dispatch: Dispatch, turn: PipelineDecision, action: TaskAction, outcome: Outcome) -> PipelineDecision:
     state = turn.state
     if action.do == "fail":
         return replace(turn, end=_fail(state, outcome))
@@ -169,7 +171,9 @@ def _move_on(dispatch: Dispatch, turn: Turn, action: TaskAction, outcome: Outcom
     return _limit(dispatch, replace(turn, state=state))
 
 
-def _retry(dispatch: Dispatch, turn: Turn, task: Task, action: TaskAction, attempt: int, outcome: Outcome) -> Turn:
+def _retry(
+    dispatch: Dispatch, turn: PipelineDecision, task: PipelineTask, action: TaskAction, attempt: int, outcome: Outcome
+) -> PipelineDecision:
     if attempt >= action.attempts:
         return replace(turn, end=_fail(turn.state, outcome, f"{task.label} has had {attempt} attempts"))
     wait_ms = _compute_wait(dispatch, turn.state, task, action, attempt)
@@ -178,7 +182,7 @@ def _retry(dispatch: Dispatch, turn: Turn, task: Task, action: TaskAction, attem
     return _limit(dispatch, replace(turn, state=replace(turn.state, attempts=attempt), wait_ms=wait_ms))
 
 
-def _limit(dispatch: Dispatch, turn: Turn) -> Turn:
+def _limit(dispatch: Dispatch, turn: PipelineDecision) -> PipelineDecision:
     """The turn, unless no further task may be executed."""
     most = dispatch.max_task_executions
     if turn.state.executions < most:
@@ -193,7 +197,7 @@ def _fail(state: PipelineState, outcome: Outcome, message: str = "the policy of 
 
 
 def _choose_action(
-    dispatch: Dispatch, state: PipelineState, task: Task, attempt: int, outcome: Outcome
+    dispatch: Dispatch, state: PipelineState, task: PipelineTask, attempt: int, outcome: Outcome
 ) -> tuple[TaskAction, Rule, tuple[Problem, ...]]:
     """The action of the first rule that matches; else that of ``else``; else the default."""
     policy = task.policy
@@ -218,7 +222,7 @@ _FAIL: Final = TaskAction(do="fail")
 
 
 def _assign(
-    dispatch: Dispatch, state: PipelineState, task: Task, attempt: int, assignments: tuple[Assignment, ...]
+    dispatch: Dispatch, state: PipelineState, task: PipelineTask, attempt: int, assignments: tuple[Assignment, ...]
 ) -> tuple[PipelineState, tuple[Patch, ...]] | Problem:
     """The state after assignments, each of which sees those before it; and those to ``ctx``."""
     patches: list[Patch] = []
@@ -235,7 +239,7 @@ def _assign(
 
 
 def _compute_wait(
-    dispatch: Dispatch, state: PipelineState, task: Task, action: TaskAction, attempt: int
+    dispatch: Dispatch, state: PipelineState, task: PipelineTask, action: TaskAction, attempt: int
 ) -> int | Problem:
     """Milliseconds before execution ``attempt + 1``."""
     if action.delay is None:
@@ -252,7 +256,7 @@ def _compute_wait(
 
 
 def build_scope(
-    dispatch: Dispatch, state: PipelineState, task: Task | None = None, attempt: int | None = None
+    dispatch: Dispatch, state: PipelineState, task: PipelineTask | None = None, attempt: int | None = None
 ) -> Scope:
     """What templates of a pipeline see, but for the keychain, which only fields of tools do.
 
@@ -292,7 +296,7 @@ def is_inline(step: Step) -> bool:
     )
 
 
-def _repeats(task: Task) -> bool:
+def _repeats(task: PipelineTask) -> bool:
     if task.policy is None:
         return False
     actions = [rule.then for rule in task.policy.rules]
@@ -321,6 +325,6 @@ def run_inline(
     return Performed(notes=tuple(notes), output=state.result)
 
 
-def _describe(label: str, outcome: Outcome, turn: Turn) -> Note:
+def _describe(label: str, outcome: Outcome, turn: PipelineDecision) -> Note:
     details: dict[str, JsonValue] = {"task": label, "status": outcome.status, "action": turn.do, "rule": turn.rule}
     return Note(kind=TASK_ENDED, details=details)

@@ -14,13 +14,13 @@ from msgspec import Struct
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.playbooks.definition import (
     DEFAULT_ATTEMPTS,
-    Admission,
     AdmissionRule,
     Assignment,
     Backoff,
     Do,
     OnDeny,
     OnUnmatched,
+    StepAdmission,
     TaskAction,
     TaskPolicy,
     TaskRule,
@@ -117,7 +117,7 @@ def _require_then(place: Place) -> Place:
     return then
 
 
-def read_admission(place: Place) -> Admission | None:
+def read_admission(place: Place) -> StepAdmission | None:
     """``spec.policy.admit`` of a step."""
     if place.is_absent:
         return None
@@ -133,7 +133,7 @@ def read_admission(place: Place) -> Admission | None:
     otherwise = None if read.otherwise is None else _read_allow(read.otherwise)
     if otherwise is None and all(rule.when is not None for rule in rules):
         place.get("rules").warn("has no else: a token that no rule fits is denied")
-    return Admission(rules=rules, otherwise=otherwise, on_deny=on_deny)
+    return StepAdmission(rules=rules, otherwise=otherwise, on_deny=on_deny)
 
 
 def _read_allow(then: Place) -> bool:

@@ -25,7 +25,7 @@ from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.playbooks.completions import list_secrets, mask
 from statewright.playbooks.context import remove_member, write_member
 from statewright.playbooks.dispatch import Dispatch
-from statewright.playbooks.pipeline import PipelineEnd, PipelineState, Turn
+from statewright.playbooks.pipeline import PipelineDecision, PipelineEnd, PipelineState
 from statewright.playbooks.policies import Outcome
 
 MAX_LOG_ENTRIES: Final = 1_000
@@ -66,7 +66,7 @@ class RunRecord:
         self._note(event, self._get_label(state), attempt=state.attempts + 1, outcome=_shorten(outcome))
         return outcome
 
-    def take_turn(self, state: PipelineState, outcome: Outcome, turn: Turn) -> "JsonObject | None":
+    def take_turn(self, state: PipelineState, outcome: Outcome, turn: PipelineDecision) -> "JsonObject | None":
         """What the outcome led to; ``state`` is that of before. A progress report, if there are new patches: of all
         that the service has not acknowledged.
         """

@@ -23,7 +23,7 @@ from statewright.playbooks.context import build_data, describe_patch
 from statewright.playbooks.dispatch import Dispatch, build_dispatch
 from statewright.playbooks.events import LogEvent, find_execution_status, list_events, list_start_events
 from statewright.playbooks.graph import Status
-from statewright.playbooks.pipeline import PipelineEnd, ToolCall, Turn, begin, prepare, settle
+from statewright.playbooks.pipeline import PipelineDecision, PipelineEnd, ToolCall, begin, prepare, settle
 from statewright.playbooks.policies import Outcome
 
 Tool: TypeAlias = Callable[[ToolCall, Dispatch], Outcome]
@@ -149,7 +149,7 @@ def _build_open_run(effect: EnqueueTask) -> OpenRun:
 
 
 def _describe_task(
-    open_run: OpenRun, label: str, outcome: Outcome, turn: Turn, target: str | None
+    open_run: OpenRun, label: str, outcome: Outcome, turn: PipelineDecision, target: str | None
 ) -> Iterable[LogEvent]:
     """The end of a task, and what its policy made of it."""
     yield LogEvent(

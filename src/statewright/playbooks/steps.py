@@ -7,16 +7,16 @@ from typing import Final
 from statewright.jsonval.values import JsonObject, merge_deep
 from statewright.playbooks.definition import (
     DEFAULT_MAX_IN_FLIGHT,
-    Arc,
     Join,
     JoinMode,
     Limits,
-    Loop,
     LoopFailureMode,
+    NextArc,
     OnIncomplete,
     Router,
     RouterMode,
     Step,
+    StepLoop,
 )
 from statewright.playbooks.place import Place
 from statewright.playbooks.policies import read_admission, read_scoped_assignments
@@ -137,7 +137,7 @@ def _read_timeout(place: Place) -> int | None:
     return max(1, int(value * 1000))
 
 
-def _read_loop(place: Place, step_spec: Place) -> Loop:
+def _read_loop(place: Place, step_spec: Place) -> StepLoop:
     place.read_mapping()
     place.refuse_unknown(("in", "iterator", "spec"), _ITERATOR_HINTS)
     spec, items = place.get("spec"), place.get("in")
@@ -157,7 +157,7 @@ def _read_loop(place: Place, step_spec: Place) -> Loop:
     failures.refuse_unknown(("mode",))
     spec.get("policy").refuse_unknown(("exec", "failure"))
     failure_mode: LoopFailureMode = failures.get("mode").read_choice(LoopFailureMode, "fail_fast")
-    return Loop(
+    return StepLoop(
         items=items.read_template(),
         iterator=iterator or "item",
         is_parallel=is_parallel,
@@ -194,7 +194,7 @@ def _read_router(place: Place, known: Mapping[str, Sequence[str]]) -> Router | N
     return Router(arcs=read, mode=mode) if read else None
 
 
-def _read_arc(place: Place, known: Mapping[str, Sequence[str]]) -> Arc | None:
+def _read_arc(place: Place, known: Mapping[str, Sequence[str]]) -> NextArc | None:
     if not isinstance(place.value, dict):
         place.expect("a mapping with step")
         return None
@@ -203,7 +203,7 @@ def _read_arc(place: Place, known: Mapping[str, Sequence[str]]) -> Arc | None:
     if target is None:
         return None
     when = place.get("when").read_condition()
-    return Arc(
+    return NextArc(
         target=target,
         when=when,
         args=place.get("args").read_object_template(),

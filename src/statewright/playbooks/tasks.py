@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from statewright.instants import parse_instant
 from statewright.jsonval.values import JsonObject, merge_deep
-from statewright.playbooks.definition import Task
+from statewright.playbooks.definition import PipelineTask
 from statewright.playbooks.place import Findings, InvalidPlaybook, Place
 from statewright.playbooks.policies import read_task_policy
 
@@ -28,22 +28,22 @@ PLAYBOOK: Final = "playbook"
 _WITHOUT_CREDENTIALS: Final = frozenset(("noop", PLAYBOOK, "wait"))
 
 
-def list_worker_kinds(tasks: Sequence[Task]) -> tuple[str, ...]:
+def list_worker_kinds(tasks: Sequence[PipelineTask]) -> tuple[str, ...]:
     """The kinds of a pipeline that the service does not run, each once. Empty: the service runs the pipeline itself."""
     return tuple(dict.fromkeys(task.kind for task in tasks if not is_run_here(task)))
 
 
-def is_run_here(task: Task) -> bool:
+def is_run_here(task: PipelineTask) -> bool:
     """Whether the service does a task, or has members do it, where all tasks of its pipeline are such."""
     return task.kind in SERVICE_KINDS or is_for_members(task)
 
 
-def is_for_members(task: Task) -> bool:
+def is_for_members(task: PipelineTask) -> bool:
     """Whether a task says which calculation members do it."""
     return task.kind == COMPUTE and "tags" in task.source
 
 
-def needs_credentials(tasks: Sequence[Task]) -> bool:
+def needs_credentials(tasks: Sequence[PipelineTask]) -> bool:
     """Whether the service runs a pipeline itself, with tasks whose fields may name the keychain."""
     return not list_worker_kinds(tasks) and any(task.kind not in _WITHOUT_CREDENTIALS for task in tasks)
 
@@ -78,7 +78,7 @@ class _Written(Struct, frozen=True, kw_only=True):
     members: JsonObject
 
 
-def read_tasks(tool: Place, step: str, context: TaskContext) -> tuple[Task, ...]:
+def read_tasks(tool: Place, step: str, context: TaskContext) -> tuple[PipelineTask, ...]:
     """``tool`` of a step: one task, or a list of them."""
     written = [_fill_in(task, context) for task in _list_written(tool, step)]
     labels = tuple(task.label for task in written)
@@ -148,7 +148,7 @@ def _fill_in(task: _Written, context: TaskContext) -> _Written:
     return _Written(place=Place(members, task.place.path, task.place.findings), label=task.label, members=members)
 
 
-def _read_task(task: _Written, labels: tuple[str, ...], index: int, context: TaskContext) -> Task:
+def _read_task(task: _Written, labels: tuple[str, ...], index: int, context: TaskContext) -> PipelineTask:
     place, members = task.place, task.members
     for name, hint in _HINTS.items():
         if name in members:
@@ -165,7 +165,7 @@ def _read_task(task: _Written, labels: tuple[str, ...], index: int, context: Tas
     source: JsonObject = {"name": task.label, "kind": kind, **fields, "spec": {**effective, "policy": policy}}
     if policy is None:
         source["spec"] = effective
-    return Task(
+    return PipelineTask(
         label=task.label,
         kind=kind,
         fields=Place(fields, place.path, place.findings).read_template(statements=True),
@@ -175,12 +175,12 @@ def _read_task(task: _Written, labels: tuple[str, ...], index: int, context: Tas
     )
 
 
-def pipeline_to_document(tasks: Sequence[Task]) -> list[JsonObject]:
+def pipeline_to_document(tasks: Sequence[PipelineTask]) -> list[JsonObject]:
     """A pipeline as a worker is given it."""
     return [task.source for task in tasks]
 
 
-def pipeline_from_document(document: Sequence[JsonObject]) -> tuple[Task, ...]:
+def pipeline_from_document(document: Sequence[JsonObject]) -> tuple[PipelineTask, ...]:
     """The pipeline that :func:`pipeline_to_document` wrote. Raises :class:`InvalidPlaybook`."""
     findings = Findings()
     tool = Place(list(document), "/tool", findings)

@@ -145,7 +145,7 @@ def _is_held(effects: tuple[Effect, ...]) -> bool | None:
 ExecutionStatus: TypeAlias = Literal["RUNNING", "COMPLETED", "FAILED", "SKIPPED", "BYPASSED"]
 
 
-class Execution(Struct, frozen=True, kw_only=True):
+class NodeExecution(Struct, frozen=True, kw_only=True):
     """A line of the history. Instants are microseconds of the epoch."""
 
     id: str
@@ -178,7 +178,7 @@ class ExecutionEnd(Struct, frozen=True, kw_only=True):
 class HistoryChanges(Struct, frozen=True):
     """What one step adds to the history: new lines, maybe ended already, and the ends of earlier ones."""
 
-    new: tuple[Execution, ...]
+    new: tuple[NodeExecution, ...]
     ended: tuple[ExecutionEnd, ...]
 
 
@@ -186,7 +186,7 @@ def compute_history_changes(
     get_node_type: Callable[[str], str], instance_id: str, effects: tuple[Effect, ...], at: int
 ) -> HistoryChanges:
     """The lines that effects amount to; those of one step share its instant."""
-    new: dict[str, Execution] = {}
+    new: dict[str, NodeExecution] = {}
     ended: list[ExecutionEnd] = []
     for effect in effects:
         if isinstance(effect, RecordEntry):
@@ -201,7 +201,7 @@ def compute_history_changes(
     return HistoryChanges(tuple(new.values()), tuple(ended))
 
 
-def apply_end(execution: Execution, end: ExecutionEnd) -> Execution:
+def apply_end(execution: NodeExecution, end: ExecutionEnd) -> NodeExecution:
     """The line after its end is known."""
     return replace(
         execution,
@@ -212,8 +212,10 @@ def apply_end(execution: Execution, end: ExecutionEnd) -> Execution:
     )
 
 
-def _build_execution(get_node_type: Callable[[str], str], instance_id: str, entry: RecordEntry, at: int) -> Execution:
-    return Execution(
+def _build_execution(
+    get_node_type: Callable[[str], str], instance_id: str, entry: RecordEntry, at: int
+) -> NodeExecution:
+    return NodeExecution(
         id=entry.execution,
         instance_id=instance_id,
         node_id=entry.node,

@@ -39,7 +39,7 @@ _compiled: LruCache[tuple[str, int, bytes], tuple[object, int]] = LruCache(MAX_N
 """With the number of its nodes."""
 
 
-class StoredDefinition(Struct, Generic[P, I], frozen=True):
+class DefinitionSource(Struct, Generic[P, I], frozen=True):
     """One version of a definition, as it is stored."""
 
     language: ProcessLanguage[P, I]

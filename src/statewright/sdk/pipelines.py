@@ -22,7 +22,15 @@ from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.values import JsonObject
 from statewright.playbooks.dispatch import JOB_PREFIX, Dispatch, MalformedDispatch, dispatch_from_document
 from statewright.playbooks.http_tasks import HTTP, HttpCall, build_call, read_response, report_failure
-from statewright.playbooks.pipeline import PipelineEnd, PipelineState, ToolCall, Turn, begin, prepare, settle
+from statewright.playbooks.pipeline import (
+    PipelineDecision,
+    PipelineEnd,
+    PipelineState,
+    ToolCall,
+    begin,
+    prepare,
+    settle,
+)
 from statewright.playbooks.policies import Outcome, fail, succeed
 from statewright.playbooks.run_record import RunRecord
 from statewright.sdk.functions import Function, describe_error
@@ -116,7 +124,7 @@ class _Run:
                 return self._record.complete(turn.end, state.results)
             await asyncio.sleep(turn.wait_ms / 1000)
 
-    async def _execute(self, state: PipelineState) -> Turn:
+    async def _execute(self, state: PipelineState) -> PipelineDecision:
         """One execution of the task that is next, and what it leads to."""
         self._record.begin_attempt(state)
         begun = time.monotonic()

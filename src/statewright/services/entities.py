@@ -13,7 +13,7 @@ from msgspec import Struct
 from statewright.engine.engine import CreateEntity, UpdateEntity, list_declared_transitions
 from statewright.engine.models import may_segment_on_create, may_segment_on_update
 from statewright.engine.run import check_if_match
-from statewright.entity import Entity, EntityChange, EntityView, ModelKey, Page
+from statewright.entity import Entity, EntityChange, EntityView, ModelKey, OffsetPage
 from statewright.failures import BadRequest, EntityNotFound, ModelNotFound
 from statewright.ids import EntityId, ModelId, TransactionId
 from statewright.jsonval.codec import MalformedJson, decode, decode_stored
@@ -132,7 +132,7 @@ async def read_by_transaction(core: Core, caller: Caller, entity_id: EntityId, t
 
 
 async def list_portions(
-    core: Core, caller: Caller, key: ModelKey, page: Page, *, instant: int | None = None
+    core: Core, caller: Caller, key: ModelKey, page: OffsetPage, *, instant: int | None = None
 ) -> AsyncGenerator[Sequence[EntityView]]:
     """One page of a model's entities by ascending id, in portions.
 
@@ -154,7 +154,7 @@ async def list_portions(
             yield entities_
 
 
-async def _list_page_in_transaction(core: Core, caller: Caller, model: ModelId, page: Page) -> EntityList:
+async def _list_page_in_transaction(core: Core, caller: Caller, model: ModelId, page: OffsetPage) -> EntityList:
     """A page as a joined transaction sees it: what is committed, less what it deleted, plus what it wrote. It relies on
     the versions that are returned.
     """

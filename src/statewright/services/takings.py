@@ -49,7 +49,7 @@ class Round(Struct, frozen=True, kw_only=True):
     more: bool
 
 
-class Attempt:
+class WorkAttempt:
     """At work that was taken."""
 
     is_over = False
@@ -146,11 +146,11 @@ class Takings:
     @asynccontextmanager
     async def attempt(
         self, work: Work[R], tenant: TenantId, key: tuple[str, ...], taker: str, *, clock: Clock | None = None
-    ) -> AsyncIterator[Attempt]:
+    ) -> AsyncIterator[WorkAttempt]:
         """Work goes on inside the block, and is released at its end unless that counts (see the module). With a
         ``clock``, of microseconds, nobody else takes it meanwhile.
         """
-        one = Attempt()
+        one = WorkAttempt()
         try:
             if clock is None:
                 yield one

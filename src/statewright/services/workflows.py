@@ -21,7 +21,7 @@ from statewright.storage import models
 from statewright.telemetry import logs
 from statewright.workflow import (
     IMPORT_MODES,
-    Finding,
+    CriterionFinding,
     ImportRequest,
     Workflow,
     check_incoming,
@@ -39,7 +39,7 @@ log = logs.logger(__name__)
 
 async def import_workflows(
     core: Core, principal: Principal, *, key: ModelKey, body: bytes, dry_run: bool = False
-) -> tuple[Finding, ...]:
+) -> tuple[CriterionFinding, ...]:
     """Import workflows in the order of checks of docs/reference/workflows.md#order-of-checks-of-an-import; imports of
     one model follow each other. What is doubtful is logged, and returned.
 
@@ -88,7 +88,7 @@ _BYTES_PER_STEP: Final = 10
 """What a step of compiling patterns counts as in the size of an import."""
 
 
-def _check(request: ImportRequest, schema: str) -> tuple[Finding, ...]:
+def _check(request: ImportRequest, schema: str) -> tuple[CriterionFinding, ...]:
     declared = flatten_fields(schema_from_stored(decode(schema)))
     return check_incoming(request, KnownFields(declared))
 

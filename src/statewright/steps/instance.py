@@ -17,7 +17,7 @@ from statewright.instants import format_instant, parse_instant
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import Marking, Phase, is_waiting, marking_from_document, marking_to_document
 from statewright.net.effects import ChangePhase, Effect
-from statewright.processes.changes import Execution
+from statewright.processes.changes import NodeExecution
 from statewright.processes.language import BuiltinModel, build_states
 from statewright.steps.language import Process
 
@@ -99,7 +99,7 @@ def render_instance(instance: Instance) -> JsonObject:
     }
 
 
-def render_history_item(execution: Execution, process: Process) -> JsonObject:
+def render_history_item(execution: NodeExecution, process: Process) -> JsonObject:
     """The line as clients read it: every member in camel case, and its capitalised twin (decisions J7, J12)."""
     ended_at = None if execution.ended_at is None else format_instant(execution.ended_at)
     started_at = format_instant(execution.started_at)

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.expressions import Budget, ExpressionError, NotBoolean, count_elements, evaluate_bool
+from statewright.expressions import ExpressionBudget, ExpressionError, NotBoolean, count_elements, evaluate_bool
 from statewright.jsonval.values import JsonObject, JsonValue, merge_deep, merge_shallow, quote
 from statewright.net import (
     HOLD,
@@ -37,7 +37,7 @@ from statewright.net import (
 from statewright.steps.definition import STEP_TYPES, TIMED_TYPES, BoundaryEvent, Definition, Step, StepType
 from statewright.steps.tables import apply_transformations, evaluate_table
 
-StepOutcome: TypeAlias = Callable[[Step, JsonObject, JsonObject, int, Budget], Completed | Problem]
+StepOutcome: TypeAlias = Callable[[Step, JsonObject, JsonObject, int, ExpressionBudget], Completed | Problem]
 """From the step, the variables, what came from outside, the instant, and what may be spent."""
 
 
@@ -48,7 +48,7 @@ ELEMENTS_PER_STEP: Final = 20
 class StepLanguage(Language):
     """The language of one definition's steps, for one operation on an instance."""
 
-    def __init__(self, steps: Mapping[NodeId, tuple[Step, StepType]], budget: Budget) -> None:
+    def __init__(self, steps: Mapping[NodeId, tuple[Step, StepType]], budget: ExpressionBudget) -> None:
         self._steps = steps
         self._budget = budget
         self._last_count: tuple[JsonValue, int] = (None, 0)
@@ -109,14 +109,14 @@ def _merge_signal(_: Step, variables: JsonObject, delta: JsonObject, *__: object
 
 
 def _run_transformations(
-    step: Step, variables: JsonObject, _: JsonObject, at: int, budget: Budget
+    step: Step, variables: JsonObject, _: JsonObject, at: int, budget: ExpressionBudget
 ) -> Completed | Problem:
     result = apply_transformations(dict(step.transformations), variables, at, budget)
     return result if isinstance(result, Problem) else Completed(data=result, output=result)
 
 
 def _run_decision_table(
-    step: Step, variables: JsonObject, _: JsonObject, at: int, budget: Budget
+    step: Step, variables: JsonObject, _: JsonObject, at: int, budget: ExpressionBudget
 ) -> Completed | Problem:
     if step.decision_table is None:
         return Problem(f'step "{step.id}" has no decisionTable')
@@ -159,7 +159,7 @@ class Process(Struct, frozen=True, kw_only=True):
 
     def create_language(self) -> Language:
         """The language for one operation: what it may spend is not shared with others."""
-        return StepLanguage(self.typed_steps, Budget(within_turn=self.turn_elements))
+        return StepLanguage(self.typed_steps, ExpressionBudget(within_turn=self.turn_elements))
 
 
 def compile_definition(definition: Definition, version: int) -> Process:

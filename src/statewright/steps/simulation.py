@@ -17,10 +17,10 @@ from statewright.net.effects import ArmTimer, Effect, EnqueueTask, OpenHumanTask
 from statewright.net.local import LocalClock
 from statewright.processes.changes import (
     JOB_FAILED,
-    Execution,
     FailureReport,
     GivenUp,
     JobState,
+    NodeExecution,
     Requeued,
     apply_end,
     compute_history_changes,
@@ -77,7 +77,7 @@ class SimulatedInstance(Struct, frozen=True, kw_only=True):
 
     process: Process
     instance: Instance
-    history: tuple[Execution, ...]
+    history: tuple[NodeExecution, ...]
     ended_at_step: str | None
     """The END it completed at."""
     has_chained: bool
@@ -133,7 +133,7 @@ class _Simulator:
         self._last_sequence = 0
         self._reply_counts: dict[tuple[str, str], int] = {}
         self._event_queue: list[tuple[int, int, Callable[[], None]]] = []
-        self._history: dict[str, Execution] = {}
+        self._history: dict[str, NodeExecution] = {}
         self._child: StartChild | None = None
 
     @property

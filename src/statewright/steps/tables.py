@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from statewright.evaluation.charges import charge_conversion
 from statewright.evaluation.parts import are_alike, compare_parts
-from statewright.expressions import Budget, ExpressionError, NotBoolean, evaluate, evaluate_bool
+from statewright.expressions import ExpressionBudget, ExpressionError, NotBoolean, evaluate, evaluate_bool
 from statewright.instants import format_whole_second
 from statewright.jsonval.scanning import is_in_range
 from statewright.jsonval.values import JsonObject, JsonValue, json_type, quote, tidy_number
@@ -29,7 +29,7 @@ def extract_expression(value: JsonValue) -> str | None:
     return None
 
 
-def evaluate_value(value: JsonValue, variables: JsonObject, at: int, budget: Budget) -> JsonValue:
+def evaluate_value(value: JsonValue, variables: JsonObject, at: int, budget: ExpressionBudget) -> JsonValue:
     """What a literal or expression comes to. Raises :class:`ExpressionError`."""
     expression = extract_expression(value)
     if expression is None:
@@ -38,7 +38,7 @@ def evaluate_value(value: JsonValue, variables: JsonObject, at: int, budget: Bud
 
 
 def apply_transformations(
-    transformations: JsonObject, variables: JsonObject, at: int, budget: Budget
+    transformations: JsonObject, variables: JsonObject, at: int, budget: ExpressionBudget
 ) -> "JsonObject | Problem":
     """The variables after all transformations, in order; each sees the results of those before it."""
     current = dict(variables)
@@ -63,7 +63,7 @@ _EXACT: Final = Context(prec=20_000)
 Number: TypeAlias = int | Decimal
 Column: TypeAlias = Sequence[tuple[int, JsonValue]]
 """The values of one output, one per matched rule, with the rule's place; ``null`` where a rule lacks it."""
-ColumnRule: TypeAlias = Callable[[str, Column, Budget], "JsonValue | Problem"]
+ColumnRule: TypeAlias = Callable[[str, Column, ExpressionBudget], "JsonValue | Problem"]
 """What becomes of a column, given its name and values, and what may be spent."""
 
 
@@ -72,14 +72,14 @@ class _EvaluationContext(Struct, frozen=True):
 
     variables: JsonObject
     at: int
-    budget: Budget
+    budget: ExpressionBudget
 
 
 def evaluate_table(
-    table: DecisionTable, hit_policy: str, variables: JsonObject, at: int, budget: Budget | None = None
+    table: DecisionTable, hit_policy: str, variables: JsonObject, at: int, budget: ExpressionBudget | None = None
 ) -> "JsonObject | Problem":
     """The variables that the table sets. Rules and outputs all see the same variables."""
-    context = _EvaluationContext(variables, at, budget or Budget())
+    context = _EvaluationContext(variables, at, budget or ExpressionBudget())
     policy = hit_policy or DEFAULT_HIT_POLICY
     matched = _find_matches(table.rules, context, only_first=policy == "F")
     if isinstance(matched, Problem):
@@ -142,7 +142,7 @@ def _evaluate_outputs(matched: list[tuple[int, Rule]], context: _EvaluationConte
     return matches
 
 
-def _collapse_columns(policy: str, matches: list[RuleMatch], budget: Budget) -> "JsonObject | Problem":
+def _collapse_columns(policy: str, matches: list[RuleMatch], budget: ExpressionBudget) -> "JsonObject | Problem":
     if policy in ("U", "F"):
         return matches[0].outputs
     collapse = _POLICIES.get(policy)
@@ -160,7 +160,7 @@ def _collapse_columns(policy: str, matches: list[RuleMatch], budget: Budget) -> 
     return result
 
 
-def _collapse_any(name: str, column: Column, budget: Budget) -> "JsonValue | Problem":
+def _collapse_any(name: str, column: Column, budget: ExpressionBudget) -> "JsonValue | Problem":
     index, value = column[0]
     for other_index, other in column[1:]:
         if not _is_equal(value, other, budget):
@@ -169,16 +169,16 @@ def _collapse_any(name: str, column: Column, budget: Budget) -> "JsonValue | Pro
     return value
 
 
-def _collect(_: str, column: Column, __: Budget) -> "JsonValue | Problem":
+def _collect(_: str, column: Column, __: ExpressionBudget) -> "JsonValue | Problem":
     return [value for _, value in column]
 
 
-def _count(_: str, column: Column, __: Budget) -> "JsonValue | Problem":
+def _count(_: str, column: Column, __: ExpressionBudget) -> "JsonValue | Problem":
     return len(column)
 
 
 def _build_aggregation(policy: str, aggregate: Callable[[Sequence[Number]], Number]) -> ColumnRule:
-    def collapse(name: str, column: Column, _: Budget) -> "JsonValue | Problem":
+    def collapse(name: str, column: Column, _: ExpressionBudget) -> "JsonValue | Problem":
         numbers: list[Number] = []
         for index, value in column:
             if isinstance(value, bool) or not isinstance(value, int | Decimal):
@@ -209,7 +209,7 @@ def _sum(numbers: Sequence[Number]) -> Number:
     return total
 
 
-def _is_equal(left: JsonValue, right: JsonValue, budget: Budget) -> bool:
+def _is_equal(left: JsonValue, right: JsonValue, budget: ExpressionBudget) -> bool:
     """JSON equality: 1 equals 1.0, and ``true`` does not equal 1."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right

@@ -38,7 +38,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import asyncpg
 
-from statewright.entity import Actor, ChangeType, Entity, EntityChange, Page
+from statewright.entity import Actor, ChangeType, Entity, EntityChange, OffsetPage
 from statewright.failures import HistoryPruned, StorageUnavailable
 from statewright.ids import EntityId, ModelId, TenantId, TransactionId
 from statewright.storage.columns import ENTITY_COLUMNS
@@ -369,7 +369,7 @@ PAGE_AT: Final = limit_documents(
 
 
 async def fetch_entities(
-    pool: Pool, tenant: TenantId, model: ModelId, page: Page, *, instant: int | None = None
+    pool: Pool, tenant: TenantId, model: ModelId, page: OffsetPage, *, instant: int | None = None
 ) -> AsyncGenerator[list[Entity]]:
     """A part of a model's entities in ascending order of id, as they are now or were at ``instant``: one portion or
     more, so that a page of large documents need not be in memory as a whole. No connection is held between portions.

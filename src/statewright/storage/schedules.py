@@ -40,10 +40,10 @@ class StagedTask(Struct, frozen=True, kw_only=True):
     expected: TransactionId | None = None
 
 
-class StagedTasks:
+class OverlayTasks:
     """The tasks in the overlay of a unit of work; nested units see through to those of the ``outer`` one."""
 
-    def __init__(self, outer: "StagedTasks | None") -> None:
+    def __init__(self, outer: "OverlayTasks | None") -> None:
         self._outer = outer
         self._tasks: dict[EntityId, dict[TaskKey, StagedTask]] = {}
         self._rearmed: dict[tuple[EntityId, TaskKey], TransactionId] = {}
@@ -77,7 +77,7 @@ class StagedTasks:
                 seen.setdefault(key, None)
         return seen
 
-    def merge(self, inner: "StagedTasks") -> None:
+    def merge(self, inner: "OverlayTasks") -> None:
         """Take over what a nested unit has staged."""
         for entity, tasks in inner._tasks.items():
             self._tasks.setdefault(entity, {}).update(tasks)

@@ -21,7 +21,7 @@ from statewright.workflow.definition import (
 )
 from statewright.workflow.exporting import export
 from statewright.workflow.import_checks import (
-    Finding,
+    CriterionFinding,
     check_incoming,
     check_merged,
     count_pattern_steps,
@@ -57,8 +57,8 @@ __all__ = [
     "SUBSTITUTION_WARNINGS",
     "Contract",
     "Criterion",
+    "CriterionFinding",
     "ExecutionMode",
-    "Finding",
     "ImportRequest",
     "Processor",
     "ProcessorConfig",

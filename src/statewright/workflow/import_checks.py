@@ -41,7 +41,7 @@ MAX_FINDING_CHARS: Final = 1000
 """Characters of a finding, which quotes what the client sent."""
 
 
-class Finding(Struct, frozen=True, kw_only=True):
+class CriterionFinding(Struct, frozen=True, kw_only=True):
     """A criterion that deserves a second look. ``state`` and ``transition`` are None for that of a workflow."""
 
     workflow: str
@@ -76,8 +76,8 @@ class _Place(Struct, frozen=True):
             return locate_workflow(self.workflow)
         return locate_transition(self.workflow, self.state, self.transition)
 
-    def build_finding(self, message: str) -> Finding:
-        return Finding(
+    def build_finding(self, message: str) -> CriterionFinding:
+        return CriterionFinding(
             workflow=self.workflow.name,
             state=self.state.name if self.state else None,
             transition=self.transition.name if self.transition else None,
@@ -85,7 +85,7 @@ class _Place(Struct, frozen=True):
         )
 
 
-def check_criteria(workflows: Iterable[Workflow], fields: KnownFields | None) -> tuple[Finding, ...]:
+def check_criteria(workflows: Iterable[Workflow], fields: KnownFields | None) -> tuple[CriterionFinding, ...]:
     """The findings, at most :data:`MAX_FINDINGS`; ``fields`` None: no model is compared with."""
     found = chain.from_iterable(_find_in_workflow(workflow, fields) for workflow in workflows)
     return tuple(islice(found, MAX_FINDINGS))
@@ -111,7 +111,7 @@ def find_criterion_violations(workflows: Iterable[Workflow]) -> Iterator[Violati
                     yield Violation("INVALID_CRITERION", place.pointer, f"{place.locate()}: {defect}")
 
 
-def _find_in_workflow(workflow: Workflow, fields: KnownFields | None) -> Iterator[Finding]:
+def _find_in_workflow(workflow: Workflow, fields: KnownFields | None) -> Iterator[CriterionFinding]:
     for place, criterion in _list_criteria(workflow):
         defects = [] if workflow.contract is Contract.STRICT else list(_find_defects(criterion))
         doubts = defects or _find_doubts(criterion, fields)
@@ -141,7 +141,7 @@ def _list_criteria(workflow: Workflow, index: int = 0) -> Iterator[tuple[_Place,
                 yield _Place(pointer, workflow, state, transition), transition.criterion
 
 
-def check_incoming(request: ImportRequest, fields: KnownFields | None = None) -> tuple[Finding, ...]:
+def check_incoming(request: ImportRequest, fields: KnownFields | None = None) -> tuple[CriterionFinding, ...]:
     """Raises ValidationFailed for the first violation; returns what deserves a warning: criteria that match nothing of
     the model with these ``fields`` (None: no model is compared with), and under the first-release contract those that
     the strict one refuses.

@@ -21,7 +21,7 @@ from statewright.net import IDS_PER_MOMENT, Moment
 from statewright.playbooks.process_language import PLAYBOOKS
 from statewright.playbooks.source import PlaybookSource
 from statewright.playbooks.source import source_to_text as playbook_to_text
-from statewright.processes.computing import StoredDefinition
+from statewright.processes.computing import DefinitionSource
 from statewright.processes.language import NewInstance, Rejection
 from statewright.steps.process_language import STEPS
 from tests.unit.flows.cases import Case, read_cases
@@ -43,7 +43,7 @@ def process() -> Iterator[ComputingProcess]:
     server.close()
 
 
-def play(process: ComputingProcess, definition: StoredDefinition[Any, Any], variables: JsonObject) -> int:
+def play(process: ComputingProcess, definition: DefinitionSource[Any, Any], variables: JsonObject) -> int:
     """Start an instance and do its jobs, here and there; how many operations that were."""
     language = definition.language
     moments = (Moment(at=1_000_000 * n, first_id=n * IDS_PER_MOMENT) for n in range(1, MAX_OPERATIONS + 1))
@@ -74,7 +74,7 @@ def play(process: ComputingProcess, definition: StoredDefinition[Any, Any], vari
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(definition=documents())
 def test_operations_of_steps(process: ComputingProcess, definition: JsonObject):
-    stored = StoredDefinition(STEPS, encode(definition).decode(), 1)
+    stored = DefinitionSource(STEPS, encode(definition).decode(), 1)
     try:
         stored.compile()
     except ValueError:
@@ -86,11 +86,11 @@ def test_operations_of_steps(process: ComputingProcess, definition: JsonObject):
 @pytest.mark.parametrize("case", read_cases("runs.txt"), ids=lambda case: case.title)
 def test_operations_of_flows(process: ComputingProcess, case: Case):
     source = FlowSource(id="case", text=case.text)
-    assert play(process, StoredDefinition(FLOWS, flow_to_text(source), 1), {"input": {"a": [1, 2]}}) > 0
+    assert play(process, DefinitionSource(FLOWS, flow_to_text(source), 1), {"input": {"a": [1, 2]}}) > 0
 
 
 @pytest.mark.parametrize("case", traces.read_traces(), ids=lambda case: f"{case.number}")
 def test_operations_of_playbooks(process: ComputingProcess, case: traces.Case):
     text = case.playbook if "metadata:" in case.playbook else f"metadata: {{name: case}}\n{case.playbook}"
-    stored = StoredDefinition(PLAYBOOKS, playbook_to_text(PlaybookSource(text=text)), 1)
+    stored = DefinitionSource(PLAYBOOKS, playbook_to_text(PlaybookSource(text=text)), 1)
     assert play(process, stored, {}) > 0

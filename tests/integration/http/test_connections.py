@@ -20,14 +20,14 @@ from statewright.api.http.asgi import (
     cancel_on_disconnect,
     get_address,
 )
-from statewright.api.http.server import Limits, serve_http
+from statewright.api.http.server import HttpLimits, serve_http
 from statewright.failures import BadRequest
 from statewright.loop.background import ShutdownBudget
 from statewright.network.sockets import Network, bind_listening_socket
 
 PATIENCE = 30.0
 LOOPBACK = ip_network("127.0.0.0/8")
-UNHURRIED = Limits(head_timeout_s=2.5)
+UNHURRIED = HttpLimits(head_timeout_s=2.5)
 """Enough for a busy machine to have read what was sent, and not too much to wait for."""
 
 GET = b"GET /%b HTTP/1.1\r\nHost: here\r\n\r\n"
@@ -120,16 +120,16 @@ class Wire(Struct):
 
 
 def serve(
-    application: Answering, limits: Limits, grace: ShutdownBudget, **more: Any
+    application: Answering, limits: HttpLimits, grace: ShutdownBudget, **more: Any
 ) -> AbstractAsyncContextManager[int]:
     listener = bind_listening_socket("127.0.0.1", 0)
     return serve_http(application, listener, asyncio.Event(), limits, grace=grace, **more)
 
 
 @asynccontextmanager
-async def a_wire(application: Answering, limits: Limits | None = None) -> AsyncIterator[Wire]:
+async def a_wire(application: Answering, limits: HttpLimits | None = None) -> AsyncIterator[Wire]:
     async with (
-        serve(application, limits or Limits(), ShutdownBudget(timedelta(seconds=1))) as port,
+        serve(application, limits or HttpLimits(), ShutdownBudget(timedelta(seconds=1))) as port,
     ):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         try:
@@ -260,7 +260,7 @@ async def test_a_client_that_goes_away_in_the_middle_of_a_body_ends_the_request(
 
 async def test_a_client_that_stops_in_the_middle_of_a_body_is_refused():
     waiting = Waiting()
-    async with a_wire(waiting, Limits(requests=RequestLimits(body_timeout_s=0.2))) as wire:
+    async with a_wire(waiting, HttpLimits(requests=RequestLimits(body_timeout_s=0.2))) as wire:
         wire.send(b"PUT /reads HTTP/1.1\r\nHost: here\r\nContent-Length: 50\r\n\r\nhello")
         status, headers, body = await wire.response()
         assert (status, headers["connection"]) == (400, "close")
@@ -270,7 +270,7 @@ async def test_a_client_that_stops_in_the_middle_of_a_body_is_refused():
 
 async def test_a_body_that_comes_too_slowly_is_refused_though_parts_come():
     waiting = Waiting()
-    limits = Limits(requests=RequestLimits(body_grace_s=0.3, body_rate=1000))
+    limits = HttpLimits(requests=RequestLimits(body_grace_s=0.3, body_rate=1000))
     async with a_wire(waiting, limits) as wire:
         wire.send(b"PUT /reads HTTP/1.1\r\nHost: here\r\nContent-Length: 5000\r\n\r\n")
         ended = asyncio.create_task(waiting.ended.get())
@@ -284,7 +284,7 @@ async def test_a_body_that_comes_too_slowly_is_refused_though_parts_come():
 
 
 async def test_a_body_that_comes_fast_enough_may_take_longer_than_the_grace():
-    async with a_wire(echo, Limits(requests=RequestLimits(body_grace_s=0.1, body_rate=10))) as wire:
+    async with a_wire(echo, HttpLimits(requests=RequestLimits(body_grace_s=0.1, body_rate=10))) as wire:
         wire.send(b"PUT /a HTTP/1.1\r\nHost: here\r\nContent-Length: 500\r\n\r\n" + b"x" * 499)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(wire.reader.read(1), timeout=1.0)
@@ -302,7 +302,7 @@ async def refuse_excess(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def test_who_is_too_many_is_told_at_once_and_its_connection_ends():
-    limits = Limits(requests=RequestLimits(connections=16))
+    limits = HttpLimits(requests=RequestLimits(connections=16))
     unfinished = b"PUT /a HTTP/1.1\r\nHost: here\r\nContent-Length: 50\r\n\r\n["
     async with serve(refuse_excess, limits, ShutdownBudget(timedelta(seconds=1))) as port:
         waiting = list[Wire]()
@@ -331,7 +331,7 @@ async def tell_address(scope: Scope, _receive: Receive, send: Send) -> None:
 @pytest.mark.parametrize(("proxies", "address"), [((), b"127.0.0.1"), ((LOOPBACK,), b"203.0.113.7")])
 async def test_only_a_trusted_proxy_is_believed_whom_it_speaks_for(proxies: tuple[Network, ...], address: bytes):
     forwarded = b"X-Forwarded-For: 198.51.100.9\r\nX-Forwarded-For: 203.0.113.7, 127.0.0.9\r\n"
-    async with a_wire(tell_address, Limits(requests=RequestLimits(proxies=proxies))) as wire:
+    async with a_wire(tell_address, HttpLimits(requests=RequestLimits(proxies=proxies))) as wire:
         wire.send(b"GET /a HTTP/1.1\r\nHost: here\r\n" + forwarded + b"\r\n")
         assert (await wire.response())[2] == address
 
@@ -369,13 +369,13 @@ async def test_the_head_of_a_later_request_is_waited_for_no_longer():
 
 
 async def test_a_connection_without_a_request_is_closed():
-    async with a_wire(echo, Limits(head_timeout_s=0.4)) as wire:
+    async with a_wire(echo, HttpLimits(head_timeout_s=0.4)) as wire:
         assert await wire.rest() == b""
 
 
 async def test_heads_that_never_end_do_not_keep_others_out_when_the_port_is_full():
     """The head of a slow client may take a quarter of an hour here; those who wait for a connection are not so slow."""
-    limits = Limits(requests=RequestLimits(connections=40), head_timeout_s=900.0, idle_timeout_s=900.0)
+    limits = HttpLimits(requests=RequestLimits(connections=40), head_timeout_s=900.0, idle_timeout_s=900.0)
     async with serve(echo, limits, ShutdownBudget(timedelta(seconds=1))) as port:
         slow = [await asyncio.open_connection("127.0.0.1", port) for _ in range(120)]
         for _, writer in slow:
@@ -389,7 +389,7 @@ async def test_heads_that_never_end_do_not_keep_others_out_when_the_port_is_full
 
 
 async def test_connections_that_are_not_in_the_way_of_others_stay():
-    limits = Limits(requests=RequestLimits(connections=40), head_timeout_s=900.0, idle_timeout_s=900.0)
+    limits = HttpLimits(requests=RequestLimits(connections=40), head_timeout_s=900.0, idle_timeout_s=900.0)
     async with serve(echo, limits, ShutdownBudget(timedelta(seconds=1))) as port:
         kept = [Wire(*await asyncio.open_connection("127.0.0.1", port)) for _ in range(25)]
         for wire in kept:
@@ -404,7 +404,7 @@ async def test_connections_that_are_not_in_the_way_of_others_stay():
 
 
 async def test_an_idle_connection_is_closed_after_the_keep_alive_time():
-    async with a_wire(echo, Limits(head_timeout_s=0.2)) as wire:
+    async with a_wire(echo, HttpLimits(head_timeout_s=0.2)) as wire:
         wire.send(GET % b"a")
         await wire.response()
         assert await wire.rest() == b""
@@ -412,7 +412,7 @@ async def test_an_idle_connection_is_closed_after_the_keep_alive_time():
 
 async def test_a_request_may_take_longer_than_its_client_may():
     waiting = Waiting()
-    limits = Limits(requests=RequestLimits(body_timeout_s=0.2), head_timeout_s=0.2, idle_timeout_s=0.2)
+    limits = HttpLimits(requests=RequestLimits(body_timeout_s=0.2), head_timeout_s=0.2, idle_timeout_s=0.2)
     async with a_wire(waiting, limits) as wire:
         wire.send(GET % b"slow")
         await soon(waiting.arrived.acquire())
@@ -505,7 +505,7 @@ async def test_a_wish_for_another_protocol_is_ignored():
 
 async def test_a_response_under_way_is_finished_before_the_server_stops():
     waiting = Waiting()
-    serving = serve(waiting, Limits(), ShutdownBudget(timedelta(seconds=PATIENCE)))
+    serving = serve(waiting, HttpLimits(), ShutdownBudget(timedelta(seconds=PATIENCE)))
     port = await serving.__aenter__()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     wire = Wire(reader, writer)
@@ -522,7 +522,7 @@ async def test_a_response_under_way_is_finished_before_the_server_stops():
 
 async def test_while_the_server_drains_new_connections_are_served_and_told_to_close():
     window = timedelta(seconds=1.5)
-    serving = serve(echo, Limits(), ShutdownBudget(window + timedelta(seconds=1)), drain_window=window)
+    serving = serve(echo, HttpLimits(), ShutdownBudget(window + timedelta(seconds=1)), drain_window=window)
     port = await serving.__aenter__()
     idle = Wire(*await asyncio.open_connection("127.0.0.1", port))
     idle.send(GET % b"before")

@@ -18,7 +18,7 @@ from statewright import app
 from statewright.entity import Principal
 from statewright.ids import TenantId, system_clock
 from statewright.jsonval.values import JsonObject
-from statewright.processes.changes import Execution, FailureReport
+from statewright.processes.changes import FailureReport, NodeExecution
 from statewright.services.core import Caller
 from statewright.services.processes import dialects, jobs, successors
 from statewright.services.processes import instances as hosted
@@ -71,7 +71,7 @@ class Host:
     async def read(self, instance: "Instance | str") -> Instance:
         return await hosted.get_instance(find_steps(self.runtime.processes), self.caller, _id(instance))
 
-    async def history(self, instance: "Instance | str") -> tuple[Execution, ...]:
+    async def history(self, instance: "Instance | str") -> tuple[NodeExecution, ...]:
         found = await instances.stream_history(self.runtime.processes, self.caller, _id(instance))
         return tuple([line async for lines in found.portions for line in lines])
 

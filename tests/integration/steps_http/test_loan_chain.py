@@ -16,7 +16,7 @@ import httpx
 
 from statewright.api.http.application import HttpApplication
 from statewright.api.http.dialects import PROCESS_APIS, build_process_dialect
-from statewright.api.http.server import Limits, serve_http
+from statewright.api.http.server import HttpLimits, serve_http
 from statewright.auth import MockAuthenticator
 from statewright.jsonval.values import JsonObject
 from statewright.loop.background import ShutdownBudget
@@ -99,7 +99,9 @@ async def rest_of(host: Host) -> AsyncIterator[httpx.AsyncClient]:
     listener = bind_listening_socket("127.0.0.1", 0)
     grace = ShutdownBudget(timedelta(seconds=5))
     async with (
-        serve_http(HttpApplication([steps], host.runtime), listener, asyncio.Event(), Limits(), grace=grace) as port,
+        serve_http(
+            HttpApplication([steps], host.runtime), listener, asyncio.Event(), HttpLimits(), grace=grace
+        ) as port,
         httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE_S, trust_env=False) as client,
     ):
         yield client

@@ -13,7 +13,7 @@ from statewright.ids import EntityId
 from statewright.storage.columns import EntityColumns, StagedRow, Text
 from statewright.storage.commit.group_commit import GroupCommit, PendingCommit
 from statewright.storage.commit.statement import CommitStatement, Part, build_staged_part
-from statewright.storage.commit.submission import Applied, PartRefused, StagedPart, Submission
+from statewright.storage.commit.submission import AppliedSubmission, PartRefused, StagedPart, Submission
 from statewright.storage.connections import parse_database_url
 from statewright.storage.pool import Pool
 from tests.database import connected
@@ -51,7 +51,7 @@ class Brush:
             colour,
         )
         [attempt] = await PAINTED.apply(self._connection, [Submission(rows=[row])])
-        assert isinstance(attempt, Applied)
+        assert isinstance(attempt, AppliedSubmission)
         self._last = now
 
 

@@ -92,7 +92,7 @@ async def test_a_page_of_the_past_agrees_with_single_reads(store: Store):
     assert victim is not None
     unit.delete(victim)
     await unit.commit()
-    portions = entities.fetch_entities(store.pool, ACME, MODEL, entities.Page(size=100), instant=instant)
+    portions = entities.fetch_entities(store.pool, ACME, MODEL, entities.OffsetPage(size=100), instant=instant)
     page = [version async for portion in portions for version in portion]
     assert [version.id for version in page] == sorted(known)
     assert page == [await at(store, entity_id, instant) for entity_id in sorted(known)]

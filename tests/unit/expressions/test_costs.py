@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from statewright.expressions import Budget, ExpressionError, compile_expression, evaluate
+from statewright.expressions import ExpressionBudget, ExpressionError, compile_expression, evaluate
 from statewright.jsonval.values import JsonObject
 from statewright.loop.turns import MAX_TURN_ELEMENTS, TurnExceeded
 from tests.hostile_documents import ITEMS, MAX_EVALUATION_S, MAX_S_PER_STEP, MAX_UNCHARGED_S, measure
@@ -21,14 +21,14 @@ def test_a_turn_ends_soon_whatever_is_evaluated(expression: str):
 
     def act() -> None:
         with suppress(ExpressionError, TurnExceeded):
-            evaluate(expression, VARIABLES, 0, Budget(within_turn=MAX_TURN_ELEMENTS))
+            evaluate(expression, VARIABLES, 0, ExpressionBudget(within_turn=MAX_TURN_ELEMENTS))
 
     assert measure(act) < MAX_UNCHARGED_S
 
 
 @pytest.mark.parametrize("expression", [*iterate_shapes()], ids=lambda text: text[:60])
 def test_nothing_is_done_that_is_not_charged(expression: str):
-    budget = Budget()
+    budget = ExpressionBudget()
     before = budget.left
 
     def act() -> None:
@@ -45,7 +45,7 @@ def test_nothing_is_done_that_is_not_charged(expression: str):
 def test_many_small_calls_end_soon_within_a_turn(call: str):
     def act() -> None:
         with suppress(ExpressionError, TurnExceeded):
-            evaluate(expression, variables, 0, Budget(within_turn=MAX_TURN_ELEMENTS))
+            evaluate(expression, variables, 0, ExpressionBudget(within_turn=MAX_TURN_ELEMENTS))
 
     expression, variables = f"count(1..5000, [{call}] != nil)", SMALL | {"x": None}
     with suppress(ExpressionError):
@@ -65,7 +65,7 @@ def test_any_combination_ends(shape: str):
 def test_what_is_refused_now_was_never_meant():
     """Ordinary work on a thousand elements stays far below the limits."""
     variables: JsonObject = {"xs": [{"name": f"item {n}", "price": n} for n in range(1_000)]}
-    budget = Budget()
+    budget = ExpressionBudget()
     for expression in (
         "sum(xs, #.price)",
         "map(xs, upper(#.name))",

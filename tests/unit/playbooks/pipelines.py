@@ -6,7 +6,15 @@ from msgspec import Struct
 
 from statewright.playbooks.context import Patch
 from statewright.playbooks.dispatch import Dispatch
-from statewright.playbooks.pipeline import PipelineEnd, PipelineState, ToolCall, Turn, begin, prepare, settle
+from statewright.playbooks.pipeline import (
+    PipelineDecision,
+    PipelineEnd,
+    PipelineState,
+    ToolCall,
+    begin,
+    prepare,
+    settle,
+)
 from statewright.playbooks.policies import Outcome
 
 
@@ -14,7 +22,7 @@ class Played(Struct):
     """A run that was played to its end, or until no outcome was left."""
 
     calls: list[ToolCall]
-    turns: list[Turn]
+    turns: list[PipelineDecision]
     state: PipelineState
     end: PipelineEnd
 

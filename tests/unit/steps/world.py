@@ -27,11 +27,11 @@ from statewright.net.effects import (
 )
 from statewright.net.local import LocalClock
 from statewright.processes.changes import (
-    Execution,
     ExecutionStatus,
     FailureReport,
     GivenUp,
     JobState,
+    NodeExecution,
     Requeued,
     apply_end,
     compute_history_changes,
@@ -74,7 +74,7 @@ class World:
         self.closed_tasks: dict[str, str] = {}
         self.timers: dict[str, ArmTimer] = {}
         self.closed_timers: dict[str, str] = {}
-        self.lines: dict[str, Execution] = {}
+        self.lines: dict[str, NodeExecution] = {}
         self.children: list[StartChild] = []
         self.is_held = False
         self.moves: list[str] = []
@@ -197,7 +197,7 @@ class World:
     def job(self, job_type: str) -> EnqueueTask:
         return next(job for job in self.jobs.values() if job.kind == job_type)
 
-    def line(self, step_id: str, attempt: int = 1) -> Execution:
+    def line(self, step_id: str, attempt: int = 1) -> NodeExecution:
         return next(line for line in self.lines.values() if (line.node_id, line.attempt_number) == (step_id, attempt))
 
     def _carry_out(self, applied: Applied[Instance]) -> None:

@@ -91,7 +91,7 @@ class Change(Struct, frozen=True, kw_only=True, rename="camel"):
     transition: Text | None = None
 
 
-class Patch(Payload, frozen=True, kw_only=True, rename="camel"):
+class EntityPatch(Payload, frozen=True, kw_only=True, rename="camel"):
     """``EntityPatchRequest``"""
 
     patch_format: PatchFormat
@@ -105,7 +105,7 @@ class Delete(Payload, frozen=True, kw_only=True, rename="camel"):
     entity_id: Text | None
 
 
-class Transition(Payload, frozen=True, kw_only=True, rename="camel"):
+class EntityTransition(Payload, frozen=True, kw_only=True, rename="camel"):
     """``EntityTransitionRequest``"""
 
     entity_id: Text | None
@@ -142,7 +142,7 @@ async def update(runtime: Runtime, caller: Caller, request: Update) -> Outcome:
     return write_response(saved)
 
 
-async def patch(runtime: Runtime, caller: Caller, request: Patch) -> Outcome:
+async def patch(runtime: Runtime, caller: Caller, request: EntityPatch) -> Outcome:
     """Change an entity's document in part."""
     change = request.payload or NO_CHANGE
     if not change.if_match:
@@ -174,7 +174,7 @@ def _delete_response(deleted: DeletionResult) -> Outcome:
     )
 
 
-async def fire(runtime: Runtime, caller: Caller, request: Transition) -> Outcome:
+async def fire(runtime: Runtime, caller: Caller, request: EntityTransition) -> Outcome:
     """Fire a transition, or look for automated ones when none is named."""
     caller = answer_with(caller, _transition_response)
     saved = await entities.fire_transition(
@@ -199,7 +199,7 @@ ENTITY_MANAGE: Final = RpcMethod(
             Update, update, failing=always_respond(WRITE_FAILED), recording="only commit"
         ),
         "EntityPatchRequest": build_operation(
-            Patch, patch, failing=always_respond(WRITE_FAILED), recording="only commit"
+            EntityPatch, patch, failing=always_respond(WRITE_FAILED), recording="only commit"
         ),
         "EntityDeleteRequest": build_operation(
             Delete,
@@ -208,7 +208,7 @@ ENTITY_MANAGE: Final = RpcMethod(
             recording="only commit",
         ),
         "EntityTransitionRequest": build_operation(
-            Transition, fire, failing=always_respond(EntityTransitionResponse()), recording="only commit"
+            EntityTransition, fire, failing=always_respond(EntityTransitionResponse()), recording="only commit"
         ),
     },
     unjoined=WRITE_FAILED,

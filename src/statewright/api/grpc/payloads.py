@@ -217,7 +217,7 @@ class TransactionInfo(Struct, frozen=True, kw_only=True, rename="camel"):
     entity_ids: tuple[str, ...] = ()
 
 
-class EntityMeta(Struct, frozen=True, kw_only=True, rename="camel"):
+class EntityMetaPayload(Struct, frozen=True, kw_only=True, rename="camel"):
     """The metadata of an entity."""
 
     id: str
@@ -234,7 +234,7 @@ class DataPayload(Struct, frozen=True):
 
     type: str = "JSON"
     data: Raw | UnsetType = UNSET
-    meta: EntityMeta | UnsetType = UNSET
+    meta: EntityMetaPayload | UnsetType = UNSET
 
 
 class ChangeMeta(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -366,7 +366,7 @@ def write_response(saved: Saved) -> Outcome:
 
 def entity_response(entity: EntityView, model: ModelKey) -> EntityResponse:
     """An entity of a model."""
-    meta = EntityMeta(
+    meta = EntityMetaPayload(
         id=entity.id,
         model_key=ModelName(model.name, model.version),
         state=entity.state,

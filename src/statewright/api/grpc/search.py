@@ -34,7 +34,7 @@ from statewright.api.grpc.payloads import (
     state_count_response,
 )
 from statewright.conditions import MalformedCondition, SearchCondition, SortKey, check_keys, read_search_condition
-from statewright.entity import EntityView, ModelKey, Page
+from statewright.entity import EntityView, ModelKey, OffsetPage
 from statewright.failures import BadRequest, InvalidParameter, SearchJobAlreadyTerminal, SearchJobNotFound
 from statewright.ids import TransactionId
 from statewright.jsonval.codec import MalformedJson, decode
@@ -171,7 +171,7 @@ async def get_all(runtime: Runtime, caller: Caller, request: GetAll) -> Outcome:
         raise BadRequest(f"pageSize exceeds maximum {entities.MAX_PAGE_SIZE}")
     check_page_number(number)
     key = (request.model or NO_MODEL).key
-    page = Page(size=size if size > 0 else DEFAULT_PAGE_SIZE, number=number)
+    page = OffsetPage(size=size if size > 0 else DEFAULT_PAGE_SIZE, number=number)
     return Outcome(_respond_with_entities(entities.list_portions(runtime.core, caller, key, page), key))
 
 

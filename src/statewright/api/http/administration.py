@@ -24,7 +24,7 @@ from statewright.api.http.application import Dialect, HttpApplication
 from statewright.api.http.errors import build_error_format
 from statewright.api.http.request import Request
 from statewright.api.http.response import TEXT, Response, encode_json
-from statewright.api.http.router import MODEL, PublicRoute, Query, Route
+from statewright.api.http.router import MODEL, PublicRoute, QueryParameter, Route
 from statewright.api.http.security import PageGuard
 from statewright.failures import BadRequest, Forbidden, InvalidParameter
 from statewright.instants import to_rfc3339
@@ -135,7 +135,7 @@ ADMINISTRATION: tuple[Route, ...] = (
         is_ours=True,
         tag="Administration",
         summary="Remove superseded versions of a model's entities, for a few seconds; again until complete",
-        query=(Query("olderThan", "string", "they were superseded so long ago: `90d`, `12h`"),),
+        query=(QueryParameter("olderThan", "string", "they were superseded so long ago: `90d`, `12h`"),),
         reply="Pruning",
         problems=("BAD_REQUEST", "FORBIDDEN", "MODEL_NOT_FOUND"),
     ),

@@ -4,7 +4,7 @@ from typing import Final, cast
 
 from statewright.api.http.request import Request, uuid_text
 from statewright.api.http.response import Response, encode_json
-from statewright.api.http.router import TRANSACTION, Query, Route
+from statewright.api.http.router import TRANSACTION, QueryParameter, Route
 from statewright.entity import AuditEvent
 from statewright.failures import BadRequest
 from statewright.ids import EntityId, TransactionId
@@ -102,15 +102,15 @@ AUDIT: tuple[Route, ...] = (
         tag="Audit",
         summary="Change history and workflow events of an entity, newest first",
         query=(
-            Query(
+            QueryParameter(
                 "eventType", "string", "StateMachine, EntityChange, System; the first two when absent", repeatable=True
             ),
-            Query("severity", "string", "every event is INFO"),
-            Query("fromUtcTime", "string", "inclusive", "date-time"),
-            Query("toUtcTime", "string", "exclusive", "date-time"),
+            QueryParameter("severity", "string", "every event is INFO"),
+            QueryParameter("fromUtcTime", "string", "inclusive", "date-time"),
+            QueryParameter("toUtcTime", "string", "exclusive", "date-time"),
             TRANSACTION,
-            Query("limit", "integer", "1 to 1000, 20 when absent", "int32"),
-            Query("cursor", "string", "nextCursor of the page before"),
+            QueryParameter("limit", "integer", "1 to 1000, 20 when absent", "int32"),
+            QueryParameter("cursor", "string", "nextCursor of the page before"),
         ),
         reply="AuditPage",
         problems=("BAD_REQUEST", "ENTITY_NOT_FOUND"),

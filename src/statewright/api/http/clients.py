@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
-from statewright.api.http.router import Query, Route
+from statewright.api.http.router import QueryParameter, Route
 from statewright.auth import Client
 from statewright.failures import BadRequest, BodyTooLarge, NotImplementedHere
 from statewright.instants import from_rfc3339, to_rfc3339
@@ -94,7 +94,7 @@ CLIENTS: tuple[Route, ...] = (
         id="createTechnicalUser",
         tag="Clients",
         summary="Create a machine client; its secret is shown once",
-        query=(Query("withAdminRole", "boolean", "give it `ROLE_ADMIN`, too, where a setting allows that"),),
+        query=(QueryParameter("withAdminRole", "boolean", "give it `ROLE_ADMIN`, too, where a setting allows that"),),
         reply="ClientCredentials",
         problems=("BAD_REQUEST", "FORBIDDEN", "FEATURE_DISABLED", "NOT_IMPLEMENTED"),
         markers=JWT_ONLY,

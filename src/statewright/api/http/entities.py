@@ -20,13 +20,13 @@ from statewright.api.http.router import (
     POINT_IN_TIME,
     TIMEOUT,
     TRANSACTION,
-    Query,
+    QueryParameter,
     Route,
     bind_window,
     bind_write_parameters,
     check_window,
 )
-from statewright.entity import Entity, EntityChange, Page
+from statewright.entity import Entity, EntityChange, OffsetPage
 from statewright.failures import BadRequest, EntityNotFound, InvalidParameter
 from statewright.ids import EntityId
 from statewright.instants import to_rfc3339
@@ -66,7 +66,7 @@ async def list_entities(request: Request) -> Response:
     key = request.model_key()
     size, number = request.query_int32("pageSize", 20), request.query_int32("pageNumber", 0)
     instant, after = request.query_instant("pointInTime"), request.query("afterId")
-    cut = Page(size=size, number=number)
+    cut = OffsetPage(size=size, number=number)
     if after is not None:
         cut = replace(cut, after=read_entity_id("afterId", after))
     portions = entities.list_portions(request.runtime.core, request.caller, key, cut, instant=instant)
@@ -212,10 +212,10 @@ def _describe_change(change: EntityChange) -> dict[str, object]:
 
 # Routes on entities (docs/reference/entities.md#entities-and-messages).
 
-WAIT: Final = Query(
+WAIT: Final = QueryParameter(
     "waitForConsistencyAfter", "boolean", "accepted for compatibility; writes are always readable at once"
 )
-WINDOW: Final = Query("transactionWindow", "integer", "items per transaction, 1 to 1000", "int32")
+WINDOW: Final = QueryParameter("transactionWindow", "integer", "items per transaction, 1 to 1000", "int32")
 WRITE_PROBLEMS: Final = (
     "BAD_REQUEST",
     "INCOMPATIBLE_TYPE",
@@ -239,7 +239,9 @@ PATCH_PROBLEMS: Final = (
     *(code for code in WRITE_PROBLEMS if code not in {"POLYMORPHIC_SLOT", "INVALID_UNIQUE_KEY_DEFINITION"}),
 )
 
-OF_RUN: Final = Query("transactionId", "string", "only versions of the run that entered with this transaction", "uuid")
+OF_RUN: Final = QueryParameter(
+    "transactionId", "string", "only versions of the run that entered with this transaction", "uuid"
+)
 
 ENTITIES: tuple[Route, ...] = (
     Route(
@@ -299,9 +301,9 @@ ENTITIES: tuple[Route, ...] = (
         tag="Entities",
         summary="List the entities of a model, a page at a time",
         query=(
-            Query("pageSize", "integer", "0 to 10000, 20 when absent", "int32"),
-            Query("pageNumber", "integer", "from 0", "int32"),
-            Query("afterId", "string", "only entities with a greater id: how to read very many", "uuid"),
+            QueryParameter("pageSize", "integer", "0 to 10000, 20 when absent", "int32"),
+            QueryParameter("pageNumber", "integer", "from 0", "int32"),
+            QueryParameter("afterId", "string", "only entities with a greater id: how to read very many", "uuid"),
             POINT_IN_TIME,
         ),
         reply="Envelopes",
@@ -389,8 +391,8 @@ ENTITIES: tuple[Route, ...] = (
         tag="Entities",
         summary="Delete the entities of a model: all without a body, else those that satisfy the condition",
         query=(
-            Query("verbose", "boolean", "list the ids that the condition found"),
-            Query("transactionSize", "integer", "accepted for compatibility", "int32"),
+            QueryParameter("verbose", "boolean", "list the ids that the condition found"),
+            QueryParameter("transactionSize", "integer", "accepted for compatibility", "int32"),
             POINT_IN_TIME,
         ),
         body="Condition",
@@ -436,7 +438,10 @@ ENTITIES: tuple[Route, ...] = (
         id="fetchEntityTransitions",
         tag="Entities",
         summary="The same, for older libraries",
-        query=(Query("entityClass", "string", "Name.Version"), Query("entityId", "string", "the entity", "uuid")),
+        query=(
+            QueryParameter("entityClass", "string", "Name.Version"),
+            QueryParameter("entityId", "string", "the entity", "uuid"),
+        ),
         reply="Names",
         problems=("BAD_REQUEST", "ENTITY_NOT_FOUND"),
     ),
@@ -449,9 +454,9 @@ ENTITIES: tuple[Route, ...] = (
         tag="Entities",
         summary="Fire a transition on an entity whose document stays as it is",
         query=(
-            Query("entityId", "string", "the entity", "uuid"),
-            Query("transitionName", "string", "the transition"),
-            Query("entityClass", "string", "accepted for compatibility"),
+            QueryParameter("entityId", "string", "the entity", "uuid"),
+            QueryParameter("transitionName", "string", "the transition"),
+            QueryParameter("entityClass", "string", "accepted for compatibility"),
         ),
         reply="TransactionResult",
         problems=("ENTITY_NOT_FOUND", "TRANSITION_NOT_FOUND", *WRITE_PROBLEMS),

@@ -11,7 +11,7 @@ import msgspec
 from statewright.api.http.clients import JWT_ONLY, WindowBody, read_body, read_grace, read_window
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
-from statewright.api.http.router import Query, Route
+from statewright.api.http.router import QueryParameter, Route
 from statewright.auth.keys import KeyPair, TrustedKey
 from statewright.failures import MissingParameter
 from statewright.instants import to_rfc3339
@@ -118,7 +118,7 @@ SIGNING_KEYS: tuple[Route, ...] = (
         id="getCurrentJwtKeyPair",
         tag=_TAG,
         summary="The active key pair of an audience whose validity began last",
-        query=(Query("audience", "string", "`client` or `human`; required"),),
+        query=(QueryParameter("audience", "string", "`client` or `human`; required"),),
         reply="KeyPair",
         problems=("BAD_REQUEST", "FORBIDDEN", "KEYPAIR_NOT_FOUND", "NOT_IMPLEMENTED"),
         markers=JWT_ONLY,

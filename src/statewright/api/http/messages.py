@@ -9,7 +9,7 @@ from msgspec import convert
 
 from statewright.api.http.request import MAX_BODY_BYTES, Request, uuid_text
 from statewright.api.http.response import Response, encode_json
-from statewright.api.http.router import TIMEOUT, Query, Route
+from statewright.api.http.router import TIMEOUT, QueryParameter, Route
 from statewright.failures import BadRequest, BodyTooLarge, InvalidParameter
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.loop.freeing import use_once
@@ -216,7 +216,7 @@ MESSAGES: tuple[Route, ...] = (
         id="deleteMessages",
         tag="Messages",
         summary="Delete edge messages by their ids; unknown ones are ignored",
-        query=(Query("transactionSize", "integer", "accepted for compatibility", "int32"),),
+        query=(QueryParameter("transactionSize", "integer", "accepted for compatibility", "int32"),),
         body="Ids",
         body_limited=True,
         reply="DeletedMessages",

@@ -8,7 +8,7 @@ from typing import Final
 
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, build_warning_headers, encode_json, encode_json_in_order
-from statewright.api.http.router import BUILTIN, MODEL, Query, Route, bind_scope
+from statewright.api.http.router import BUILTIN, MODEL, QueryParameter, Route, bind_scope
 from statewright.entity import ModelKey
 from statewright.failures import BodyTooLarge
 from statewright.ids import ModelId
@@ -141,7 +141,9 @@ MODELS: tuple[Route, ...] = (
         tag="Models",
         summary="Infer a model from a sample document or take over an export; an unlocked model learns from it",
         body="Document",
-        query=(Query("warnings", "boolean", "ours: list in the answer which keywords the model does not keep"),),
+        query=(
+            QueryParameter("warnings", "boolean", "ours: list in the answer which keywords the model does not keep"),
+        ),
         reply="ModelImportResult",
         problems=("BAD_REQUEST", "MODEL_ALREADY_LOCKED", "INVALID_UNIQUE_KEY_DEFINITION"),
     ),
@@ -272,8 +274,10 @@ WORKFLOWS: tuple[Route, ...] = (
         summary="Import workflows for a model",
         body="WorkflowImport",
         query=(
-            Query("dryRun", "boolean", "ours: check everything and save nothing; the answer lists what is doubtful"),
-            Query("warnings", "boolean", "ours: list in the answer which criteria match nothing of the model"),
+            QueryParameter(
+                "dryRun", "boolean", "ours: check everything and save nothing; the answer lists what is doubtful"
+            ),
+            QueryParameter("warnings", "boolean", "ours: list in the answer which criteria match nothing of the model"),
         ),
         reply="WorkflowImportResult",
         problems=("BAD_REQUEST", "VALIDATION_FAILED", "WORKFLOW_SCHEMA_VERSION_UNSUPPORTED", "MODEL_NOT_FOUND"),

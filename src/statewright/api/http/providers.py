@@ -9,7 +9,7 @@ from statewright.api.http.clients import JWT_ONLY, read_body
 from statewright.api.http.keys import EMPTY
 from statewright.api.http.request import Request, uuid_text
 from statewright.api.http.response import Response, encode_json
-from statewright.api.http.router import Query, Route
+from statewright.api.http.router import QueryParameter, Route
 from statewright.auth.providers import Provider
 from statewright.instants import to_rfc3339
 from statewright.services.auth import providers
@@ -130,7 +130,7 @@ PROVIDERS: tuple[Route, ...] = (
         id="listOidcProviders",
         tag=_TAG,
         summary="List the identity providers of the tenant",
-        query=(Query("activeOnly", "boolean", "leave out those that were invalidated"),),
+        query=(QueryParameter("activeOnly", "boolean", "leave out those that were invalidated"),),
         reply="OidcProviders",
         problems=("BAD_REQUEST", "NOT_IMPLEMENTED"),
         markers=JWT_ONLY,

@@ -37,7 +37,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 Hold = Callable[[Request, Response], Awaitable[Response]]
 
 
-class Query(Struct, frozen=True):
+class QueryParameter(Struct, frozen=True):
     """A documented query parameter, in the words of OpenAPI."""
 
     name: str
@@ -100,7 +100,7 @@ class Route(Operation, frozen=True, kw_only=True):
     without a body; ``problems`` lists the error codes. ``body_limited``: too large a body has a status of its own.
     """
 
-    query: tuple[Query, ...] = ()
+    query: tuple[QueryParameter, ...] = ()
     headers: tuple[str, ...] = ()
     if_match: bool = False
     body_types: tuple[str, ...] = (JSON,)
@@ -120,14 +120,14 @@ class Route(Operation, frozen=True, kw_only=True):
 
 # Parameters that several groups of routes have in common.
 
-POINT_IN_TIME: Final = Query(
+POINT_IN_TIME: Final = QueryParameter(
     "pointInTime", "string", "the instant to look at; RFC 3339, UTC when it has no offset", "date-time"
 )
-TRANSACTION: Final = Query("transactionId", "string", "the transaction whose version is wanted", "uuid")
-BUILTIN: Final = Query(
+TRANSACTION: Final = QueryParameter("transactionId", "string", "the transaction whose version is wanted", "uuid")
+BUILTIN: Final = QueryParameter(
     "includeBuiltin", "boolean", "the built-in models, too: those whose entities the service itself writes"
 )
-TIMEOUT: Final = Query("transactionTimeoutMillis", "integer", "accepted for compatibility", "int64")
+TIMEOUT: Final = QueryParameter("transactionTimeoutMillis", "integer", "accepted for compatibility", "int64")
 MODEL: Final = "/model/{entityName}/{modelVersion}"
 
 

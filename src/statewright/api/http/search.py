@@ -7,7 +7,7 @@ from typing import Final
 from statewright.api.http import search_indexes
 from statewright.api.http.request import Request, uuid_text
 from statewright.api.http.response import JSON, LINES, Framing, Response, encode_json, respond_with_envelopes
-from statewright.api.http.router import MODEL, POINT_IN_TIME, Query, Route
+from statewright.api.http.router import MODEL, POINT_IN_TIME, QueryParameter, Route
 from statewright.conditions import SearchCondition, SortKey, parse_sort
 from statewright.entity import FoundEntities, ModelKey
 from statewright.failures import BadRequest, BodyTooLarge, InvalidParameter
@@ -173,19 +173,19 @@ def _encode_page(page: ResultPage) -> bytes:
 
 # Routes that find entities, at once or by a job, and the indexes that help (docs/reference/search.md#search).
 
-SORT: Final = Query(
+SORT: Final = QueryParameter(
     "sort", "string", "`path` or `@field`, then `:asc` or `:desc`; in order of precedence", repeatable=True
 )
-LIMIT: Final = Query(
+LIMIT: Final = QueryParameter(
     "limit", "string", "most matches, 1 to 10000, 1000 when absent; more of them are an error", "int32"
 )
-EXPLAIN: Final = Query(
+EXPLAIN: Final = QueryParameter(
     "explain", "string", "`plan` or `analyze`: the answer is the SQL statement and PostgreSQL's plan for it, as JSON"
 )
-TRACKING: Final = Query("trackingRead", "boolean", "a joined transaction relies on what is returned")
+TRACKING: Final = QueryParameter("trackingRead", "boolean", "a joined transaction relies on what is returned")
 RESULT_PAGE: Final = (
-    Query("pageSize", "string", "1000 when absent or not positive, at most 10000", "int32"),
-    Query("pageNumber", "string", "from 0", "int32"),
+    QueryParameter("pageSize", "string", "1000 when absent or not positive, at most 10000", "int32"),
+    QueryParameter("pageNumber", "string", "from 0", "int32"),
 )
 SUBMIT_PROBLEMS: Final = (
     "BAD_REQUEST",

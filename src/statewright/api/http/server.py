@@ -40,7 +40,7 @@ _LOGGING: Final = {"version": 1, "incremental": True, "handlers": {}, "loggers":
 """Granian configures logging when it is made; this leaves ours as it is."""
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class HttpLimits(Struct, frozen=True, kw_only=True):
     """What clients may take; times in seconds. ``requests`` says how many connections of theirs there may be."""
 
     requests: RequestLimits = RequestLimits()
@@ -52,7 +52,7 @@ class Limits(Struct, frozen=True, kw_only=True):
 class _Server(Server):
     """Granian on a bound socket."""
 
-    def __init__(self, application: Application, listener: socket.socket, limits: Limits, tls: Tls | None) -> None:
+    def __init__(self, application: Application, listener: socket.socket, limits: HttpLimits, tls: Tls | None) -> None:
         super().__init__(
             application,
             interface=Interfaces.ASGINL,
@@ -86,7 +86,7 @@ async def serve_http(
     application: Application,
     listener: socket.socket,
     stopped: asyncio.Event,
-    limits: Limits,
+    limits: HttpLimits,
     *,
     grace: ShutdownBudget,
     drain_window: timedelta = timedelta(0),

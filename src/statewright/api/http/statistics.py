@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, build_warning_headers, encode_json
-from statewright.api.http.router import BUILTIN, POINT_IN_TIME, Query, Route, bind_scope
+from statewright.api.http.router import BUILTIN, POINT_IN_TIME, QueryParameter, Route, bind_scope
 from statewright.entity import EntityCount, EntityGroup
 from statewright.operations.entity_answers import GroupKeyPart, GroupTally, ModelTally, StateTally
 from statewright.services import statistics
@@ -87,7 +87,7 @@ def _name_values(group: EntityGroup, wanted: GroupedQuery) -> dict[str, Any]:  #
 
 # Routes that count and group entities (docs/reference/entities.md#counts).
 
-STATES: Final = Query("states", "string", "only these states, 1000 at most", repeatable=True)
+STATES: Final = QueryParameter("states", "string", "only these states, 1000 at most", repeatable=True)
 
 STATISTICS: tuple[Route, ...] = (
     Route(

@@ -98,7 +98,7 @@ class DefinitionView(Struct, frozen=True, kw_only=True):
         return f"{path}/counts?version={self.version}"
 
 
-class CountsView(Struct, frozen=True, kw_only=True):
+class InstanceCountsView(Struct, frozen=True, kw_only=True):
     """Instances by status and tokens by step, as they are now."""
 
     language: ProcessLanguage
@@ -317,7 +317,7 @@ def build_counts(language: ProcessLanguage) -> Show:
 
 def view_counts(
     language: ProcessLanguage, definition: str, graph: ProcessGraph | None, replies: tuple[Reply, Reply, Reply]
-) -> CountsView:
+) -> InstanceCountsView:
     """The counts from the answers of the API."""
     statuses, steps, queues = replies
     by_step, by_status = steps.read_if_ok(StepCounts), statuses.read_if_ok(InstanceCounts)
@@ -335,7 +335,7 @@ def view_counts(
     marks = mark_process(graph, {key: NodeState(running=count) for key, count in at.items()}) if graph else None
     picture = build_picture(graph.drawing, marks, label="") if graph else None
     sources = (("instances by status", statuses), ("tokens by step", steps))
-    return CountsView(
+    return InstanceCountsView(
         language=language,
         id=definition,
         statuses=tuple(

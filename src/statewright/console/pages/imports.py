@@ -63,7 +63,7 @@ class ChangedWorkflow(Struct, frozen=True, kw_only=True):
     picture: Picture | None = None
 
 
-class CheckView(Struct, frozen=True, kw_only=True):
+class ImportCheckView(Struct, frozen=True, kw_only=True):
     """What the import would come to."""
 
     name: str
@@ -142,15 +142,15 @@ async def _show_check(request: ConsoleRequest, form: Form, reply: Reply) -> View
     return View(title=f"Check of an import into {name}/{version}", data=data, crumbs=_list_crumbs(name, version))
 
 
-def view_check(form: Form, check: Reply, export: Reply) -> CheckView:
+def view_check(form: Form, check: Reply, export: Reply) -> ImportCheckView:
     """Findings, differences and entities concerned, from the answers of the API."""
     name, version = read_form_key(form)
     text, mode = form.get("document"), form.get("mode", AS_WRITTEN)
     told = check.read_if_ok(WorkflowCheck)
     if told is None:
-        return CheckView(name=name, version=version, text=text, mode=mode, problem=build_problem(check))
+        return ImportCheckView(name=name, version=version, text=text, mode=mode, problem=build_problem(check))
     workflows = _list_changes(told.diff, read_import(form), export)
-    return CheckView(
+    return ImportCheckView(
         name=name,
         version=version,
         text=text,

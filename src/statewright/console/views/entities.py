@@ -95,7 +95,7 @@ MAX_CELL_VALUES: Final = 3
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
-class Cell(Struct, frozen=True):
+class DocumentCell(Struct, frozen=True):
     """A value of a document. ``kind`` is for the style."""
 
     text: str
@@ -109,7 +109,7 @@ class EntityRow(Struct, frozen=True, kw_only=True):
     state: str
     created: str
     changed: str
-    cells: tuple[Cell, ...]
+    cells: tuple[DocumentCell, ...]
 
 
 def choose_columns(wanted: tuple[str, ...], fields: tuple[Field, ...]) -> tuple[str, ...]:
@@ -160,27 +160,27 @@ def _begins(path: str, name: str) -> bool:
     return bool(name) and path.startswith(name) and path[len(name) : len(name) + 1] in {"", ".", "["}
 
 
-def build_cell(values: list[JsonValue]) -> Cell:
+def build_cell(values: list[JsonValue]) -> DocumentCell:
     """One cell for all values that a path names."""
     if not values:
-        return Cell("", "absent")
+        return DocumentCell("", "absent")
     if len(values) == 1:
         return _build_single(values[0])
     shown = ", ".join(_build_single(value).text for value in values[:MAX_CELL_VALUES])
     more = len(values) - MAX_CELL_VALUES
-    return Cell(f"{shown} and {more} more" if more > 0 else shown, "text")
+    return DocumentCell(f"{shown} and {more} more" if more > 0 else shown, "text")
 
 
-def _build_single(value: JsonValue) -> Cell:
+def _build_single(value: JsonValue) -> DocumentCell:
     if value is None:
-        return Cell("null", "none")
+        return DocumentCell("null", "none")
     if isinstance(value, bool):
-        return Cell("true" if value else "false", "flag")
+        return DocumentCell("true" if value else "false", "flag")
     if isinstance(value, str):
-        return Cell(value[: MAX_CELL_CHARS + 1], "text")
+        return DocumentCell(value[: MAX_CELL_CHARS + 1], "text")
     if isinstance(value, dict | list):
-        return Cell(encode(value).decode()[: MAX_CELL_CHARS + 1] if len(value) < 100 else "…", "json")
-    return Cell(format_exact(value), "number")
+        return DocumentCell(encode(value).decode()[: MAX_CELL_CHARS + 1] if len(value) < 100 else "…", "json")
+    return DocumentCell(format_exact(value), "number")
 
 
 def write_csv(items: list[JsonObject], columns: tuple[str, ...]) -> bytes:

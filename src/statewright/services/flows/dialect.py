@@ -17,7 +17,7 @@ from statewright.flows.operations import (
 )
 from statewright.flows.process_language import FLOWS
 from statewright.jsonval.values import JsonObject
-from statewright.processes.changes import Execution
+from statewright.processes.changes import NodeExecution
 from statewright.processes.language import InstanceOperation
 from statewright.services.core import Caller
 from statewright.services.flows import definitions, instances
@@ -73,7 +73,7 @@ def _read_change(body: RequestReader, _: Mapping[str, str]) -> Demand[FlowProces
     )
 
 
-def _locate(process: FlowProcess, line: Execution) -> JsonObject:
+def _locate(process: FlowProcess, line: NodeExecution) -> JsonObject:
     node = process.flow.graph.nodes[int(line.node_id)]
     return {"node": node.index, "name": describe(node), "kind": node.kind}
 

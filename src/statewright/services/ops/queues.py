@@ -29,7 +29,7 @@ from statewright.services.processes.hosting import ProcessHosts
 from statewright.services.processes.push import PUSHED_BY
 from statewright.storage.ops.audit import record_act
 from statewright.storage.ops.nodes import ObservedMember, list_members_elsewhere
-from statewright.storage.ops.queues import CalloutQueue, JobQueue, WorkCensus, count_work
+from statewright.storage.ops.queues import CalloutQueue, JobTypeQueue, WorkCensus, count_work
 from statewright.storage.pool import Pool
 
 
@@ -354,7 +354,7 @@ async def get_queue(work: WorkCounts, caller: Caller, name: str, *, kind: QueueK
         empty = CalloutQueue(tenant=tenant, tags=name, depth=0, in_flight=0, oldest_age_us=None)
         return _to_callout_queue(work, census, known or empty)
     jobs = next((each for each in census.jobs if each.job_type == name), None)
-    none = JobQueue(
+    none = JobTypeQueue(
         tenant=tenant, job_type=name, depth=0, in_flight=0, delayed=0, held=0, oldest_age_us=None, routes=(None,)
     )
     return _to_job_queue(work, census, _index_pollers(work, census), jobs or none)
@@ -364,9 +364,9 @@ async def build_queues(work: WorkCounts, census: WorkCensus) -> dict[TenantId, l
     """The queues of each tenant, by kind and name; lets others have their turn meanwhile."""
     found: dict[TenantId, list[Queue]] = {}
     pollers = _index_pollers(work, census)
-    queues: list[JobQueue | CalloutQueue] = [*census.jobs, *census.callouts]
+    queues: list[JobTypeQueue | CalloutQueue] = [*census.jobs, *census.callouts]
     for number, each in enumerate(queues, 1):
-        if isinstance(each, JobQueue):
+        if isinstance(each, JobTypeQueue):
             queue = _to_job_queue(work, census, pollers, each)
         else:
             queue = _to_callout_queue(work, census, each)
@@ -390,7 +390,7 @@ def _index_pollers(work: WorkCounts, census: WorkCensus) -> Pollers:
     return found
 
 
-def _to_job_queue(work: WorkCounts, census: WorkCensus, pollers: Pollers, queue: JobQueue) -> Queue:
+def _to_job_queue(work: WorkCounts, census: WorkCensus, pollers: Pollers, queue: JobTypeQueue) -> Queue:
     tenant, name = queue.tenant, queue.job_type
     wanted = [frozenset(parse_tags(tags) if tags else (name.lower(),)) for tags in queue.routes]
     members = work.members.iterate(tenant)

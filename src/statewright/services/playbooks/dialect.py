@@ -82,7 +82,7 @@ def _render_definition(process: PlaybookProcess) -> JsonObject:
     return definition_to_document(process.source, describe_playbook(process.read), process.version)
 
 
-def _locate(_: PlaybookProcess, line: changes.Execution) -> JsonObject:
+def _locate(_: PlaybookProcess, line: changes.NodeExecution) -> JsonObject:
     return {"step": line.node_id}
 
 

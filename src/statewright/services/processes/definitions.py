@@ -50,7 +50,7 @@ class NewDefinition(Struct, frozen=True, kw_only=True):
         return {**self.build_document(version), "uploadedAt": format_instant(at), "contentHash": self.content}
 
 
-class StoredVersion(Struct, frozen=True, kw_only=True):
+class UploadedVersion(Struct, frozen=True, kw_only=True):
     """The version that a definition got; not new when a stored one has the same content."""
 
     version: int
@@ -115,7 +115,7 @@ async def check_by_size(core: Core, caller: Caller, size: int, check: Callable[[
     return await core.computations.compute(caller.tenant, "definition", check)
 
 
-async def store(host: ProcessHost[P, I], caller: Caller, definition: NewDefinition) -> StoredVersion:
+async def store(host: ProcessHost[P, I], caller: Caller, definition: NewDefinition) -> UploadedVersion:
     """Store a definition as its next version, unless a stored one has the same content.
 
     Concurrent calls for one id all succeed.
@@ -133,7 +133,7 @@ async def store(host: ProcessHost[P, I], caller: Caller, definition: NewDefiniti
 async def store_process(host: ProcessHost[P, I], caller: Caller, definition: NewDefinition) -> UploadedDefinition:
     """The same, with the record that clients read."""
 
-    def conclude(stored_version: StoredVersion) -> UploadedDefinition:
+    def conclude(stored_version: UploadedVersion) -> UploadedDefinition:
         return UploadedDefinition(
             document=definition.to_document(stored_version.version, stored_version.uploaded_at),
             version=stored_version.version,
@@ -214,7 +214,7 @@ async def list_definitions(
     return Summaries(items=items, page=wanted.number, page_size=wanted.size, total=total)
 
 
-async def _store_version(host: ProcessHost[P, I], caller: Caller, definition: NewDefinition) -> StoredVersion:
+async def _store_version(host: ProcessHost[P, I], caller: Caller, definition: NewDefinition) -> UploadedVersion:
     """Raises ``Conflict`` when the version was taken meanwhile."""
     core = host.core
     known = await stored.fetch_versions(core.pool, caller.tenant, host.language.name, definition.id)
@@ -225,7 +225,7 @@ async def _store_version(host: ProcessHost[P, I], caller: Caller, definition: Ne
         host.metrics.definitions_uploaded += 1
     else:
         at = next(one.uploaded_at for one in known if one.version == assigned.version)
-    return StoredVersion(version=assigned.version, uploaded_at=at, is_new=assigned.is_new)
+    return UploadedVersion(version=assigned.version, uploaded_at=at, is_new=assigned.is_new)
 
 
 async def _publish(
@@ -253,7 +253,7 @@ async def _publish(
         )
         record(unit, entity.id, event)
         unit.parts[WAITS.name] = Waits(tenant=caller.tenant, language=language.name, definitions=(row,))
-        await caller.commit(unit, StoredVersion(version=version, uploaded_at=at, is_new=True))
+        await caller.commit(unit, UploadedVersion(version=version, uploaded_at=at, is_new=True))
 
 
 def _derive_entity_id(tenant: TenantId, namespace: str, definition_id: str, version: int) -> EntityId:

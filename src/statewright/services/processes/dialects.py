@@ -12,7 +12,7 @@ from statewright.entity import Principal
 from statewright.failures import BadRequest, Failure, ProcessNotFound
 from statewright.ids import ModelId, TransactionId, model_id
 from statewright.jsonval.values import JsonObject, JsonValue, MemberReader, WantedType, quote
-from statewright.processes.changes import Execution, ExecutionStatus
+from statewright.processes.changes import ExecutionStatus, NodeExecution
 from statewright.processes.computing import draw_instance_with, draw_with
 from statewright.processes.language import Drawing, I, InstanceOperation, P, ProcessInstance, ProcessLanguage
 from statewright.services.builtin import FireRequest
@@ -185,7 +185,7 @@ class ProcessDialect(Struct, Generic[S, P, I], frozen=True, kw_only=True):
     start: Callable[[Processes, Caller, RequestReader], Awaitable[I]]
     """Starts what a body asks for."""
     render_instance: Callable[[I], JsonObject]
-    locate: Callable[[P, Execution], JsonObject]
+    locate: Callable[[P, NodeExecution], JsonObject]
     """Where a line of the history was."""
     draw: Callable[[P, Drawing], "str | JsonObject"]
     """A function at the top of a module, as all that another process computes by; so is ``draw_instance``."""

@@ -219,7 +219,7 @@ MAX_PAGE_SIZE: Final = 1_000
 _MAX_OFFSET: Final = 2**31
 
 
-class PageRequest(Struct, frozen=True):
+class NumberedPage(Struct, frozen=True):
     """A page by its number, from zero, and its size."""
 
     number: int
@@ -231,6 +231,6 @@ class PageRequest(Struct, frozen=True):
         return min(self.number * self.size, _MAX_OFFSET)
 
 
-def normalize_page(number: int, size: int) -> PageRequest:
+def normalize_page(number: int, size: int) -> NumberedPage:
     """A negative number is 0; a size of 0 or less is 20, and none is above 1,000."""
-    return PageRequest(max(number, 0), DEFAULT_PAGE_SIZE if size <= 0 else min(size, MAX_PAGE_SIZE))
+    return NumberedPage(max(number, 0), DEFAULT_PAGE_SIZE if size <= 0 else min(size, MAX_PAGE_SIZE))

@@ -37,7 +37,7 @@ from statewright.loop.lru import LruCache
 from statewright.net import Moment
 from statewright.net.arrivals import OpenJoin
 from statewright.processes.changes import Backoff
-from statewright.processes.computing import StoredDefinition
+from statewright.processes.computing import DefinitionSource
 from statewright.processes.language import DefinitionCompiler, I, P, ProcessInstance, ProcessLanguage
 from statewright.services.builtin import FireRequest
 from statewright.services.core import Caller, Core
@@ -199,9 +199,9 @@ class ProcessHost(Generic[P, I]):
         self.tenants_with_models: set[TenantId] = set()
         """Tenants whose built-in models are known to be there."""
 
-    def define(self, published: PublishedDefinition[P]) -> StoredDefinition[P, I]:
+    def define(self, published: PublishedDefinition[P]) -> DefinitionSource[P, I]:
         """A definition as computing processes come by it."""
-        return StoredDefinition(self.language, published.source, published.version)
+        return DefinitionSource(self.language, published.source, published.version)
 
 
 NodeRetry: TypeAlias = "Callable[[Processes, Caller, str, str, JsonObject | None], Awaitable[ProcessInstance]]"

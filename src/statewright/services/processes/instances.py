@@ -11,7 +11,7 @@ from statewright.failures import ProcessBadRequest, ProcessNotFound
 from statewright.ids import EntityId
 from statewright.jsonval.values import JsonObject, quote
 from statewright.net import Moment, format_ulid, uuid_to_ulid
-from statewright.processes.changes import Execution, ExecutionStatus
+from statewright.processes.changes import ExecutionStatus, NodeExecution
 from statewright.processes.language import I, NewInstance, P
 from statewright.services.core import Caller
 from statewright.services.processes import advancing, definitions
@@ -192,7 +192,7 @@ def _abridge(listed: ListedInstance) -> AbridgedInstance:
 
 async def stream_history(
     host: ProcessHost[P, I], caller: Caller, instance_id: str
-) -> AsyncGenerator[tuple[Execution, ...]]:
+) -> AsyncGenerator[tuple[NodeExecution, ...]]:
     """One line per entry into a node, by start time, then id, a few megabytes at a time.
 
     Raises ``ProcessNotFound``.
@@ -213,7 +213,7 @@ async def stream_history(
 class HistoryPage(Struct, frozen=True, kw_only=True):
     """A page of a history. ``total`` counts all its lines."""
 
-    lines: tuple[Execution, ...]
+    lines: tuple[NodeExecution, ...]
     page: int
     page_size: int
     total: int
@@ -252,14 +252,14 @@ def build_not_found(instance_id: str) -> ProcessNotFound:
     return ProcessNotFound(f"instance {quote(instance_id)} not found")
 
 
-async def _to_executions(instance: EntityId, lines: Sequence[StoredExecution]) -> tuple[Execution, ...]:
+async def _to_executions(instance: EntityId, lines: Sequence[StoredExecution]) -> tuple[NodeExecution, ...]:
     name = uuid_to_ulid(instance)
     texts = [text for line in lines for text in (line.input, line.output)]
     return await read_texts(texts, lambda: tuple(_to_execution(name, line) for line in lines))
 
 
-def _to_execution(instance_id: str, line: StoredExecution) -> Execution:
-    return Execution(
+def _to_execution(instance_id: str, line: StoredExecution) -> NodeExecution:
+    return NodeExecution(
         id=uuid_to_ulid(line.id),
         instance_id=instance_id,
         node_id=line.node_id,

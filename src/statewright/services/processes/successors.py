@@ -70,7 +70,7 @@ R = TypeVar("R", bound=OutboxRow)
 log = logs.logger(__name__)
 
 
-class Outbox(Struct, Generic[R], frozen=True, kw_only=True):
+class OutboxKind(Struct, Generic[R], frozen=True, kw_only=True):
     """One kind of rows."""
 
     name: str
@@ -95,7 +95,7 @@ class Outbox(Struct, Generic[R], frozen=True, kw_only=True):
 class OutboxWorker(Generic[R]):
     """Carries out the rows of an outbox in one process. A background service."""
 
-    def __init__(self, outbox: Outbox[R], takings: Takings, clock: Clock, *, scan_interval: timedelta) -> None:
+    def __init__(self, outbox: OutboxKind[R], takings: Takings, clock: Clock, *, scan_interval: timedelta) -> None:
         self._outbox = outbox
         self._takings = takings
         self._clock = clock
@@ -156,7 +156,7 @@ def build_successor_starter(processes: Processes, *, scan_interval: timedelta) -
     async def start_child(child: DueChild) -> None:
         await hosts.get_hosted(child.language).start_child(child)
 
-    outbox = Outbox(
+    outbox = OutboxKind(
         name="instance-starts",
         failure="chain_start_failed",
         scan_failure="chains_scan_failed",
@@ -283,7 +283,7 @@ def build_end_teller(processes: Processes, *, scan_interval: timedelta) -> Outbo
     async def tell_end(end: DueEnd) -> None:
         await hosts.get_hosted(end.language).tell_end(end)
 
-    outbox = Outbox(
+    outbox = OutboxKind(
         name="process-ends",
         failure="child_end_failed",
         scan_failure="child_ends_scan_failed",

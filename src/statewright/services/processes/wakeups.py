@@ -47,7 +47,7 @@ MAX_AGE_US: Final = 1_000_000
 MAX_TOPICS: Final = 20_000
 
 
-class Look:
+class PendingClaim:
     """One claim that is under way."""
 
     __slots__ = ("began", "topics")
@@ -64,7 +64,7 @@ class IdleTopics:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._proven: LruCache[Topic, int] = LruCache(MAX_TOPICS)
-        self._looks: set[Look] = set()
+        self._looks: set[PendingClaim] = set()
         self._is_listening = False
 
     def set_listening(self, is_listening: bool) -> None:
@@ -78,16 +78,16 @@ class IdleTopics:
         return all(self._is_idle(topic, now) for topic in topics)
 
     @contextmanager
-    def look(self, topics: Sequence[Topic]) -> Iterator[Look]:
+    def look(self, topics: Sequence[Topic]) -> Iterator[PendingClaim]:
         """While the block runs, a claim of the topics does; give ``prove`` the look when it found all there was."""
-        look = Look(topics, self._clock())
+        look = PendingClaim(topics, self._clock())
         self._looks.add(look)
         try:
             yield look
         finally:
             self._looks.discard(look)
 
-    def prove(self, look: Look) -> None:
+    def prove(self, look: PendingClaim) -> None:
         """The claim has left nothing of its topics."""
         if self._is_listening:
             for topic in look.topics:

@@ -18,7 +18,7 @@ from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonValue
 from statewright.loop.background import run_in_thread
 from statewright.net.effects import CloseHumanTask, EnqueueTask, OpenHumanTask, RecordEntry
-from statewright.processes.changes import Execution, RowChanges, compute_history_changes, compute_row_changes
+from statewright.processes.changes import NodeExecution, RowChanges, compute_history_changes, compute_row_changes
 from statewright.processes.language import Applied, BuiltinModel, ChildOutcome, I, P, ProcessInstance, ProcessLanguage
 from statewright.schema import Claim
 from statewright.services.processes import audit
@@ -35,10 +35,10 @@ from statewright.storage.processes.parts import (
     CounterRow,
     ExecutionRow,
     InstanceLine,
-    InstanceLog,
     InstanceProgress,
     JobRow,
     PartRow,
+    StagedLog,
     TimerRow,
     UserTaskRow,
     Waits,
@@ -227,7 +227,7 @@ def has_just_ended(advance: Advance[P, I]) -> bool:
     return advance.applied.instance.is_terminal and (advance.before is None or not advance.before.is_terminal)
 
 
-def _build_log(advance: Advance[P, I], instance_id: EntityId, tenant: TenantId) -> InstanceLog | None:
+def _build_log(advance: Advance[P, I], instance_id: EntityId, tenant: TenantId) -> StagedLog | None:
     log = advance.language.log
     if log is None:
         return None
@@ -237,7 +237,7 @@ def _build_log(advance: Advance[P, I], instance_id: EntityId, tenant: TenantId) 
     encoded = [encode_event(event) for event in events]
     advance.logged.clear()
     advance.logged.update(map(log.find_labels, events))
-    return InstanceLog(
+    return StagedLog(
         tenant=tenant,
         instance=instance_id,
         at=advance.at,
@@ -334,7 +334,7 @@ def _build_execution_rows(advance: Advance[P, I], instance_id: EntityId) -> list
 
 
 def _build_execution_row(
-    line: Execution, instance_id: EntityId, work: str | None, raw: Callable[[JsonValue], Raw]
+    line: NodeExecution, instance_id: EntityId, work: str | None, raw: Callable[[JsonValue], Raw]
 ) -> ExecutionRow:
     return ExecutionRow(
         instance=instance_id,

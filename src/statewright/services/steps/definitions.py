@@ -10,7 +10,7 @@ from statewright.processes.language import Rejection
 from statewright.services.core import Caller
 from statewright.services.processes import definitions
 from statewright.services.processes.advancing import refuse_joined, to_failure
-from statewright.services.processes.definitions import NewDefinition, StoredVersion
+from statewright.services.processes.definitions import NewDefinition, UploadedVersion
 from statewright.services.processes.hosting import Processes
 from statewright.services.steps import find_steps
 from statewright.steps import Definition, accept_definition, accept_text
@@ -63,7 +63,7 @@ async def upload(processes: Processes, caller: Caller, source: bytes | str | Def
         build_document=partial(definition_to_document, definition),
     )
 
-    def conclude(stored: StoredVersion) -> UploadResult:
+    def conclude(stored: UploadedVersion) -> UploadResult:
         return UploadResult(
             id=definition.id,
             version=stored.version,

@@ -10,7 +10,7 @@ from statewright.failures import ProcessNotFound
 from statewright.ids import ModelId, TransactionId, model_id
 from statewright.jsonval.values import JsonObject
 from statewright.net import Moment
-from statewright.processes.changes import Execution
+from statewright.processes.changes import NodeExecution
 from statewright.processes.language import Rejection
 from statewright.services.builtin import FireRequest
 from statewright.services.core import Caller
@@ -98,7 +98,7 @@ def _render_definition(process: Process) -> JsonObject:
     return definition_to_document(process.definition, process.version)
 
 
-def _locate(_: Process, line: Execution) -> JsonObject:
+def _locate(_: Process, line: NodeExecution) -> JsonObject:
     return {"stepId": line.node_id}
 
 

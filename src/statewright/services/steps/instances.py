@@ -14,7 +14,7 @@ from statewright.ids import EntityId
 from statewright.instants import format_instant
 from statewright.jsonval.values import JsonObject
 from statewright.net import uuid_to_ulid
-from statewright.processes.changes import Execution
+from statewright.processes.changes import NodeExecution
 from statewright.services.core import Caller
 from statewright.services.processes import advancing, definitions
 from statewright.services.processes import instances as hosted
@@ -52,7 +52,7 @@ class StreamedHistory(Struct, frozen=True, kw_only=True):
     """A history whose lines are read while they are asked for."""
 
     process: Process
-    portions: AsyncIterator[tuple[Execution, ...]]
+    portions: AsyncIterator[tuple[NodeExecution, ...]]
 
 
 async def stream_history(processes: Processes, caller: Caller, instance_id: str) -> StreamedHistory:

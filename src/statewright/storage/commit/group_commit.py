@@ -71,7 +71,7 @@ from statewright.storage.commit.statement import (
     get_transaction_id,
     is_bulk,
 )
-from statewright.storage.commit.submission import Applied, Busy, Stale, Submission, Verdict
+from statewright.storage.commit.submission import AppliedSubmission, Busy, Stale, Submission, Verdict
 from statewright.storage.connections import DatabaseUrl, add_session_settings
 from statewright.storage.pool import ConnectionLost, Pool
 from statewright.telemetry import logs
@@ -231,7 +231,7 @@ class GroupCommit:
                 raise
             self.metrics.commits.observe(loop.time() - started_at)
             self.metrics.conflicts += isinstance(verdict, Stale)
-            if isinstance(verdict, Applied):
+            if isinstance(verdict, AppliedSubmission):
                 self.rates.count(submission.rows, verdict.at)
                 if self.watched:
                     self._tell_watchers(submission)
@@ -465,7 +465,7 @@ class GroupCommit:
             if at is None:
                 _fail(pending, StorageUnavailable())
             elif not pending.future.done():
-                pending.future.set_result(Applied(at))
+                pending.future.set_result(AppliedSubmission(at))
 
 
 def _translate_error(error: asyncpg.PostgresError) -> Exception:

@@ -38,7 +38,7 @@ from statewright.storage.commit.submission import (
 )
 from statewright.storage.entities import EntityReader
 from statewright.storage.pool import Pool
-from statewright.storage.schedules import ScheduledTaskRow, StagedTasks
+from statewright.storage.schedules import OverlayTasks, ScheduledTaskRow
 
 HASH_BYTES: Final = 16
 """As long as a UUID, which is how it is stored; claims are equal when their hashes are."""
@@ -163,7 +163,7 @@ class Overlay:
         self.label = label
         self.events: dict[tuple[EntityId, TransactionId], list[AuditEvent]] = {}
         self.growth: StagedGrowth = StagedGrowth(outer.growth if outer else None)
-        self.tasks: StagedTasks = StagedTasks(outer.tasks if outer else None)
+        self.tasks: OverlayTasks = OverlayTasks(outer.tasks if outer else None)
         self.parts: dict[str, StagedPart] = {}
         self._reader = reader
         self._outer = outer

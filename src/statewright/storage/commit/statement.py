@@ -64,7 +64,7 @@ from statewright.storage.columns import ENTITY_COLUMNS, EntityColumns, StagedRow
 from statewright.storage.commit.growth import write_growing
 from statewright.storage.commit.overlay import encode_claims
 from statewright.storage.commit.submission import (
-    Applied,
+    AppliedSubmission,
     Attempt,
     Busy,
     ClaimRow,
@@ -274,7 +274,7 @@ class CommitStatement:
             elif busy:
                 attempts[number] = before or Busy()
             else:
-                attempts[number] = Applied(at) if refusal is None else self._read_refusal(refusal)
+                attempts[number] = AppliedSubmission(at) if refusal is None else self._read_refusal(refusal)
         return [attempts[number] for number in range(len(batch))]
 
     def _read_refusal(self, text: str) -> Refusal:
@@ -302,8 +302,8 @@ class SubmissionRefused(Exception):
         self.attempt = attempt
 
 
-def _require_applied(attempt: Attempt) -> Applied:
-    if not isinstance(attempt, Applied):
+def _require_applied(attempt: Attempt) -> AppliedSubmission:
+    if not isinstance(attempt, AppliedSubmission):
         raise SubmissionRefused(attempt)
     return attempt
 
@@ -446,7 +446,7 @@ async def _copy_in(connection: asyncpg.Connection, submission: Submission) -> At
     await _claim(connection, [claim for claim in submission.claims if claim[2] is not None])
     at: int = await connection.fetchval(TAKE_INSTANT, timeout=STATEMENT_TIMEOUT_S)
     await _copy(connection, submission.rows, at)
-    return Applied(at)
+    return AppliedSubmission(at)
 
 
 async def _lock_models(connection: asyncpg.Connection, submission: Submission) -> None:

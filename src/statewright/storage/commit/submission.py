@@ -65,7 +65,7 @@ class Submission(Struct, frozen=True, kw_only=True):
     parts: Mapping[str, StagedPart] = {}
 
 
-class Applied(Struct, frozen=True):
+class AppliedSubmission(Struct, frozen=True):
     """The submission is durable; all its versions carry the instant ``at`` (epoch microseconds)."""
 
     at: int
@@ -104,7 +104,7 @@ class Busy(Struct, frozen=True):
 
 
 Refusal = UniqueKeyTaken | ModelLockLost | PartRefused
-Verdict = Applied | Stale | Refusal
+Verdict = AppliedSubmission | Stale | Refusal
 Attempt = Verdict | Busy
 """What became of a submission that may be tried again."""
 

@@ -22,7 +22,7 @@ from statewright.storage.commit.group_commit import GroupCommit
 from statewright.storage.commit.overlay import Overlay
 from statewright.storage.commit.statement import LOST_REASONS, PASSES, Pass, build_suspended
 from statewright.storage.commit.submission import (
-    Applied,
+    AppliedSubmission,
     ModelLockLost,
     PartRefused,
     StagedPart,
@@ -181,7 +181,7 @@ class Transaction:
         finally:
             self._notify_model_change(overlay.tenant, overlay.growth)
         match verdict:
-            case Applied(at):
+            case AppliedSubmission(at):
                 if overlay.tasks:
                     self._commits.metrics.count_timers(overlay.events.values())
                 return at
@@ -210,7 +210,7 @@ class Transaction:
 
     async def commit_rows(self, rows: Sequence[StagedRow], parts: Mapping[str, StagedPart] | None = None) -> bool:
         """Apply some rows, with optional parts, and nothing of what is staged; whether they were applied."""
-        return isinstance(await self._commits.commit(Submission(rows=rows, parts=parts or {})), Applied)
+        return isinstance(await self._commits.commit(Submission(rows=rows, parts=parts or {})), AppliedSubmission)
 
     def _notify_model_change(self, tenant: TenantId, models: Iterable[ModelId]) -> None:
         """Caches of definitions must look again: after a refusal, too, which shows that what they knew is old."""

@@ -22,7 +22,7 @@ SEEN_WITHIN_US: Final = 60_000_000
 """A worker that has polled within this time is there."""
 
 
-class JobQueue(Struct, frozen=True, kw_only=True):
+class JobTypeQueue(Struct, frozen=True, kw_only=True):
     """The unfinished jobs of a type. ``depth`` of them can be claimed, ``in_flight`` are leased, ``delayed`` rest after
     a failure, ``held`` wait for their failed instance, or have a report that is kept. ``oldest_age_us`` is the age of
     the oldest that can be claimed. ``routes`` are the tags that definitions name for them, None where the job type is
@@ -74,7 +74,7 @@ class WorkCensus(Struct, frozen=True, kw_only=True):
     ``crowded``: tenants of which not all jobs were counted.
     """
 
-    jobs: tuple[JobQueue, ...]
+    jobs: tuple[JobTypeQueue, ...]
     callouts: tuple[CalloutQueue, ...]
     holders: tuple[LeaseHolder, ...]
     pollers: tuple[Poller, ...]
@@ -189,7 +189,7 @@ async def count_work(pool: Pool, tenant: TenantId | None = None, *, max_jobs: in
             await connection.fetch(statement, max_jobs + 1, *arguments) for statement in statements
         ]
     return WorkCensus(
-        jobs=tuple(JobQueue(**_to_fields(row, without="jobs")) for row in jobs),
+        jobs=tuple(JobTypeQueue(**_to_fields(row, without="jobs")) for row in jobs),
         holders=tuple(LeaseHolder(**_to_fields(row)) for row in holders),
         pollers=tuple(Poller(**_to_fields(row)) for row in pollers),
         callouts=tuple(CalloutQueue(**_to_fields(row)) for row in callouts),

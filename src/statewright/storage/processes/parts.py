@@ -2,7 +2,7 @@
 
 ``InstanceProgress`` is what nearly every advance of an instance writes: its line in the list, executions, jobs.
 ``Waits`` is what fewer do: user tasks, timers, instances to be started, ends of instances, jobs and timers held or
-released, definitions. ``InstanceLog`` is written for languages whose instances have a log.
+released, definitions. ``StagedLog`` is written for languages whose instances have a log.
 Each part costs every statement that has it a few common table expressions, so a batch without one leaves it out.
 
 ``json`` columns are given as encoded JSON. A row that is written again under its key replaces what can change of it.
@@ -217,7 +217,7 @@ class LogValue(Struct, frozen=True, kw_only=True):
     value: Raw
 
 
-class InstanceLog(StagedPart, frozen=True, kw_only=True):
+class StagedLog(StagedPart, frozen=True, kw_only=True):
     """Of one transaction, of a language whose instances have a log of their own: what comes behind the last event."""
 
     tenant: TenantId

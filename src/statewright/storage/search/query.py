@@ -63,7 +63,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     plan: tuple[str, ...]
 
 
-class Reader(Struct, Generic[Found], frozen=True):
+class ResultReader(Struct, Generic[Found], frozen=True):
     """Makes what is wanted of what is found: of the rows of an exact statement, or of a row that was judged, whose
     document is to be kept or not.
     """
@@ -81,10 +81,10 @@ def _to_bare_entity(row: asyncpg.Record, _is_kept: bool = False) -> Entity:
     return replace(to_entity(row), document="")
 
 
-ENTRIES: Final = Reader(
+ENTRIES: Final = ResultReader(
     Projection(VIEW_COLUMNS), _to_entries, lambda row, is_kept: to_view(row) if is_kept else to_ref(row)
 )
-BARE_ENTITIES: Final = Reader(
+BARE_ENTITIES: Final = ResultReader(
     Projection(COLUMNS, has_documents=False), lambda rows: [*map(to_entity, rows)], _to_bare_entity
 )
 
@@ -152,7 +152,7 @@ class SearchDatabase:
         """
         return await self._find(query, BARE_ENTITIES, limit=limit)
 
-    async def _find(self, query: EntityQuery, reader: Reader[Found], *, limit: int) -> list[Found]:
+    async def _find(self, query: EntityQuery, reader: ResultReader[Found], *, limit: int) -> list[Found]:
         catalog = self._catalog
         statement = self._statements.find(query, reader.projection, await self._find_lookup(query))
         if catalog is not None and statement.keeps_plan:
@@ -179,7 +179,7 @@ class SearchDatabase:
         return catalog.find_known(query.tenant, query.model)
 
     async def _execute(
-        self, pool: Pool, statement: SearchStatement, query: EntityQuery, reader: Reader[Found], *, limit: int
+        self, pool: Pool, statement: SearchStatement, query: EntityQuery, reader: ResultReader[Found], *, limit: int
     ) -> list[Found]:
         """The matches in order. One more than the limit is enough to know that there are too many."""
         args = statement.build_args(query, limit + 1)
@@ -259,7 +259,7 @@ class SearchDatabase:
             raise SearchTimeout(self._timeout_s) from late
 
     async def _judge(
-        self, pool: Pool, statement: Statement, query: EntityQuery, reader: Reader[Found], *, limit: int
+        self, pool: Pool, statement: Statement, query: EntityQuery, reader: ResultReader[Found], *, limit: int
     ) -> list[Found]:
         """The same of a statement that selects candidates."""
         matches: list[Match[Found]] = []

@@ -27,7 +27,7 @@ from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.loop.background import free_in_parts, run_by_size, run_in_thread
 from statewright.loop.turns import is_large
 from statewright.operations.idempotency import StoredAnswer
-from statewright.processes.changes import Execution
+from statewright.processes.changes import NodeExecution
 from statewright.proto.workflow.v1 import engine_pb2 as pb
 from statewright.services.core import Caller
 from statewright.services.idempotency.keyed import AnswerFormat
@@ -190,7 +190,7 @@ def fill_instance(message: pb.WorkflowInstance, instance: Instance) -> None:
     fill_struct(message.variables, instance.variables)
 
 
-def execution_message(line: Execution, process: Process) -> pb.StepExecution:
+def execution_message(line: NodeExecution, process: Process) -> pb.StepExecution:
     """A line of the history."""
     return pb.StepExecution(
         id=line.id,

@@ -12,7 +12,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from statewright.api.http.errors import PROBLEM
-from statewright.api.http.router import Query, Route
+from statewright.api.http.router import QueryParameter, Route
 from statewright.failures import BodyTooLarge, list_kinds
 
 Document = dict[str, Any]  # Any: OpenAPI is a tree of whatever its own specification allows
@@ -121,7 +121,7 @@ def _describe_path(path: str) -> list[Document]:
     ]
 
 
-def _describe_query(query: Query) -> Document:
+def _describe_query(query: QueryParameter) -> Document:
     schema: Document = {"type": query.type} | ({"format": query.format} if query.format else {})
     return {
         "name": query.name,

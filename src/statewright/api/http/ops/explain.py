@@ -8,7 +8,7 @@ from statewright.api.http.ops.route import ADMIN, OPERATOR, serve
 from statewright.api.http.ops.wait import read_instance_id
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
-from statewright.api.http.router import POINT_IN_TIME, Query
+from statewright.api.http.router import POINT_IN_TIME, QueryParameter
 from statewright.engine.explanation import TransitionOutlook
 from statewright.entity import Principal, ScheduledTask
 from statewright.failures import Forbidden, InvalidParameter, ProcessNotFound, ReadOnly
@@ -36,7 +36,9 @@ from statewright.operations.table import EXPLAIN_ENTITY, EXPLAIN_INSTANCE
 from statewright.services.ops import explaining
 from statewright.services.ops.explaining import EntityExplanation, InstanceExplanation, Place
 
-EVALUATE: Final = Query("evaluateFunctions", "boolean", "have members judge the criteria that are theirs (*operator*)")
+EVALUATE: Final = QueryParameter(
+    "evaluateFunctions", "boolean", "have members judge the criteria that are theirs (*operator*)"
+)
 
 
 async def explain_entity(request: Request) -> Response:

@@ -16,7 +16,7 @@ from statewright.api.http.ops.lists import PAGING, build_list_response, read_pag
 from statewright.api.http.ops.route import ADMIN, OPERATOR, serve
 from statewright.api.http.request import Request, read_entity_id, uuid_text
 from statewright.api.http.response import Response, encode_json
-from statewright.api.http.router import Query
+from statewright.api.http.router import QueryParameter
 from statewright.failures import BadRequest, Forbidden, InvalidParameter
 from statewright.instants import to_rfc3339
 from statewright.jsonval.codec import MalformedJson, decode
@@ -99,19 +99,19 @@ STATUSES: Final = ("OPEN", "RESOLVED")
 SEVERITIES: Final = get_args(Severity)
 
 FILTERS: Final = (
-    Query("status", "string", "OPEN when absent, or RESOLVED", repeatable=True),
-    Query("kind", "string", ", ".join(INCIDENT_KINDS), repeatable=True),
-    Query("severity", "string", "ERROR, WARNING", repeatable=True),
-    Query("fingerprint", "string", "equal for incidents of one cause", repeatable=True),
-    Query("model", "string", "name, or name/version", repeatable=True),
-    Query("entityId", "string", "of this entity", "uuid"),
-    Query("instanceId", "string", "of this instance", "uuid"),
-    Query("component", "string", "the processor, function or type of jobs", repeatable=True),
-    Query("code", "string", "such as `WORKFLOW_FAILED`", repeatable=True),
-    Query("firstFrom", "string", "inclusive", "date-time"),
-    Query("firstTo", "string", "exclusive", "date-time"),
-    Query("lastFrom", "string", "inclusive", "date-time"),
-    Query("lastTo", "string", "exclusive", "date-time"),
+    QueryParameter("status", "string", "OPEN when absent, or RESOLVED", repeatable=True),
+    QueryParameter("kind", "string", ", ".join(INCIDENT_KINDS), repeatable=True),
+    QueryParameter("severity", "string", "ERROR, WARNING", repeatable=True),
+    QueryParameter("fingerprint", "string", "equal for incidents of one cause", repeatable=True),
+    QueryParameter("model", "string", "name, or name/version", repeatable=True),
+    QueryParameter("entityId", "string", "of this entity", "uuid"),
+    QueryParameter("instanceId", "string", "of this instance", "uuid"),
+    QueryParameter("component", "string", "the processor, function or type of jobs", repeatable=True),
+    QueryParameter("code", "string", "such as `WORKFLOW_FAILED`", repeatable=True),
+    QueryParameter("firstFrom", "string", "inclusive", "date-time"),
+    QueryParameter("firstTo", "string", "exclusive", "date-time"),
+    QueryParameter("lastFrom", "string", "inclusive", "date-time"),
+    QueryParameter("lastTo", "string", "exclusive", "date-time"),
 )
 
 
@@ -214,5 +214,9 @@ async def get_record(request: Request) -> Response:
 
 
 IDEMPOTENCY: Final = (
-    serve(GET_IDEMPOTENCY_RECORD, get_record, query=(Query("principal", "string", "whose key it is; for operators"),)),
+    serve(
+        GET_IDEMPOTENCY_RECORD,
+        get_record,
+        query=(QueryParameter("principal", "string", "whose key it is; for operators"),),
+    ),
 )

@@ -33,7 +33,7 @@ import msgspec
 from statewright.api.http.ops.route import serve
 from statewright.api.http.request import Request, uuid_text
 from statewright.api.http.response import Framing, Response, encode_json, respond_with_envelopes
-from statewright.api.http.router import POINT_IN_TIME, TRANSACTION, Query
+from statewright.api.http.router import POINT_IN_TIME, TRANSACTION, QueryParameter
 from statewright.api.http.search import SORT, read_sort
 from statewright.failures import InvalidParameter
 from statewright.ids import TransactionId, ulid_to_uuid
@@ -79,9 +79,9 @@ DEFAULT_LIMIT: Final = 50
 MAX_LIMIT: Final = 1000
 
 PAGING: Final = (
-    Query("limit", "integer", f"1 to {MAX_LIMIT}, {DEFAULT_LIMIT} when absent", "int32"),
-    Query("cursor", "string", "nextCursor of the page before, with the same filters"),
-    Query("count", "boolean", f"tell the total, too; exact to {MAX_COUNT}"),
+    QueryParameter("limit", "integer", f"1 to {MAX_LIMIT}, {DEFAULT_LIMIT} when absent", "int32"),
+    QueryParameter("cursor", "string", "nextCursor of the page before, with the same filters"),
+    QueryParameter("count", "boolean", f"tell the total, too; exact to {MAX_COUNT}"),
 )
 
 Item = TypeVar("Item")
@@ -91,7 +91,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def read_page_request(
-    request: Request, filters: Sequence[Query], key: type[Key], *, body: bytes = b""
+    request: Request, filters: Sequence[QueryParameter], key: type[Key], *, body: bytes = b""
 ) -> PageRequest[Key]:
     """The page that a request asks for; ``key`` is the type of the keys of the list, a tuple of scalars. ``body`` is
     what else says which rows are wanted.
@@ -107,7 +107,10 @@ def read_page_request(
 
 
 def build_list_response(
-    request: Request, filters: Sequence[Query], page: Page[Item, Key], describe: Callable[[Item], object] | None = None
+    request: Request,
+    filters: Sequence[QueryParameter],
+    page: Page[Item, Key],
+    describe: Callable[[Item], object] | None = None,
 ) -> Response:
     """A page as clients get it."""
     total = page.total
@@ -120,7 +123,7 @@ def build_list_response(
     return Response(encode_json(found))
 
 
-def build_cursor(request: Request, filters: Sequence[Query], last_key: object, *, body: bytes = b"") -> str:
+def build_cursor(request: Request, filters: Sequence[QueryParameter], last_key: object, *, body: bytes = b"") -> str:
     """What the next page is asked for with: behind the row with this key, of the same list."""
     return urlsafe_b64encode(_encode([_digest(request, filters, body), last_key])).decode().rstrip("=")
 
@@ -136,7 +139,7 @@ def _read_cursor(cursor: str, digest: str, key: type[Key]) -> Key:
         raise InvalidParameter("cursor") from damaged
 
 
-def _digest(request: Request, filters: Sequence[Query], body: bytes) -> str:
+def _digest(request: Request, filters: Sequence[QueryParameter], body: bytes) -> str:
     """Of whose list it is and which of its rows are wanted: a cursor goes with these."""
     given = [[query.name, *sorted(request.query_all(query.name))] for query in filters]
     content = _encode([request.principal.tenant, request.path_params, given])
@@ -144,10 +147,10 @@ def _digest(request: Request, filters: Sequence[Query], body: bytes) -> str:
 
 
 FILTERS: Final = (
-    Query("model", "string", "name of the model"),
-    Query("actor", "string", "id of who did it, or of whom it was done for"),
-    Query("atFrom", "string", "inclusive", "date-time"),
-    Query("atTo", "string", "exclusive", "date-time"),
+    QueryParameter("model", "string", "name of the model"),
+    QueryParameter("actor", "string", "id of who did it, or of whom it was done for"),
+    QueryParameter("atFrom", "string", "inclusive", "date-time"),
+    QueryParameter("atTo", "string", "exclusive", "date-time"),
 )
 LISTING: Final = tuple(query for query in PAGING if query.name != "count")
 
@@ -208,8 +211,8 @@ NODES: Final = (serve(LIST_NODES, list_nodes, query=PAGING),)
 STATUSES: Final[tuple[str, ...]] = get_args(JobStatus)
 
 JOB_FILTERS: Final = (
-    Query("status", "string", ", ".join(STATUSES), repeatable=True),
-    Query("model", "string", "name of the model"),
+    QueryParameter("status", "string", ", ".join(STATUSES), repeatable=True),
+    QueryParameter("model", "string", "name of the model"),
 )
 
 
@@ -238,7 +241,7 @@ LISTINGS: Final = (
 )
 
 
-IDLE_ENTITIES_FILTERS: Final = (Query("model", "string", "name of the model"),)
+IDLE_ENTITIES_FILTERS: Final = (QueryParameter("model", "string", "name of the model"),)
 
 
 async def list_idle_entities(request: Request) -> Response:
@@ -304,8 +307,8 @@ SEARCHES: Final = (
 )
 
 
-LANGUAGE: Final = Query("language", "string", "process language, such as `steps`")
-DEFINITION: Final = Query("definitionId", "string", "id of the definition")
+LANGUAGE: Final = QueryParameter("language", "string", "process language, such as `steps`")
+DEFINITION: Final = QueryParameter("definitionId", "string", "id of the definition")
 
 
 async def count_instances(request: Request) -> Response:
@@ -330,7 +333,7 @@ async def count_steps(request: Request) -> Response:
     return Response(encode_json(found))
 
 
-def _read(request: Request, query: Query) -> str | None:
+def _read(request: Request, query: QueryParameter) -> str | None:
     text = request.query(query.name)
     if text is not None and "\0" in text:
         raise InvalidParameter(query.name)
@@ -360,12 +363,12 @@ EFFECTIVE_SETTINGS: Final = (serve(LIST_SETTINGS, list_settings),)
 
 
 AUDIT_FILTERS: Final = (
-    Query("action", "string", "such as `entity.restore`", repeatable=True),
-    Query("actor", "string", "id of who did it", repeatable=True),
-    Query("targetKind", "string", "such as `ENTITY`", repeatable=True),
-    Query("targetId", "string", "id of what it was done to", repeatable=True),
-    Query("atFrom", "string", "inclusive", "date-time"),
-    Query("atTo", "string", "exclusive", "date-time"),
+    QueryParameter("action", "string", "such as `entity.restore`", repeatable=True),
+    QueryParameter("actor", "string", "id of who did it", repeatable=True),
+    QueryParameter("targetKind", "string", "such as `ENTITY`", repeatable=True),
+    QueryParameter("targetId", "string", "id of what it was done to", repeatable=True),
+    QueryParameter("atFrom", "string", "inclusive", "date-time"),
+    QueryParameter("atTo", "string", "exclusive", "date-time"),
 )
 
 

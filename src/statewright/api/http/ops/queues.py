@@ -9,7 +9,7 @@ from statewright.api.http.ops.lists import PAGING, build_list_response, read_pag
 from statewright.api.http.ops.route import serve
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
-from statewright.api.http.router import Query
+from statewright.api.http.router import QueryParameter
 from statewright.failures import InvalidParameter
 from statewright.net.durations import parse_delay
 from statewright.operations.table import DRAIN_MEMBER, GET_CALLOUT_QUEUE, GET_QUEUE, LIST_MEMBERS, LIST_QUEUES
@@ -25,17 +25,19 @@ STALE_AFTER: Final = timedelta(seconds=20)
 
 DEFAULT_DRAIN: Final = timedelta(minutes=5)
 MAX_DRAIN: Final = timedelta(hours=24)
-WITHIN: Final = Query("within", "string", "ISO 8601, until the stream ends in any case; `PT5M` when absent", "duration")
+WITHIN: Final = QueryParameter(
+    "within", "string", "ISO 8601, until the stream ends in any case; `PT5M` when absent", "duration"
+)
 
 MEMBER_FILTERS: Final = (
-    Query("tag", "string", "declares the tag", repeatable=True),
-    Query("kind", "string", "`STREAM` or `POLL`", repeatable=True),
-    Query("node", "string", "id of the node it is connected to", repeatable=True),
-    Query("stale", "boolean", "nothing was heard of it for 20 seconds"),
+    QueryParameter("tag", "string", "declares the tag", repeatable=True),
+    QueryParameter("kind", "string", "`STREAM` or `POLL`", repeatable=True),
+    QueryParameter("node", "string", "id of the node it is connected to", repeatable=True),
+    QueryParameter("stale", "boolean", "nothing was heard of it for 20 seconds"),
 )
 QUEUE_FILTERS: Final = (
-    Query("kind", "string", "`JOB_TYPE` or `TAG`", repeatable=True),
-    Query("withoutWorker", "boolean", "only queues that nobody serves"),
+    QueryParameter("kind", "string", "`JOB_TYPE` or `TAG`", repeatable=True),
+    QueryParameter("withoutWorker", "boolean", "only queues that nobody serves"),
 )
 
 

@@ -1,7 +1,7 @@
 """What the routes of the operations API have in common (docs/reference/operations.md#common-rules)."""
 
 from statewright.api.http.ops.record_names import name_schema
-from statewright.api.http.router import Endpoint, Query, Route
+from statewright.api.http.router import Endpoint, QueryParameter, Route
 from statewright.operations.idempotency import Recording
 from statewright.operations.table import ADMIN as ADMIN
 from statewright.operations.table import OPERATOR as OPERATOR
@@ -24,7 +24,7 @@ class OpsRoute(Route, frozen=True, kw_only=True):
         return frozenset() if self.role is None else frozenset({self.role, ADMIN})
 
 
-def serve(operation: ApiOperation[object], endpoint: Endpoint, *, query: tuple[Query, ...] = ()) -> OpsRoute:
+def serve(operation: ApiOperation[object], endpoint: Endpoint, *, query: tuple[QueryParameter, ...] = ()) -> OpsRoute:
     """The route of an operation, with the query parameters that its endpoint reads."""
     return OpsRoute(
         method=operation.method,

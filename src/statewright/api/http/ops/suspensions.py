@@ -9,7 +9,7 @@ from statewright.api.http.ops.route import ADMIN, serve
 from statewright.api.http.ops.wait import read_instance_id
 from statewright.api.http.request import Request, read_entity_id, uuid_text
 from statewright.api.http.response import Response, encode_json
-from statewright.api.http.router import Query
+from statewright.api.http.router import QueryParameter
 from statewright.entity import ModelKey
 from statewright.failures import Forbidden, InvalidParameter
 from statewright.instants import from_rfc3339
@@ -43,10 +43,10 @@ NEEDED: Final[Mapping[Scope, tuple[str, ...]]] = {
 """The members that the target of a scope has; ``TRANSITION`` may also have ``workflow``."""
 
 FILTERS: Final = (
-    Query("scope", "string", ", ".join(SCOPES), repeatable=True),
-    Query("model", "string", "name of the model"),
-    Query("entityId", "string", "the suspensions of this entity or instance", "uuid"),
-    Query("active", "boolean", "only those that hold, or that have ended"),
+    QueryParameter("scope", "string", ", ".join(SCOPES), repeatable=True),
+    QueryParameter("model", "string", "name of the model"),
+    QueryParameter("entityId", "string", "the suspensions of this entity or instance", "uuid"),
+    QueryParameter("active", "boolean", "only those that hold, or that have ended"),
 )
 
 

@@ -7,7 +7,7 @@ from statewright.api.http.ops.lists import PAGING, build_list_response, read_pag
 from statewright.api.http.ops.route import serve
 from statewright.api.http.request import Request, uuid_text
 from statewright.api.http.response import Response, encode_json
-from statewright.api.http.router import Query
+from statewright.api.http.router import QueryParameter
 from statewright.ids import TransactionId
 from statewright.instants import from_rfc3339
 from statewright.jsonval.codec import decode_stored, encode_large
@@ -25,9 +25,9 @@ from statewright.services.ops.versions import (
 )
 
 FILTERS: Final = (
-    Query("state", "string", "in this state", repeatable=True),
-    Query("atFrom", "string", "written then or later", "date-time"),
-    Query("atTo", "string", "written before", "date-time"),
+    QueryParameter("state", "string", "in this state", repeatable=True),
+    QueryParameter("atFrom", "string", "written then or later", "date-time"),
+    QueryParameter("atTo", "string", "written before", "date-time"),
 )
 LISTING: Final = tuple(query for query in PAGING if query.name != "count")
 
@@ -106,8 +106,10 @@ VERSIONS: Final = (
         COMPARE_VERSIONS,
         compare_versions,
         query=(
-            Query("from", "string", "a transaction, an instant, `current` or `previous`, which is the default"),
-            Query("to", "string", "likewise; `current` when absent"),
+            QueryParameter(
+                "from", "string", "a transaction, an instant, `current` or `previous`, which is the default"
+            ),
+            QueryParameter("to", "string", "likewise; `current` when absent"),
         ),
     ),
 )

@@ -6,7 +6,7 @@ from typing import Final
 from statewright.api.http.ops.route import serve
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
-from statewright.api.http.router import Query
+from statewright.api.http.router import QueryParameter
 from statewright.failures import InvalidParameter, ProcessNotFound
 from statewright.ids import EntityId, parse_entity_id
 from statewright.instants import to_rfc3339
@@ -22,7 +22,9 @@ from statewright.services.processes.documents import read_object
 DEFAULT_TIMEOUT: Final = timedelta(seconds=30)
 MAX_STATES: Final = 100
 
-TIMEOUT: Final = Query("timeout", "string", "ISO 8601, such as `PT30S`, which is the default; at most `PT50S` count")
+TIMEOUT: Final = QueryParameter(
+    "timeout", "string", "ISO 8601, such as `PT30S`, which is the default; at most `PT50S` count"
+)
 
 
 async def wait_for_entity(request: Request) -> Response:
@@ -104,14 +106,14 @@ WAIT: Final = (
         WAIT_FOR_ENTITY,
         wait_for_entity,
         query=(
-            Query("state", "string", "one of these is awaited", repeatable=True),
-            Query("after", "string", "a transaction: only what came after it counts", "uuid"),
+            QueryParameter("state", "string", "one of these is awaited", repeatable=True),
+            QueryParameter("after", "string", "a transaction: only what came after it counts", "uuid"),
             TIMEOUT,
         ),
     ),
     serve(
         WAIT_FOR_INSTANCE,
         wait_for_instance,
-        query=(Query("until", "string", "`FINISHED`, which is the default, or `WAITING`"), TIMEOUT),
+        query=(QueryParameter("until", "string", "`FINISHED`, which is the default, or `WAITING`"), TIMEOUT),
     ),
 )

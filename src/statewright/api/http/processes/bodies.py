@@ -33,7 +33,7 @@ from statewright.jsonval.pieces import encode_pieces
 from statewright.jsonval.values import JsonObject, JsonValue, MemberReader, WantedType, json_type
 from statewright.loop.background import free_in_parts, run_by_size, run_in_thread
 from statewright.loop.turns import is_large
-from statewright.processes.changes import Execution
+from statewright.processes.changes import NodeExecution
 from statewright.processes.language import Drawing
 from statewright.services.processes.definitions import Summaries, Summary
 from statewright.services.processes.dialects import DrawingOption
@@ -361,7 +361,7 @@ def describe_abridged(instance: AbridgedInstance, *, definition_member: str, sta
     }
 
 
-def describe_line(line: Execution, place: JsonObject) -> JsonObject:
+def describe_line(line: NodeExecution, place: JsonObject) -> JsonObject:
     """A line of a history; ``place`` says at which node it was."""
     optional: JsonObject = {
         "element": line.element,
