@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from statewright import Client
 from statewright.cli.main import program
 from statewright.settings import Secret
 from tests.builders import SAMPLE, a_workflow, manual
+from tests.commands import CommandRunner
 from tests.database import Template
 from tests.e2e.program import free_ports
 from tests.service import CLIENT_ID, CLIENT_SECRET, RunningService, a_token, hosted
@@ -45,7 +45,7 @@ def run(service: RunningService, tenant: str) -> Run:
     named = {"STATEWRIGHT_URL": service.root, "STATEWRIGHT_TOKEN": a_token(tenant)}
 
     def call(*arguments: str, given: str | None = None, code: int = 0, **environment: str) -> Told:
-        result = CliRunner().invoke(program, list(arguments), env={**named, **environment}, input=given)
+        result = CommandRunner().invoke(program, list(arguments), env={**named, **environment}, input=given)
         assert result.exit_code == code, result.output
         # The service of this process logs to the same stdout.
         lines = [line for line in result.stdout.splitlines(keepends=True) if not line.startswith("time=")]
@@ -215,7 +215,7 @@ def test_a_client_gets_its_tokens_itself(run: Run, database_template: Template, 
 def test_files_of_variables_are_read(run: Run, service: RunningService, tenant: str, tmp_path: Path) -> None:
     (tmp_path / ".env").write_text(f"STATEWRIGHT_URL={service.root}\n")
     (tmp_path / ".env.mine").write_text(f"STATEWRIGHT_TOKEN={a_token(tenant)}\n")
-    result = CliRunner().invoke(program, ["models", "list"], env={"STATEWRIGHT_PROFILES": "mine"})
+    result = CommandRunner().invoke(program, ["models", "list"], env={"STATEWRIGHT_PROFILES": "mine"})
     assert result.exit_code == 0, result.output
 
 

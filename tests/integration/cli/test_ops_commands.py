@@ -9,11 +9,12 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from statewright import Client
 from statewright.cli.main import program
 from tests.builders import Json, a_workflow, manual
+from tests.commands import CommandRunner
 from tests.integration.steps_http.conftest import definition, started, step, uploaded
 from tests.service import RunningService, a_token
 
@@ -44,7 +45,7 @@ def run(service: RunningService, tenant: str, nowhere: None) -> Run:
     named = {"STATEWRIGHT_URL": service.root, "STATEWRIGHT_TOKEN": a_token(tenant)}
 
     def call(*words: str, code: int = 0, **environment: str) -> Result:
-        result = CliRunner().invoke(program, ["ops", *words], env={**named, **environment})
+        result = CommandRunner().invoke(program, ["ops", *words], env={**named, **environment})
         assert result.exit_code == code, result.output
         return result
 

@@ -9,7 +9,6 @@ from datetime import timedelta
 from urllib.parse import quote, unquote
 
 import pytest
-from typer.testing import CliRunner
 
 from statewright.cli.main import program
 from statewright.ids import TenantId, model_id
@@ -19,6 +18,7 @@ from statewright.storage import deletion
 from statewright.storage.connections import parse_database_url
 from statewright.storage.pool import Pool
 from tests.builders import Json, a_workflow, manual, when
+from tests.commands import CommandRunner
 from tests.database import connected
 from tests.integration.history.test_point_in_time import micros, rfc3339
 from tests.integration.ops.builders import ops_api
@@ -270,12 +270,12 @@ def test_pruning_is_for_administrators_and_wants_a_period(service: RunningServic
 
 def test_the_command_prunes_a_model(service: RunningService, api: Api) -> None:
     a_history(api)
-    run = CliRunner().invoke(
+    run = CommandRunner().invoke(
         program, ["prune", NOTE, "--older-than", "1us", "--url", service.url, "--token", str(api.token)]
     )
     assert run.exit_code == 0, run.output
     assert run.stdout.startswith("2 versions removed; complete from 20")
-    bad = CliRunner().invoke(
+    bad = CommandRunner().invoke(
         program, ["prune", NOTE, "--older-than", "soon", "--url", service.url, "--token", str(api.token)]
     )
     assert bad.exit_code == 1

@@ -7,9 +7,9 @@ from uuid import uuid4
 
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
-from typer.testing import CliRunner
 
 from statewright.cli.main import program
+from tests.commands import CommandRunner
 from tests.identity_provider import identity_provider
 from tests.integration.identity.conftest import ADMIN, ask
 from tests.integration.identity.test_trusted_keys import jwk
@@ -26,7 +26,7 @@ def run(launched: RunningService, tenant: str, monkeypatch: pytest.MonkeyPatch, 
     named = {"STATEWRIGHT_URL": launched.root, "STATEWRIGHT_TOKEN": a_token(tenant, user_roles=ADMIN)}
 
     def call(*arguments: str, code: int = 0) -> str:
-        result = CliRunner().invoke(program, list(arguments), env={"HOME": str(tmp_path), **named})
+        result = CommandRunner().invoke(program, list(arguments), env={"HOME": str(tmp_path), **named})
         assert result.exit_code == code, result.output
         told = result.stdout if code == 0 else result.stderr
         # The service of this process logs to the same stdout.
@@ -90,7 +90,7 @@ def test_providers_are_registered_changed_switched_and_deleted(
         named = {"STATEWRIGHT_URL": launched.root, "HOME": str(tmp_path)}
 
         def call(*arguments: str) -> str:
-            result = CliRunner().invoke(program, ["providers", *arguments], env=named)
+            result = CommandRunner().invoke(program, ["providers", *arguments], env=named)
             assert result.exit_code == 0, result.output
             return "".join(line for line in result.stdout.splitlines(True) if not line.startswith("time="))
 

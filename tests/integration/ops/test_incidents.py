@@ -8,7 +8,6 @@ from dataclasses import replace
 from uuid import uuid4
 
 import pytest
-from typer.testing import CliRunner
 
 from statewright.cli.main import program
 from statewright.entity import Principal
@@ -18,6 +17,7 @@ from statewright.operations.incidents import IncidentRow
 from statewright.services.incident_reports import IncidentReports
 from statewright.storage.ops.incidents import claim_incident, write_incidents
 from tests.builders import SAMPLE, Json, a_processor, a_workflow, automated, judged_by, manual, when
+from tests.commands import CommandRunner
 from tests.integration.node import Node, a_node
 from tests.integration.ops.builders import ops_api
 from tests.service import PATIENCE_S, Api, RunningService, a_token, done, eventually, refused
@@ -421,7 +421,7 @@ def test_a_group_is_retried_and_closed_from_the_command_line(
     there = ["--url", service.root, "--token", a_token(tenant, "olga", user_roles=["ROLE_OPERATOR"])]
 
     def call(*words: str) -> tuple[int, str]:
-        result = CliRunner().invoke(program, ["ops", "incidents", *words, "--group", group["fingerprint"], *there])
+        result = CommandRunner().invoke(program, ["ops", "incidents", *words, "--group", group["fingerprint"], *there])
         return result.exit_code, result.output
 
     retrying = clients.submit(call, "retry")

@@ -11,7 +11,6 @@ from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace as replaced
-from typer.testing import CliRunner
 
 from statewright.cli.main import program
 from statewright.cli.ops import queues as commands
@@ -19,6 +18,7 @@ from statewright.compute.members import Members
 from statewright.ids import TenantId
 from statewright.services.ops.queue_watch import QueueWatch
 from tests.builders import Json
+from tests.commands import CommandRunner
 from tests.integration.ops.builders import ops_api
 from tests.integration.ops.test_queues import start_jobs
 from tests.integration.steps_http.conftest import definition, polled, started, step, uploaded
@@ -181,5 +181,7 @@ def test_the_command_looks_again_until_it_is_interrupted(
             raise KeyboardInterrupt
 
     monkeypatch.setattr(commands, "time", SimpleNamespace(sleep=sleep))
-    told = CliRunner().invoke(program, ["ops", "queues", "--watch", "--url", service.root, "--token", a_token(tenant)])
+    told = CommandRunner().invoke(
+        program, ["ops", "queues", "--watch", "--url", service.root, "--token", a_token(tenant)]
+    )
     assert (told.output.count("fax"), len(pauses)) == (2, 2)

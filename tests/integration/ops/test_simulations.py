@@ -9,11 +9,11 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from statewright.cli.main import program
 from statewright.sdk import Node
 from tests.builders import SAMPLE, Json, a_processor, a_workflow, automated, judged_by, manual, when
+from tests.commands import CommandRunner
 from tests.database import Template
 from tests.integration.ops.builders import ops_api
 from tests.integration.transactions.conftest import connected
@@ -182,9 +182,9 @@ def test_the_command_shows_the_path(service: RunningService, api: Api, tenant: s
     api.a_model(a_workflow(A=[manual("GO", to="B")], B=[]))
     there = ["--model", "prize/1", "--url", service.url, "--token", a_token(tenant)]
     scenario = json.dumps({"start": {"document": dict(SAMPLE)}, "events": [{"fire": "GO"}]})
-    shown = CliRunner().invoke(program, ["ops", "workflow", "simulate", scenario, *there])
+    shown = CommandRunner().invoke(program, ["ops", "workflow", "simulate", scenario, *there])
     assert (shown.exit_code, "settled in B" in shown.output) == (0, True)
-    failed = CliRunner().invoke(program, ["ops", "workflow", "simulate", scenario.replace("GO", "STOP"), *there])
+    failed = CommandRunner().invoke(program, ["ops", "workflow", "simulate", scenario.replace("GO", "STOP"), *there])
     assert (failed.exit_code, "failed in A" in failed.output) == (1, True)
 
 
@@ -203,17 +203,17 @@ def test_the_command_plays_without_a_service_as_with_one(
     sample = tmp_path / "sample.json"
     sample.write_text(json.dumps(dict(SAMPLE)))
     command = ["ops", "workflow", "simulate", "--model", "prize/1", "--sample", str(sample), "--json"]
-    here = CliRunner().invoke(program, [*command, json.dumps(scenario)])
+    here = CommandRunner().invoke(program, [*command, json.dumps(scenario)])
     assert here.exit_code == 0, here.output
     assert json.loads(here.stdout) == done(ops.post(SIMULATE, scenario))
-    stuck = CliRunner().invoke(program, [*command, json.dumps(scenario | {"events": [{"fire": "STOP"}]})])
+    stuck = CommandRunner().invoke(program, [*command, json.dumps(scenario | {"events": [{"fire": "STOP"}]})])
     assert (stuck.exit_code, json.loads(stuck.stdout)["outcome"]) == (1, "FAILED")
     for wrong in (
         {**scenario, "workflows": None},
         {**scenario, "odd": 1},
         {**scenario, "workflows": [a_workflow(A=[{}])]},
     ):
-        assert CliRunner().invoke(program, [*command, json.dumps(wrong)]).exit_code not in {0, None}
+        assert CommandRunner().invoke(program, [*command, json.dumps(wrong)]).exit_code not in {0, None}
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
-from typer.testing import CliRunner
 
 from statewright.cli.main import program
 from statewright.net import ulid_to_uuid
 from tests.builders import SAMPLE, Json, a_processor, a_workflow, automated, manual
+from tests.commands import CommandRunner
 from tests.database import Template
 from tests.integration.node import Node, a_node
 from tests.integration.ops.builders import ops_api, walk
@@ -532,7 +532,7 @@ def test_the_command_suspends_an_instance_and_resumes_it(service: RunningService
     there = ["--url", service.root, "--token", a_token(tenant, "olga", user_roles=["ROLE_OPERATOR"])]
 
     def call(*words: str) -> str:
-        result = CliRunner().invoke(program, ["ops", *words, *there])
+        result = CommandRunner().invoke(program, ["ops", *words, *there])
         assert result.exit_code == 0, result.output
         return result.output
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import httpx
 import pytest
-from typer.testing import CliRunner
 
 from statewright.cli.main import program
 from statewright.jsonval.patches import apply_json_patch
 from statewright.net import ulid_to_uuid
 from tests.builders import Json, a_processor, a_workflow, manual
+from tests.commands import CommandRunner
 from tests.integration.node import a_node
 from tests.integration.ops.builders import ops_api, walk
 from tests.service import PATIENCE_S, Api, RunningService, Saved, a_token, done, refused
@@ -239,10 +239,10 @@ def test_the_command_restores_and_shows_what_changed(
 ) -> None:
     there = ["--url", service.root, "--token", a_token(tenant, "olga", user_roles=["ROLE_OPERATOR"])]
     words = ["ops", "restore", saved[0].id, saved[0].transaction, "--reason", "wrong import", "--path", "/note", *there]
-    shown = CliRunner().invoke(program, words)
+    shown = CommandRunner().invoke(program, words)
     assert (shown.exit_code, shown.output) == (0, 'replace /note "of 2000"\n')
     assert api.read(saved[0].id)["data"] == {**DOCUMENTS[-1], "note": "of 2000"}
-    again = CliRunner().invoke(program, words)
+    again = CommandRunner().invoke(program, words)
     assert (again.exit_code, "nothing was written" in again.output) == (0, True)
-    stale = CliRunner().invoke(program, [*words, "--if-match", saved[0].transaction])
+    stale = CommandRunner().invoke(program, [*words, "--if-match", saved[0].transaction])
     assert (stale.exit_code, "ENTITY_MODIFIED" in stale.output) == (1, True)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from hypothesis import Phase, given, settings
-from typer.testing import CliRunner
 
 from statewright.cli.main import program
 from statewright.jsonval.codec import encode
 from tests.builders import SAMPLE, Json, a_processor, a_workflow, automated, manual, when
+from tests.commands import CommandRunner
 from tests.database import connected
 from tests.integration.node import a_node
 from tests.integration.ops.builders import list_rows, ops_api
@@ -180,12 +180,12 @@ def test_the_command_checks_at_the_service_and_without_one(
     sample.write_text(json.dumps(dict(SAMPLE)))
     there = ["--url", service.url, "--token", a_token(tenant)]
     for where in (there, ["--sample", str(sample)]):
-        refusal = CliRunner().invoke(program, ["ops", "workflow", "check", str(file), "--model", "prize/1", *where])
+        refusal = CommandRunner().invoke(program, ["ops", "workflow", "check", str(file), "--model", "prize/1", *where])
         assert (refusal.exit_code, "UNKNOWN_NEXT" in refusal.output, "not importable" in refusal.output) == (
             1,
             True,
             True,
         )
     file.write_text(json.dumps({"workflows": [a_workflow(A=[], B=[])], "entityName": "prize", "modelVersion": 1}))
-    assert CliRunner().invoke(program, ["ops", "workflow", "check", str(file), *there]).exit_code == 0
-    assert CliRunner().invoke(program, ["ops", "workflow", "check", str(file), "--strict", *there]).exit_code == 1
+    assert CommandRunner().invoke(program, ["ops", "workflow", "check", str(file), *there]).exit_code == 0
+    assert CommandRunner().invoke(program, ["ops", "workflow", "check", str(file), "--strict", *there]).exit_code == 1

@@ -3,10 +3,9 @@
 import hashlib
 import json
 
-from typer.testing import CliRunner
-
 from statewright.cli.main import program
 from tests.builders import a_workflow, manual
+from tests.commands import CommandRunner
 from tests.integration.ops.builders import ops_api
 from tests.service import Api, RunningService, a_token, done, refused
 
@@ -25,7 +24,7 @@ def test_an_import_is_recorded_with_mode_and_hash(service: RunningService, tenan
         "hash": f"sha256:{hashlib.sha256(body.encode()).hexdigest()}",
         "workflows": 1,
     }
-    told = CliRunner().invoke(
+    told = CommandRunner().invoke(
         program,
         ["ops", "audit", "--action", "workflow.import"],
         env={"STATEWRIGHT_URL": service.root, "STATEWRIGHT_TOKEN": a_token(tenant, user_roles=["ROLE_OPERATOR"])},

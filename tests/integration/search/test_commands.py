@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from statewright.cli import main
+from tests.commands import CommandRunner
 from tests.database import Template
 from tests.integration.search.finding import a_parcel_model, simple
 from tests.integration.search.indexing import eventually, indexes
@@ -29,7 +30,7 @@ def admin(service: RunningService, tenant: str) -> Api:
 
 
 def run(api: Api, *arguments: str, stdin: str | None = None) -> Result:
-    return CliRunner().invoke(main.program, [*arguments, "--url", api.url, "--token", api.token or ""], input=stdin)
+    return CommandRunner().invoke(main.program, [*arguments, "--url", api.url, "--token", api.token or ""], input=stdin)
 
 
 def said(result: Result) -> list[str]:
@@ -86,10 +87,10 @@ def test_a_refusal_is_one_line(admin: Api, arguments: list[str], words: str) -> 
 
 
 def test_a_service_that_is_not_there_is_one_line(admin: Api) -> None:
-    result = CliRunner().invoke(main.program, ["index", "list", "parcel/1", "--url", "http://127.0.0.1:1/api"])
+    result = CommandRunner().invoke(main.program, ["index", "list", "parcel/1", "--url", "http://127.0.0.1:1/api"])
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
 
 
 @pytest.mark.parametrize("arguments", [["index", "list", "parcel"], ["index", "list", "parcel/1", "--url", "ftp://x"]])
 def test_a_command_line_that_cannot_be_understood_is_code_2(arguments: list[str]) -> None:
-    assert CliRunner().invoke(main.program, arguments).exit_code == 2
+    assert CommandRunner().invoke(main.program, arguments).exit_code == 2

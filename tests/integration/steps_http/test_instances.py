@@ -8,10 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from statewright.cli.main import program
 from tests.builders import Json
+from tests.commands import CommandRunner
 from tests.integration.steps_http.conftest import an_error, definition, done, polled, started, step, uploaded
 from tests.service import Api, RunningService, a_token, eventually
 
@@ -369,7 +370,7 @@ def test_the_command_purges_finished_instances(service: RunningService, tenant: 
 
     def purged(age: str, token: str) -> Result:
         arguments = ["steps", "purge", "--older-than", age, "--url", service.root, "--token", token]
-        return CliRunner().invoke(program, arguments)
+        return CommandRunner().invoke(program, arguments)
 
     eventually(lambda: purged("1s", admin).stdout == "1 instances removed\n")
     assert purged("1s", admin).stdout == "0 instances removed\n"

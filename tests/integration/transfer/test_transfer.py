@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from statewright import Client, Refused, RetryPolicy, Unreachable
 from statewright.cli import main
@@ -19,6 +19,7 @@ from statewright.sdk.http import HttpTransport
 from statewright.sdk.operations.calls import Call, HttpResponse
 from statewright.sdk.tokens import make_token_source
 from tests.builders import SAMPLE, Json, a_workflow, automated
+from tests.commands import CommandRunner
 from tests.e2e.program import EXECUTABLE, environment
 from tests.service import Api, done, eventually
 
@@ -271,7 +272,7 @@ def test_a_model_that_does_not_exist_is_told_as_it_is(api: Api, session: Client,
 
 
 def run(api: Api, *arguments: str) -> Result:
-    return CliRunner().invoke(main.program, [*arguments, "--url", api.url, "--token", api.token or ""])
+    return CommandRunner().invoke(main.program, [*arguments, "--url", api.url, "--token", api.token or ""])
 
 
 def test_the_commands_export_and_import(api: Api, tmp_path: Path) -> None:
@@ -297,7 +298,7 @@ def test_a_failure_is_one_line_that_says_how_to_go_on(api: Api, tmp_path: Path) 
     name = line.rpartition("--resume ")[2]
     a_file(path, prizes(2))
     assert "2 entities created" in run(api, "import", "prize", "1", str(path), "--resume", name).stdout
-    refused = CliRunner().invoke(main.program, ["export", "prize", "1", str(tmp_path / "x"), "--url", api.url])
+    refused = CommandRunner().invoke(main.program, ["export", "prize", "1", str(tmp_path / "x"), "--url", api.url])
     assert refused.exit_code == 1
     assert "UNAUTHORIZED" in refused.stderr
 
