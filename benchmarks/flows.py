@@ -27,9 +27,9 @@ from statewright.flows import compile_graph, compile_text
 from statewright.flows.definition import FlowSource
 from statewright.ids import TenantId
 from statewright.services.core import Caller
-from statewright.services.flows import definitions, instances
 from statewright.services.flows.dialect import FLOW_DIALECT
 from statewright.services.processes import dialects, jobs
+from statewright.services.processes.dialects import TransitionMembers
 from statewright.services.processes.hosting import find_shared_queue
 from statewright.services.processes.jobs import ClaimedJob, JobClaim
 from statewright.services.runtime import Runtime
@@ -51,12 +51,13 @@ class FlowEngine:
 
     async def prepare(self, source: str) -> None:
         """Store the flow that is started."""
-        await definitions.upload(self._runtime.processes, self._caller, FlowSource(id="bench", text=source))
+        flow = FlowSource(id="bench", text=source)
+        await dialects.upload_definition(FLOW_DIALECT, self._runtime.processes, self._caller, flow)
 
     async def start(self, value: object = INPUT) -> str:
         """A new instance; its id."""
-        request = instances.FlowStart(definition_id="bench", input=value)  # type: ignore[arg-type]
-        return (await instances.start(self._runtime.processes, self._caller, request)).id
+        body = TransitionMembers({"definitionId": "bench", "input": value})  # type: ignore[dict-item]
+        return (await dialects.start_instance(FLOW_DIALECT, self._runtime.processes, self._caller, body)).id
 
     async def read_status(self, instance: str) -> str:
         """What became of an instance."""

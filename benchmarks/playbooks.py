@@ -24,9 +24,9 @@ from statewright.ids import TenantId
 from statewright.jsonval.values import JsonObject
 from statewright.playbooks.source import PlaybookSource
 from statewright.services.core import Caller
-from statewright.services.playbooks import definitions, executions
 from statewright.services.playbooks.dialect import PLAYBOOK_DIALECT
 from statewright.services.processes import dialects, jobs
+from statewright.services.processes.dialects import TransitionMembers
 from statewright.services.processes.hosting import find_shared_queue
 from statewright.services.processes.jobs import ClaimedJob, JobClaim
 from statewright.services.runtime import Runtime
@@ -59,12 +59,15 @@ class PlaybookEngine:
 
     async def prepare(self, text: str) -> None:
         """Store the playbook that is started."""
-        await definitions.upload(self._runtime.processes, self._caller, PlaybookSource(text=text))
+        source = PlaybookSource(text=text)
+        await dialects.upload_definition(PLAYBOOK_DIALECT, self._runtime.processes, self._caller, source)
 
     async def start(self) -> str:
         """A new execution; its id."""
-        request = executions.ExecutionStart(path="bench", workload={"applicant": "Ada Lovelace", "note": "x" * 200})
-        return (await executions.start(self._runtime.processes, self._caller, request)).id
+        workload: JsonObject = {"applicant": "Ada Lovelace", "note": "x" * 200}
+        body = TransitionMembers({"path": "bench", "workload": workload})
+        started = await dialects.start_instance(PLAYBOOK_DIALECT, self._runtime.processes, self._caller, body)
+        return started.id
 
     async def patch(self, execution: str, value: int) -> int:
         """Change what admission looks at; how many tokens wait afterwards."""

@@ -8,10 +8,10 @@ from uuid import uuid4
 from statewright.jsonval.values import JsonObject
 from statewright.playbooks.execution import Execution
 from statewright.playbooks.source import PlaybookSource
-from statewright.services.playbooks import definitions, executions, find_playbooks
+from statewright.services.playbooks import find_playbooks
 from statewright.services.playbooks.dialect import PLAYBOOK_DIALECT
-from statewright.services.playbooks.executions import ExecutionStart
 from statewright.services.processes import dialects, event_log, jobs
+from statewright.services.processes.dialects import TransitionMembers
 from statewright.services.processes.hosting import find_shared_queue
 from statewright.services.processes.jobs import ClaimedJob
 from tests.builders import Json
@@ -28,9 +28,10 @@ class PlaybookNode:
     async def run(self, text: str, **members: Json) -> str:
         """A new execution of a text without its header; its id."""
         source = PlaybookSource(text=HEADER + text)
-        uploaded = await definitions.upload(self.host.runtime.processes, self.host.caller, source)
-        request = ExecutionStart(path=str(uploaded.document["path"]), **members)
-        return (await executions.start(self.host.runtime.processes, self.host.caller, request)).id
+        processes, caller = self.host.runtime.processes, self.host.caller
+        uploaded = await dialects.upload_definition(PLAYBOOK_DIALECT, processes, caller, source)
+        body = TransitionMembers({"path": uploaded.document["path"], **members})
+        return (await dialects.start_instance(PLAYBOOK_DIALECT, processes, caller, body)).id
 
     async def read(self, execution: str) -> Execution:
         return await dialects.get_instance(PLAYBOOK_DIALECT, self.host.runtime.processes, self.host.caller, execution)

@@ -6,7 +6,6 @@ import pytest
 
 from statewright.jsonval.values import JsonObject
 from statewright.playbooks.source import PlaybookSource
-from statewright.services.playbooks import definitions
 from statewright.services.playbooks.dialect import PLAYBOOK_DIALECT
 from statewright.services.processes import dialects
 from tests.integration.playbooks.node import PlaybookNode
@@ -39,7 +38,8 @@ async def test_elements_that_are_playbooks_are_cancelled_by_the_node_that_comes_
     tenant = f"tenant-{uuid4().hex[:8]}"
     async with a_node(database, tenant) as host:
         first = PlaybookNode(host)
-        await definitions.upload(host.runtime.processes, host.caller, PlaybookSource(text=CHILD))
+        source = PlaybookSource(text=CHILD)
+        await dialects.upload_definition(PLAYBOOK_DIALECT, host.runtime.processes, host.caller, source)
         parent = await first.run(PARENT)
         assert await host.chain() == 2
         assert await list_children(first) == ["running"] * 2

@@ -11,13 +11,12 @@ from statewright.sdk.client import Client
 from statewright.sdk.exchange import Blocking, Items, make_method
 from statewright.sdk.operations.processes import ProcessPaths, Reading
 from statewright.services.core import Caller
-from statewright.services.processes import definitions, instances
-from statewright.services.processes.definitions import NewDefinition, UploadedDefinition
+from statewright.services.processes.definitions import NewDefinition
 from statewright.services.processes.dialects import DefinitionIntake, Demand, Nouns, ProcessDialect, RequestReader, Verb
-from statewright.services.processes.hosting import Processes, find_host
+from statewright.services.processes.hosting import Processes
 from statewright.services.processes.instances import StartRequest
 from tests.builders import Json
-from tests.integration.processes.errands import ERRANDS, Errand, Plan, cancel
+from tests.integration.processes.errands import ERRANDS, Plan, cancel
 
 NOUNS = Nouns(
     language="errands",
@@ -46,13 +45,9 @@ def render_definition(plan: Plan) -> JsonObject:
     return {"id": plan.id, "version": plan.version, "limit": plan.limit}
 
 
-async def check(_processes: Processes, _caller: Caller, source: str) -> JsonObject:
-    return render_definition(ERRANDS.compile_source(source, 0))
-
-
-async def upload(processes: Processes, caller: Caller, source: str) -> UploadedDefinition:
+async def accept(_processes: Processes, _caller: Caller, source: str) -> NewDefinition:
     id_ = json.loads(source)["id"]
-    new = NewDefinition(
+    return NewDefinition(
         id=id_,
         name=id_,
         description="",
@@ -60,12 +55,10 @@ async def upload(processes: Processes, caller: Caller, source: str) -> UploadedD
         content=source,
         build_document=lambda version: render_definition(ERRANDS.compile_source(source, version)),
     )
-    return await definitions.store_process(find_host(processes, ERRANDS), caller, new)
 
 
-async def start(processes: Processes, caller: Caller, body: RequestReader) -> Errand:
-    request = StartRequest(definition_id=body.text("definitionId"), variables=body.object("data") or {})
-    return await instances.start(find_host(processes, ERRANDS), caller, request)
+def read_start(body: RequestReader) -> StartRequest:
+    return StartRequest(definition_id=body.text("definitionId"), variables=body.object("data") or {})
 
 
 async def read_source(request: Request) -> str:
@@ -76,8 +69,8 @@ ERRAND_DIALECT = ProcessDialect(
     language=ERRANDS,
     nouns=NOUNS,
     verbs=(CANCEL,),
-    start=start,
-    intake=DefinitionIntake(check=check, upload=upload, checked_members=("id", "limit")),
+    read_start=read_start,
+    intake=DefinitionIntake(accept=accept, checked_members=("id", "limit")),
     render_definition=render_definition,
     render_instance=lambda errand: {"id": errand.id, "status": errand.status, "data": errand.marking.data},
     locate=lambda _, line: {"node": line.node_id},

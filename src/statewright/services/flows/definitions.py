@@ -1,4 +1,4 @@
-"""Definitions of flows: check, upload, read, list, draw (docs/reference/flows.md#definitions)."""
+"""Definitions of flows: what may be stored (docs/reference/flows.md#definitions)."""
 
 import re
 from functools import partial
@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from statewright.failures import ProcessBadRequest
 from statewright.flows.definition import (
     MAX_ID_CHARS,
-    CheckedFlow,
     FlowSource,
     check_source,
     definition_to_document,
@@ -18,12 +17,9 @@ from statewright.flows.definition import (
     source_to_text,
 )
 from statewright.flows.lexer import InvalidFlow
-from statewright.jsonval.values import JsonObject
 from statewright.services.core import Caller
-from statewright.services.flows import find_flows
 from statewright.services.processes import definitions
-from statewright.services.processes.advancing import refuse_joined
-from statewright.services.processes.definitions import NewDefinition, UploadedDefinition
+from statewright.services.processes.definitions import NewDefinition
 from statewright.services.processes.hosting import Processes
 
 _ID: Final = re.compile(r"[\w:.\-]+")
@@ -31,16 +27,12 @@ _WEIGHT: Final = 64
 """Bytes of other input that a byte of flow text is as much work as."""
 
 
-async def check(processes: Processes, caller: Caller, source: FlowSource) -> JsonObject:
-    """The record of a definition, which is compiled and not stored. An empty id becomes the name of the flow.
+async def accept(processes: Processes, caller: Caller, source: FlowSource) -> NewDefinition:
+    """A flow that may be stored. An empty id becomes the name of the flow.
 
     Raises ``ProcessBadRequest``, whose properties tell ``code``, ``line``, ``column``, ``piece`` and ``expected`` where
     the text has a defect; ``ComputationKilled``, ``ComputationsBusy``.
     """
-    return definition_to_document(*await _check(processes, caller, source), 0)
-
-
-async def _check(processes: Processes, caller: Caller, source: FlowSource) -> tuple[FlowSource, CheckedFlow]:
     defect = find_setting_defect(source.settings)
     if defect is not None:
         raise ProcessBadRequest(defect)
@@ -50,19 +42,12 @@ async def _check(processes: Processes, caller: Caller, source: FlowSource) -> tu
         )
     except InvalidFlow as invalid:
         raise _to_failure(invalid) from None
-    id_ = source.id or checked.name
-    if not id_:
+    source = replace(source, id=source.id or checked.name)
+    if not source.id:
         raise ProcessBadRequest("the flow has no name: begin it with @flow NAME, or give an id")
-    if len(id_) > MAX_ID_CHARS or not _ID.fullmatch(id_):
+    if len(source.id) > MAX_ID_CHARS or not _ID.fullmatch(source.id):
         raise ProcessBadRequest(f"the id of a flow has 1 to {MAX_ID_CHARS} letters, digits, and _ - : .")
-    return replace(source, id=id_), checked
-
-
-async def upload(processes: Processes, caller: Caller, source: FlowSource) -> UploadedDefinition:
-    """Store a definition as its next version, unless a stored one has the same content. Raises as ``check``."""
-    refuse_joined(caller)
-    source, checked = await _check(processes, caller, source)
-    new = NewDefinition(
+    return NewDefinition(
         id=source.id,
         name=checked.name,
         description=checked.description,
@@ -70,7 +55,6 @@ async def upload(processes: Processes, caller: Caller, source: FlowSource) -> Up
         content=hash_source(source),
         build_document=partial(definition_to_document, source, checked),
     )
-    return await definitions.store_process(find_flows(processes), caller, new)
 
 
 def _to_failure(invalid: InvalidFlow) -> ProcessBadRequest:

@@ -7,6 +7,7 @@ from typing import Final
 from statewright.flows.definition import FlowProcess, definition_to_document
 from statewright.flows.graph import describe
 from statewright.flows.instance import FlowInstance, render_instance
+from statewright.flows.language import INPUT
 from statewright.flows.mermaid import draw_instance, draw_process
 from statewright.flows.operations import (
     ContextChange,
@@ -19,9 +20,7 @@ from statewright.flows.process_language import FLOWS
 from statewright.jsonval.values import JsonObject
 from statewright.processes.changes import NodeExecution
 from statewright.processes.language import InstanceOperation
-from statewright.services.core import Caller
-from statewright.services.flows import definitions, instances
-from statewright.services.flows.instances import FlowStart
+from statewright.services.flows import definitions
 from statewright.services.processes.dialects import (
     DefinitionIntake,
     Demand,
@@ -31,19 +30,21 @@ from statewright.services.processes.dialects import (
     Verb,
     build_transitions,
 )
-from statewright.services.processes.hosting import Processes
+from statewright.services.processes.instances import StartRequest
 
 
-async def _start(processes: Processes, caller: Caller, body: RequestReader) -> FlowInstance:
-    request = FlowStart(
+def _read_start(body: RequestReader) -> StartRequest:
+    if not body.text("definitionId"):
+        raise body.build_refusal("definitionId is required")
+    given = body.get("input")
+    if not isinstance(given, dict | list | None):
+        raise body.build_refusal("input must be an object or an array")
+    return StartRequest(
         definition_id=body.text("definitionId"),
         definition_version=body.number("definitionVersion"),
-        input=body.get("input"),
+        variables={INPUT: {} if given is None else given},
         business_key=body.text("businessKey"),
     )
-    if not request.definition_id:
-        raise body.build_refusal("definitionId is required")
-    return await instances.start(processes, caller, request)
 
 
 def _read_cancel(body: RequestReader, _: Mapping[str, str]) -> Demand[FlowProcess, FlowInstance]:
@@ -137,12 +138,11 @@ FLOW_DIALECT: Final = ProcessDialect(
         ),
     ),
     intake=DefinitionIntake(
-        check=definitions.check,
-        upload=definitions.upload,
+        accept=definitions.accept,
         checked_members=("id", "name", "nodes", "tasks", "warnings"),
     ),
     render_definition=_render_definition,
-    start=_start,
+    read_start=_read_start,
     render_instance=render_instance,
     locate=_locate,
     draw=draw_process,

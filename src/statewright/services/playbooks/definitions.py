@@ -1,14 +1,12 @@
-"""Definitions of playbooks: check, upload, read, list, draw (docs/reference/executions.md#definitions)."""
+"""Definitions of playbooks: what may be stored (docs/reference/executions.md#definitions)."""
 
 from functools import partial
 from typing import Final
 
 from statewright.failures import ProcessBadRequest
-from statewright.jsonval.values import JsonObject
 from statewright.playbooks.http_tasks import HTTP
 from statewright.playbooks.place import Finding, InvalidPlaybook
 from statewright.playbooks.source import (
-    CheckedPlaybook,
     PlaybookSource,
     check_source,
     definition_to_document,
@@ -16,10 +14,8 @@ from statewright.playbooks.source import (
     source_to_text,
 )
 from statewright.services.core import Caller
-from statewright.services.playbooks import find_playbooks
 from statewright.services.processes import definitions
-from statewright.services.processes.advancing import refuse_joined
-from statewright.services.processes.definitions import NewDefinition, UploadedDefinition
+from statewright.services.processes.definitions import NewDefinition
 from statewright.services.processes.hosting import Processes
 
 NOT_FOUND: Final = "playbook not found"
@@ -27,30 +23,19 @@ _WEIGHT: Final = 64
 """Bytes of other input that a byte of a playbook is as much work as."""
 
 
-async def check(processes: Processes, caller: Caller, source: PlaybookSource) -> JsonObject:
-    """The record of a playbook, which is compiled and not stored. Kinds of tasks that the service is not set to do are
-    errors.
+async def accept(processes: Processes, caller: Caller, source: PlaybookSource) -> NewDefinition:
+    """A playbook that may be stored. Kinds of tasks that the service is not set to do are errors.
 
     Raises ``ProcessBadRequest``, whose property ``findings`` has all that is wrong, each with its place;
     ``ComputationKilled``, ``ComputationsBusy``.
     """
-    return definition_to_document(source, await _check(processes, caller, source), 0)
-
-
-async def _check(processes: Processes, caller: Caller, source: PlaybookSource) -> CheckedPlaybook:
     disabled = frozenset() if processes.sends_requests else frozenset((HTTP,))
     check_it = partial(check_source, source, disabled_kinds=disabled)
     try:
-        return await definitions.check_by_size(processes.core, caller, _WEIGHT * len(source.text), check_it)
+        checked = await definitions.check_by_size(processes.core, caller, _WEIGHT * len(source.text), check_it)
     except InvalidPlaybook as invalid:
         raise _to_failure(invalid) from None
-
-
-async def upload(processes: Processes, caller: Caller, source: PlaybookSource) -> UploadedDefinition:
-    """Store a playbook as the next version of its path, unless one has the same content. Raises as ``check``."""
-    refuse_joined(caller)
-    checked = await _check(processes, caller, source)
-    new = NewDefinition(
+    return NewDefinition(
         id=checked.path,
         name=checked.name,
         description=checked.description,
@@ -58,7 +43,6 @@ async def upload(processes: Processes, caller: Caller, source: PlaybookSource) -
         content=hash_source(source),
         build_document=partial(definition_to_document, source, checked),
     )
-    return await definitions.store_process(find_playbooks(processes), caller, new)
 
 
 def _to_failure(invalid: InvalidPlaybook) -> ProcessBadRequest:

@@ -8,9 +8,11 @@ from typing import Final
 
 from statewright.entity import Principal
 from statewright.jsonval.values import JsonObject
+from statewright.playbooks.context import CTX, WORKLOAD
 from statewright.playbooks.execution import Execution, render_execution
 from statewright.playbooks.mermaid import draw_instance, draw_process
 from statewright.playbooks.operations import (
+    ARGS,
     apply_request,
     cancel_execution,
     inject_token,
@@ -22,9 +24,8 @@ from statewright.playbooks.process_language import PLAYBOOKS
 from statewright.playbooks.source import PlaybookProcess, definition_to_document, describe_playbook
 from statewright.processes import changes
 from statewright.processes.language import InstanceOperation
-from statewright.services.core import Caller
-from statewright.services.playbooks import definitions, executions
-from statewright.services.playbooks.executions import ExecutionStart
+from statewright.services.playbooks import definitions
+from statewright.services.playbooks.executions import refuse_lacking_credentials
 from statewright.services.processes.dialects import (
     DefinitionIntake,
     Demand,
@@ -34,19 +35,22 @@ from statewright.services.processes.dialects import (
     Verb,
     build_transitions,
 )
-from statewright.services.processes.hosting import Processes
+from statewright.services.processes.instances import StartRequest
 
 
-async def _start(processes: Processes, caller: Caller, body: RequestReader) -> Execution:
-    request = ExecutionStart(
-        path=body.text("path"),
-        version=body.number("version"),
-        workload=body.object("workload") or {},
-        ctx=body.object("ctx") or {},
-        args=body.object("args") or {},
+def _read_start(body: RequestReader) -> StartRequest:
+    if not body.text("path"):
+        raise body.build_refusal("path is required")
+    return StartRequest(
+        definition_id=body.text("path"),
+        definition_version=body.number("version"),
+        variables={
+            WORKLOAD: body.object("workload") or {},
+            CTX: body.object("ctx") or {},
+            ARGS: body.object("args") or {},
+        },
         business_key=body.text("businessKey"),
     )
-    return await executions.start(processes, caller, request)
 
 
 def _read_patch(body: RequestReader, _: Mapping[str, str]) -> Demand[PlaybookProcess, Execution]:
@@ -172,12 +176,12 @@ PLAYBOOK_DIALECT: Final = ProcessDialect(
         ),
     ),
     intake=DefinitionIntake(
-        check=definitions.check,
-        upload=definitions.upload,
+        accept=definitions.accept,
         checked_members=("path", "name", "steps", "kinds", "warnings"),
     ),
     render_definition=_render_definition,
-    start=_start,
+    read_start=_read_start,
+    check_start=refuse_lacking_credentials,
     render_instance=render_execution,
     locate=_locate,
     draw=draw_process,

@@ -18,8 +18,8 @@ from statewright.processes.language import Drawing, I, InstanceOperation, P, Pro
 from statewright.services.builtin import FireRequest
 from statewright.services.core import Caller
 from statewright.services.processes import advancing, definitions, instances
-from statewright.services.processes.advancing import AdvanceResult, parse_instance_id
-from statewright.services.processes.definitions import Summaries, UploadedDefinition
+from statewright.services.processes.advancing import AdvanceResult, parse_instance_id, refuse_joined
+from statewright.services.processes.definitions import NewDefinition, Summaries, UploadedDefinition
 from statewright.services.processes.documents import check_reason, refuse_unstorable
 from statewright.services.processes.hosting import (
     HostedTransition,
@@ -29,7 +29,7 @@ from statewright.services.processes.hosting import (
     PublishedDefinition,
     find_host,
 )
-from statewright.services.processes.instances import AbridgedPage
+from statewright.services.processes.instances import AbridgedPage, StartRequest
 from statewright.storage.processes.instances import InstanceFilter
 
 S = TypeVar("S")
@@ -163,13 +163,10 @@ def _keep_operation(operation: InstanceOperation[P, I], _principal: Principal, _
 class DefinitionIntake(Struct, Generic[S], frozen=True, kw_only=True):
     """How definitions are taken in."""
 
-    check: Callable[[Processes, Caller, S], Awaitable[JsonObject]]
-    """The record of a definition, which is compiled and not stored. Raises ``ProcessBadRequest``,
-    ``ComputationKilled``, ``ComputationsBusy``.
-    """
-    upload: Callable[[Processes, Caller, S], Awaitable[UploadedDefinition]]
+    accept: Callable[[Processes, Caller, S], Awaitable[NewDefinition]]
+    """Compiles a definition. Raises ``ProcessBadRequest``, ``ComputationKilled``, ``ComputationsBusy``."""
     checked_members: tuple[str, ...]
-    """What of the record of a definition is in the answers to both."""
+    """What of the record of a definition is in the answers to checks and uploads."""
 
 
 class ProcessDialect(Struct, Generic[S, P, I], frozen=True, kw_only=True):
@@ -182,8 +179,8 @@ class ProcessDialect(Struct, Generic[S, P, I], frozen=True, kw_only=True):
     """``None``: the language has a way of its own."""
     render_definition: Callable[[P], JsonObject]
     """The record that clients read, but for the instant of the upload."""
-    start: Callable[[Processes, Caller, RequestReader], Awaitable[I]]
-    """Starts what a body asks for."""
+    read_start: Callable[[RequestReader], StartRequest]
+    """What a body asks to start; raises what the reader raises."""
     render_instance: Callable[[I], JsonObject]
     locate: Callable[[P, NodeExecution], JsonObject]
     """Where a line of the history was."""
@@ -194,11 +191,18 @@ class ProcessDialect(Struct, Generic[S, P, I], frozen=True, kw_only=True):
     """How clients may want diagrams; ``format`` is about those of definitions only."""
     adapt: Callable[[InstanceOperation[P, I], Principal, str], InstanceOperation[P, I]] = _keep_operation
     """An operation on the way to the host, with who asks for it, and the reason."""
+    check_start: Callable[[Processes, Caller, P], Awaitable[None]] | None = None
+    """May refuse to start an instance of a definition."""
     unknown_definition: str = definitions.NOT_FOUND
 
     def find_host(self, processes: Processes) -> ProcessHost[P, I]:
         """The host that runs its instances."""
         return find_host(processes, self.language)
+
+    def require_intake(self) -> DefinitionIntake[S]:
+        """That of a language that has no way of its own."""
+        assert self.intake is not None, "an interface that takes definitions in otherwise says how"  # noqa: S101
+        return self.intake
 
     def find_verb(self, name: str) -> Verb[P, I]:
         """One that there is."""
@@ -208,6 +212,34 @@ class ProcessDialect(Struct, Generic[S, P, I], frozen=True, kw_only=True):
         """What is said of an unknown instance."""
         default = f"{self.nouns.instance} {quote(instance_id)} not found"
         return ProcessNotFound(default if verb is None else verb.unknown or default)
+
+
+async def check_definition(
+    dialect: ProcessDialect[S, P, I], processes: Processes, caller: Caller, source: S
+) -> JsonObject:
+    """The record of a definition, which is not stored. Raises as ``DefinitionIntake.accept``."""
+    return (await dialect.require_intake().accept(processes, caller, source)).build_document(0)
+
+
+async def upload_definition(
+    dialect: ProcessDialect[S, P, I], processes: Processes, caller: Caller, source: S
+) -> UploadedDefinition:
+    """Store a definition as its next version, unless a stored one has the same content. Raises as
+    ``DefinitionIntake.accept``.
+    """
+    refuse_joined(caller)
+    new = await dialect.require_intake().accept(processes, caller, source)
+    return await definitions.store_process(dialect.find_host(processes), caller, new)
+
+
+async def start_instance(
+    dialect: ProcessDialect[S, P, I], processes: Processes, caller: Caller, body: RequestReader
+) -> I:
+    """Start what a body asks for; it is durable, and as far as it comes without any worker. Raises what reading it
+    raises, and as ``instances.start``.
+    """
+    check = None if dialect.check_start is None else partial(dialect.check_start, processes, caller)
+    return await instances.start(dialect.find_host(processes), caller, dialect.read_start(body), check=check)
 
 
 async def get_version(

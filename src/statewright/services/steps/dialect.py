@@ -14,7 +14,6 @@ from statewright.processes.changes import NodeExecution
 from statewright.processes.language import Rejection
 from statewright.services.builtin import FireRequest
 from statewright.services.core import Caller
-from statewright.services.processes import instances as hosted
 from statewright.services.processes.dialects import (
     Demand,
     Nouns,
@@ -28,7 +27,7 @@ from statewright.services.processes.documents import cut_reason, read_object, re
 from statewright.services.processes.hosting import HostedTransition, Processes
 from statewright.services.processes.instances import StartRequest
 from statewright.services.processes.writing import to_entity_id
-from statewright.services.steps import find_steps, instances
+from statewright.services.steps import instances
 from statewright.services.steps.instances import INSTANCE_NOT_FOUND
 from statewright.steps import (
     Applied,
@@ -47,14 +46,13 @@ from statewright.steps.instance import USER_TASK
 from statewright.steps.process_language import STEPS
 
 
-async def _start(processes: Processes, caller: Caller, body: RequestReader) -> Instance:
-    request = StartRequest(
+def _read_start(body: RequestReader) -> StartRequest:
+    return StartRequest(
         definition_id=body.text("definitionId"),
         definition_version=body.number("definitionVersion"),
         variables=body.object("variables") or {},
         business_key=body.text("businessKey"),
     )
-    return await hosted.start(find_steps(processes), caller, request)
 
 
 def _read_cancel(body: RequestReader, _: Mapping[str, str]) -> Demand[Process, Instance]:
@@ -185,7 +183,7 @@ STEP_DIALECT: Final[ProcessDialect[bytes, Process, Instance]] = ProcessDialect(
     ),
     intake=None,
     render_definition=_render_definition,
-    start=_start,
+    read_start=_read_start,
     render_instance=render_instance,
     locate=_locate,
     draw=draw_process,

@@ -32,7 +32,7 @@ from statewright.processes.language import Drawing, I, P
 from statewright.services.processes import dialects, instances
 from statewright.services.processes.advancing import AdvanceResult
 from statewright.services.processes.definitions import Summaries, UploadedDefinition
-from statewright.services.processes.dialects import DefinitionIntake, Demand, ProcessDialect, Verb
+from statewright.services.processes.dialects import Demand, ProcessDialect, Verb
 from statewright.services.processes.hosting import PublishedDefinition
 from statewright.services.processes.instances import AbridgedInstance
 
@@ -49,16 +49,13 @@ class ProcessInterface(Generic[S, P, I]):
         self.dialect = dialect
         self._read_source = read_source
 
-    @property
-    def _intake(self) -> DefinitionIntake[S]:
-        assert self.dialect.intake is not None, "an interface that takes definitions in otherwise says how"  # noqa: S101
-        return self.dialect.intake
-
     async def upload(self, request: Request) -> Response:
         """Store a definition."""
         source = await self._read_source(request)
         caller = request.answer_with(self._respond_uploaded)
-        return await self._respond_uploaded(await self._intake.upload(request.runtime.processes, caller, source))
+        return await self._respond_uploaded(
+            await dialects.upload_definition(self.dialect, request.runtime.processes, caller, source)
+        )
 
     async def _respond_uploaded(self, uploaded: UploadedDefinition) -> Response:
         return reply_uploaded(
@@ -71,10 +68,14 @@ class ProcessInterface(Generic[S, P, I]):
     async def validate(self, request: Request) -> Response:
         """Check a definition, and store nothing."""
         source = await self._read_source(request)
-        return reply(self._summarize(await self._intake.check(request.runtime.processes, request.caller, source)))
+        return reply(
+            self._summarize(
+                await dialects.check_definition(self.dialect, request.runtime.processes, request.caller, source)
+            )
+        )
 
     def _summarize(self, document: JsonObject) -> JsonObject:
-        return {name: document[name] for name in self._intake.checked_members}
+        return {name: document[name] for name in self.dialect.require_intake().checked_members}
 
     async def list_definitions(self, request: Request) -> Response:
         """A page of definitions."""
@@ -118,7 +119,7 @@ class ProcessInterface(Generic[S, P, I]):
         """Start an instance."""
         body = await read(request)
         caller = request.answer_with(self._respond_started)
-        started = await self.dialect.start(request.runtime.processes, caller, body)
+        started = await dialects.start_instance(self.dialect, request.runtime.processes, caller, body)
         request.written = started
         return await self._reply_instance(started, 201)
 
