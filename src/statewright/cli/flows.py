@@ -2,26 +2,27 @@
 (docs/reference/flows.md#command-line), which read files and need no service, ``send`` and ``change``.
 """
 
-import inspect
 import json
-import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
-from rich.console import Console
+from rich.markup import escape
 
 from statewright.cli.client import fail, with_client
 from statewright.cli.local_definitions import (
+    LocalLanguage,
+    Report,
+    add_commands,
+    call_function,
+    find_functions,
     parse_option,
     print_json,
     read_definition,
-    run_python_file,
     take_answer,
     to_plain,
-    to_value,
 )
 
 if TYPE_CHECKING:
@@ -38,40 +39,32 @@ FlowInput = Annotated[str, typer.Option("--input", help="Input as JSON: an objec
 flows = typer.Typer(help="The flow language: check, compile, draw and run flows.", no_args_is_help=True)
 
 
-@flows.command()
-def lint(
-    files: Annotated[list[str], typer.Argument(help="Flows as text; `-` for standard input.", metavar="FILE…")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Warnings fail the command, too.")] = False,
-) -> None:
-    """Check flows: errors end with code 1, warnings only under `--strict`."""
+def _check(file: str) -> Report:
     from statewright.flows import InvalidFlow, compile_text
     from statewright.flows.builtin_tasks import find_builtin_tasks
 
-    reports: list[dict[str, Any]] = []
-    for file in files:
-        report: dict[str, Any] = {"file": file, "error": None, "warnings": []}
-        try:
-            graph = compile_text(read_definition(file))
-            find_builtin_tasks(graph)  # their parameters, too
-            report["warnings"] = list(graph.warnings)
-        except InvalidFlow as refused:
-            place = {"line": refused.position.line, "column": refused.position.column}
-            report["error"] = {
-                "code": refused.code,
-                **place,
-                "text": refused.reason,
-                "piece": refused.piece,
-                "expected": list(refused.expected),
-            }
-        reports.append(report)
-    if as_json:
-        sys.stdout.write(json.dumps(reports, ensure_ascii=False, indent=2) + "\n")
-    else:
-        for report in reports:
-            _show_report(report)
-    if any(report["error"] or (strict and report["warnings"]) for report in reports):
-        raise typer.Exit(1)
+    try:
+        graph = compile_text(read_definition(file))
+        find_builtin_tasks(graph)  # their parameters, too
+    except InvalidFlow as refused:
+        place = {"line": refused.position.line, "column": refused.position.column}
+        told = {"code": refused.code, **place, "text": refused.reason, "piece": refused.piece}
+        return {"file": file, "error": {**told, "expected": list(refused.expected)}, "warnings": []}
+    return {"file": file, "error": None, "warnings": list(graph.warnings)}
+
+
+def _list_lines(report: Report) -> Iterator[str]:
+    error = report["error"]
+    lines = [f"{warning.partition(' ')[0]}: warning: {warning.partition(' ')[2]}" for warning in report["warnings"]]
+    if error:
+        place = f"{error['line']}:{error['column']}"
+        lines += [f"{place}: error {error['code']}: {error['text']}"]
+        lines += [f"{place}: hint: {hint}" for hint in _list_hints(error)]
+    for line in lines or [" fine"]:
+        yield escape(f"{report['file']}:{line}")
+
+
+add_commands(flows, LocalLanguage(checked="flows", files="Flows as text", check=_check, list_lines=_list_lines))
 
 
 @flows.command(name="compile")
@@ -105,8 +98,6 @@ def run(
     A function is named as the task, `_` for `-` and `:`; or the file has a mapping TASKS. It is plain or async, and
     takes the input, or the input and the parameters. An exception fails the task.
     """
-    import asyncio
-
     from statewright.flows import TaskError
 
     graph = _compile(file)
@@ -114,8 +105,11 @@ def run(
 
     def implement(invocation: "Invocation") -> "JsonValue":
         try:
-            outcome = functions[_name_task(invocation)](*_build_arguments(invocation, functions))
-            return to_value(asyncio.run(outcome) if inspect.iscoroutine(outcome) else outcome)
+            node = invocation.node
+            parameters = node.parameters
+            if node.kind != "task" and isinstance(parameters, dict):
+                parameters = {**parameters, "uri": node.uri if isinstance(node.uri, str) else None}
+            return call_function(functions[_name_task(invocation)], invocation.input, parameters)
         except Exception as error:
             raise TaskError(f"{type(error).__name__}: {error}") from error
 
@@ -223,17 +217,14 @@ def _report_end(instance: "LocalInstance") -> None:
 
 def _load_functions(file: Path, graph: "FlowGraph") -> dict[str, Callable[..., Any]]:
     """The functions of a file for all tasks of a flow, by their base names."""
-    names = run_python_file(file)
     from statewright.flows.builtin_tasks import BUILTIN_TASKS
 
-    listed = names.get(TASKS, {})
     wanted = sorted(_list_tasks(graph))
-    found = {name: _find_function(name, names, listed if isinstance(listed, Mapping) else {}) for name in wanted}
-    found |= {name: _pass_on for name in found if name in BUILTIN_TASKS and found[name] is None}
-    missing = [name for name, function in found.items() if function is None]
-    if missing:
+    found = {name: function for (name, *_), function in find_functions(file, TASKS, zip(wanted)).items()}
+    found = {name: _pass_on for name in wanted if name in BUILTIN_TASKS} | found
+    if missing := [name for name in wanted if name not in found]:
         fail(f"{file} has no function for {', '.join(missing)}")
-    return {name: function for name, function in found.items() if function is not None}
+    return found
 
 
 def _pass_on(given: Any) -> Any:
@@ -249,23 +240,9 @@ def _list_tasks(graph: "FlowGraph") -> set[str]:
 _NO_TASKS: Final = {"start", "end", "fork", "join", "literal"}
 
 
-def _find_function(name: str, names: Mapping[str, Any], listed: Mapping[str, Any]) -> Callable[..., Any] | None:
-    function = listed.get(name, names.get(re.sub(r"[-:]", "_", name)))
-    return function if callable(function) else None
-
-
 def _name_task(invocation: "Invocation") -> str:
     node = invocation.node
     return str(node.base) if node.kind == "task" else node.kind
-
-
-def _build_arguments(invocation: "Invocation", functions: Mapping[str, Callable[..., Any]]) -> list[Any]:
-    node = invocation.node
-    parameters = to_plain(node.parameters)
-    if node.kind != "task" and isinstance(parameters, dict):
-        parameters = {**parameters, "uri": node.uri}
-    count = len(inspect.signature(functions[_name_task(invocation)]).parameters)
-    return [to_plain(invocation.input), parameters][:count]
 
 
 def _compile(file: str) -> "FlowGraph":
@@ -275,19 +252,6 @@ def _compile(file: str) -> "FlowGraph":
         return compile_text(read_definition(file))
     except InvalidFlow as refused:
         fail(f"{file}:{refused}")
-
-
-def _show_report(report: Mapping[str, Any]) -> None:
-    console = Console(highlight=False, soft_wrap=True)
-    error = report["error"]
-    lines = [f"{warning.partition(' ')[0]}: warning: {warning.partition(' ')[2]}" for warning in report["warnings"]]
-    if error:
-        lines.append(f"{error['line']}:{error['column']}: error {error['code']}: {error['text']}")
-        lines += [f"{error['line']}:{error['column']}: hint: {hint}" for hint in _list_hints(error)]
-    for line in lines:
-        console.print(f"{report['file']}:{line}", markup=False)
-    if not lines:
-        console.print(f"{report['file']}: fine", markup=False)
 
 
 def _list_hints(error: Mapping[str, Any]) -> list[str]:

@@ -1,20 +1,86 @@
-"""What the commands share that run definitions in this process: texts of definitions, JSON of options, and files with
-functions of Python.
+"""What the commands of process languages share that read definitions and need no service: their checks and diagrams,
+texts of definitions, JSON of options, and files with functions of Python.
 """
 
+import inspect
 import json
+import re
 import runpy
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
-from statewright.cli.client import fail
+import typer
+from rich.console import Console
+
+from statewright.cli.client import fail, report_failures
 
 if TYPE_CHECKING:
     from statewright.jsonval.values import JsonValue
 
 STANDARD_INPUT: Final = "-"
+
+Report: TypeAlias = dict[str, Any]
+"""What a check found: ``file``, ``error`` or ``errors``, ``warnings``, and what else a language tells."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalLanguage:
+    """A process language as commands know it that read files. ``checked`` and ``files`` are said in their help."""
+
+    checked: str
+    files: str
+    check: Callable[[str], Report]
+    """The report about a file."""
+    list_lines: Callable[[Report], Iterable[str]]
+    """What is shown of a report, in Rich's markup."""
+    highlights: bool = False
+    """Whether Rich colours numbers and names in it on its own."""
+    json_help: str = "Print one JSON document instead of text."
+    draw: Callable[[str], str] | None = None
+    """The diagram of a file."""
+    drawing: str = "diagram"
+    """The command that prints it."""
+    drawing_help: str = ""
+    file: str = ""
+    """What is said of the file that it draws."""
+
+
+def add_commands(group: typer.Typer, language: LocalLanguage) -> None:
+    """The commands of all languages for this one: ``lint``, and one that draws."""
+
+    @group.command(help=f"Check {language.checked}: errors end with code 1, warnings only under `--strict`.")
+    def lint(
+        files: Annotated[list[str], typer.Argument(help=_say_source(language.files), metavar="FILE…")],
+        as_json: Annotated[bool, typer.Option("--json", help=language.json_help)] = False,
+        strict: Annotated[bool, typer.Option("--strict", help="Warnings fail the command, too.")] = False,
+    ) -> None:
+        with report_failures():
+            reports = [language.check(file) for file in files]
+        if as_json:
+            sys.stdout.write(json.dumps(reports, ensure_ascii=False, indent=2) + "\n")
+        else:
+            console = Console(highlight=language.highlights, soft_wrap=True)
+            for line in (line for report in reports for line in language.list_lines(report)):
+                console.print(line)
+        if any(report.get("error") or report.get("errors") or (strict and report["warnings"]) for report in reports):
+            raise typer.Exit(1)
+
+    draw = language.draw
+    if draw is None:
+        return
+
+    @group.command(language.drawing, help=language.drawing_help)
+    def print_diagram(file: Annotated[str, typer.Argument(help=_say_source(language.file), metavar="FILE")]) -> None:
+        with report_failures():
+            diagram = draw(file)
+        typer.echo(diagram, nl=False)
+
+
+def _say_source(files: str) -> str:
+    return f"{files}; `-` for standard input."
 
 
 def read_definition(file: str) -> str:
@@ -34,6 +100,31 @@ def run_python_file(file: Path) -> Mapping[str, Any]:
         return runpy.run_path(str(file))
     except Exception as error:
         fail(f"{file} cannot be run: {type(error).__name__}: {error}")
+
+
+def find_functions(
+    file: Path, mapping: str, wanted: Iterable[tuple[str, ...]]
+) -> dict[tuple[str, ...], Callable[..., Any]]:
+    """The functions of a file, by all the names that each may have; those that it lacks are left out. A function has
+    one of its names, with ``_`` for what no name of Python has, or is listed by it in a ``mapping`` of the file.
+    """
+    defined = run_python_file(file)
+    listed = defined.get(mapping)
+    found: dict[tuple[str, ...], Callable[..., Any]] = {}
+    for names in wanted:
+        for name in names:
+            function = (listed if isinstance(listed, Mapping) else {}).get(name, defined.get(re.sub(r"\W", "_", name)))
+            if callable(function):
+                found.setdefault(names, function)
+    return found
+
+
+def call_function(function: Callable[..., Any], *given: Any) -> "JsonValue":
+    """What a function of a file makes of as much as it takes of what is given. Raises what it raises."""
+    import asyncio
+
+    outcome = function(*map(to_plain, given[: len(inspect.signature(function).parameters)]))
+    return to_value(asyncio.run(outcome) if inspect.iscoroutine(outcome) else outcome)
 
 
 def parse_option(text: str, option: str) -> "JsonValue":

@@ -2,26 +2,27 @@
 (docs/reference/playbooks.md#command-line), which read files and need no service, and ``events``.
 """
 
-import inspect
 import json
-import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
-from rich.console import Console
+from rich.markup import escape
 
 from statewright.cli.client import PATIENCE_S, fail, with_client
 from statewright.cli.local_definitions import (
+    LocalLanguage,
+    Report,
+    add_commands,
+    call_function,
+    find_functions,
     parse_option,
     print_json,
     read_definition,
-    run_python_file,
     take_answer,
     to_plain,
-    to_value,
 )
 
 if TYPE_CHECKING:
@@ -52,28 +53,26 @@ playbooks = typer.Typer(
 )
 
 
-@playbooks.command()
-def lint(
-    files: Annotated[list[str], typer.Argument(help="Playbooks; `-` for standard input.", metavar="FILE…")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Warnings fail the command, too.")] = False,
-) -> None:
-    """Check playbooks: errors end with code 1, warnings only under `--strict`."""
+def _check(file: str) -> Report:
     from statewright.playbooks import read_playbook
 
-    reports: list[dict[str, Any]] = []
-    for file in files:
-        text = read_definition(file)
-        found = read_playbook(text)
-        records = _to_records(text, (*found.errors, *found.warnings))
-        count = len(found.errors)
-        reports.append({"file": file, "errors": records[:count], "warnings": records[count:]})
-    if as_json:
-        sys.stdout.write(json.dumps(reports, ensure_ascii=False, indent=2) + "\n")
-    else:
-        _show_reports(reports)
-    if any(report["errors"] or (strict and report["warnings"]) for report in reports):
-        raise typer.Exit(1)
+    text = read_definition(file)
+    found = read_playbook(text)
+    records = _to_records(text, (*found.errors, *found.warnings))
+    count = len(found.errors)
+    return {"file": file, "errors": records[:count], "warnings": records[count:]}
+
+
+def _list_lines(report: Report) -> Iterator[str]:
+    for severity in ("error", "warning"):
+        for found in report[f"{severity}s"]:
+            place = f"{report['file']}:{found['line']}:{found['column']}"
+            yield escape(f"{place}: {severity} {found['path'] or '/'}: {found['message']}")
+    if not report["errors"] and not report["warnings"]:
+        yield escape(f"{report['file']}: fine")
+
+
+add_commands(playbooks, LocalLanguage(checked="playbooks", files="Playbooks", check=_check, list_lines=_list_lines))
 
 
 @playbooks.command()
@@ -104,9 +103,7 @@ def run(
         if function is None:
             return asyncio.run(send_http(call.fields, dispatch.keychain))
         try:
-            count = len(inspect.signature(function).parameters)
-            outcome = function(*[to_plain(call.fields)][:count])
-            return succeed(to_value(asyncio.run(outcome) if inspect.iscoroutine(outcome) else outcome))
+            return succeed(call_function(function, call.fields))
         except Exception as error:
             return report_error("tool", f"{type(error).__name__}: {error}", code=type(error).__name__)
 
@@ -235,28 +232,13 @@ def _read(file: str) -> "Playbook":
     return reading.playbook
 
 
-def _find_functions(playbook: "Playbook", file: Path) -> dict[tuple[str, str], Callable[..., Any]]:
+def _find_functions(playbook: "Playbook", file: Path) -> dict[tuple[str, ...], Callable[..., Any]]:
     """The functions of a file for all tasks, by label and kind; those of ``http`` may be missing."""
-    names = run_python_file(file)
-    listed = names.get(KINDS, {})
     wanted = {(task.label, task.kind) for step in playbook.steps for task in step.tasks if task.kind != "noop"}
-    found = {
-        pair: _find_function(pair, names, listed if isinstance(listed, Mapping) else {}) for pair in sorted(wanted)
-    }
-    missing = sorted({kind for (_, kind), function in found.items() if function is None and kind not in _RESERVED})
-    if missing:
+    found = find_functions(file, KINDS, wanted)
+    if missing := sorted({kind for label, kind in wanted if (label, kind) not in found and kind not in _RESERVED}):
         fail(f"{file} has no function for {', '.join(missing)}")
-    return {pair: function for pair, function in found.items() if function is not None}
-
-
-def _find_function(
-    pair: tuple[str, str], names: Mapping[str, Any], listed: Mapping[str, Any]
-) -> Callable[..., Any] | None:
-    for name in pair:
-        function = listed.get(name, names.get(re.sub(r"\W", "_", name)))
-        if callable(function):
-            return function  # type: ignore[no-any-return] # whatever the file calls so
-    return None
+    return found
 
 
 def _parse_object(text: str, option: str) -> "JsonObject":
@@ -278,14 +260,3 @@ def _to_records(text: str, findings: "tuple[Finding, ...]") -> list[dict[str, st
         }
         for finding in findings
     ]
-
-
-def _show_reports(reports: list[dict[str, Any]]) -> None:
-    console = Console(highlight=False, soft_wrap=True, markup=False)
-    for report in reports:
-        for severity in ("error", "warning"):
-            for found in report[f"{severity}s"]:
-                place = f"{report['file']}:{found['line']}:{found['column']}"
-                console.print(f"{place}: {severity} {found['path'] or '/'}: {found['message']}")
-        if not report["errors"] and not report["warnings"]:
-            console.print(f"{report['file']}: fine")

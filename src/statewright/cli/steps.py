@@ -5,7 +5,7 @@ They read files and need no service: a definition is checked, played or drawn by
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -16,6 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from statewright.cli.client import fail, report_failures
+from statewright.cli.local_definitions import LocalLanguage, Report, add_commands
 
 if TYPE_CHECKING:
     from statewright.jsonval.values import JsonObject, JsonValue
@@ -52,32 +53,46 @@ _COLUMNS: Final = {
 """The columns of a simulation and their least widths; what has none is folded where the terminal is narrow."""
 
 
-@steps.command()
-def lint(
-    files: Annotated[list[str], typer.Argument(help="Definitions as JSON; `-` for standard input.", metavar="FILE…")],
-    as_json: AsJson = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Warnings fail the command, too.")] = False,
-) -> None:
-    """Check definitions as an upload would: errors end with code 1, warnings only under `--strict`."""
-    with report_failures():
-        reports = [_build_lint_report(file) for file in files]
-    if as_json:
-        _print_json(reports)
-    else:
-        for report in reports:
-            _show_lint(report)
-    if any(report["error"] or (strict and report["warnings"]) for report in reports):
-        raise typer.Exit(1)
+def _check(file: str) -> Report:
+    from statewright.steps import Accepted, accept_text
+
+    outcome = accept_text(_read(file))
+    if isinstance(outcome, Accepted):
+        return {"file": file, "id": outcome.definition.id, "error": None, "warnings": list(outcome.warnings)}
+    return {"file": file, "id": None, "error": outcome.reason, "warnings": []}
 
 
-@steps.command()
-def mermaid(file: DefinitionFile) -> None:
-    """Print a definition as a Mermaid flowchart."""
+def _list_lines(report: Report) -> Iterator[str]:
+    name = escape(report["file"])
+    if report["error"]:
+        yield f"[bold red]{name}: {escape(report['error'])}"
+    elif not report["warnings"]:
+        yield f"[green]{name}: {escape(report['id'])} is fine"
+    for warning in report["warnings"]:
+        yield f"[yellow]{name}: {escape(warning)}"
+
+
+def _draw(file: str) -> str:
     from statewright.steps import draw_definition
 
-    with report_failures():
-        diagram = draw_definition(_accept(file).definition)
-    typer.echo(diagram, nl=False)
+    return draw_definition(_accept(file).definition)
+
+
+add_commands(
+    steps,
+    LocalLanguage(
+        checked="definitions as an upload would",
+        files="Definitions as JSON",
+        json_help="Print one JSON document instead of text for people.",
+        check=_check,
+        list_lines=_list_lines,
+        highlights=True,
+        draw=_draw,
+        drawing="mermaid",
+        drawing_help="Print a definition as a Mermaid flowchart.",
+        file="Definition as JSON",
+    ),
+)
 
 
 @steps.command()
@@ -170,26 +185,6 @@ def _show_played(console: Console, played: "SimulatedInstance") -> None:
     if instance.failure_reason:
         console.print(escape(instance.failure_reason))
     console.print_json(_encode_json(instance.variables), indent=2)
-
-
-def _build_lint_report(file: str) -> "dict[str, JsonValue]":
-    from statewright.steps import Accepted, accept_text
-
-    outcome = accept_text(_read(file))
-    if isinstance(outcome, Accepted):
-        return {"file": file, "id": outcome.definition.id, "error": None, "warnings": list(outcome.warnings)}
-    return {"file": file, "id": None, "error": outcome.reason, "warnings": []}
-
-
-def _show_lint(report: "dict[str, JsonValue]") -> None:
-    console, warnings = Console(soft_wrap=True), report["warnings"]
-    name = escape(str(report["file"]))
-    if report["error"]:
-        console.print(f"[bold red]{name}: {escape(str(report['error']))}")
-    elif not warnings:
-        console.print(f"[green]{name}: {escape(str(report['id']))} is fine")
-    for warning in warnings if isinstance(warnings, list) else ():
-        console.print(f"[yellow]{name}: {escape(str(warning))}")
 
 
 def _compile_process(file: str) -> "Process":

@@ -1,11 +1,14 @@
-"""Errands for clients: what makes REST, open transitions and the client's operations of the toy language."""
+"""Errands for clients: what makes REST, open transitions, operations of the client and commands of the toy language."""
 
 import json
+
+import typer
 
 from statewright.api.http.dialects import ProcessApi
 from statewright.api.http.processes.interface import ProcessInterface
 from statewright.api.http.processes.tables import build_table
 from statewright.api.http.request import Request
+from statewright.cli.local_definitions import LocalLanguage, add_commands, read_definition
 from statewright.jsonval.values import JsonObject
 from statewright.sdk.client import Client
 from statewright.sdk.exchange import Blocking, Items, make_method
@@ -45,6 +48,10 @@ def render_definition(plan: Plan) -> JsonObject:
     return {"id": plan.id, "version": plan.version, "limit": plan.limit}
 
 
+def draw_plan(plan: Plan) -> str:
+    return "flowchart LR\n" + "".join(f"  {node}\n" for node in plan.net.nodes)
+
+
 async def accept(_processes: Processes, _caller: Caller, source: str) -> NewDefinition:
     id_ = json.loads(source)["id"]
     return NewDefinition(
@@ -74,7 +81,7 @@ ERRAND_DIALECT = ProcessDialect(
     render_definition=render_definition,
     render_instance=lambda errand: {"id": errand.id, "status": errand.status, "data": errand.marking.data},
     locate=lambda _, line: {"node": line.node_id},
-    draw=lambda plan, _: "flowchart LR\n" + "".join(f"  {node}\n" for node in plan.net.nodes),
+    draw=lambda plan, _: draw_plan(plan),
     draw_instance=lambda _plan, _errand, statuses, _: "\n".join(
         f"{node}: {status}" for node, status in statuses.items()
     ),
@@ -83,18 +90,15 @@ ROUTES = build_table(ProcessInterface(ERRAND_DIALECT, read_source))
 ERRAND_API = ProcessApi(roots=("/v1/plans", "/v1/errands"), routes=tuple(ROUTES.values()))
 
 
-def as_it_is(value: Json) -> Json:
-    return value
-
-
+AS_IT_IS: Reading[Json] = Reading(lambda value: value)
 PATHS = ProcessPaths(
     definition="plan",
     instance="errand",
     definitions_path="/plans",
     instances_path="/errands",
-    read_definition=Reading(as_it_is),
-    read_instance=Reading(as_it_is),
-    read_line=Reading(as_it_is),
+    read_definition=AS_IT_IS,
+    read_instance=AS_IT_IS,
+    read_line=AS_IT_IS,
 )
 
 
@@ -110,3 +114,20 @@ class ErrandClient(Client):
     @property
     def errands(self) -> ErrandSubject:
         return ErrandSubject.share(self)
+
+
+def read_plan(file: str) -> Plan:
+    return ERRANDS.compile_source(read_definition(file), 0)
+
+
+errands = typer.Typer()
+add_commands(
+    errands,
+    LocalLanguage(
+        checked="plans",
+        files="Plans as JSON",
+        check=lambda file: {"file": file, "id": read_plan(file).id, "error": None, "warnings": []},
+        list_lines=lambda report: (f"{report['file']}: {report['id']} is fine",),
+        draw=lambda file: draw_plan(read_plan(file)),
+    ),
+)

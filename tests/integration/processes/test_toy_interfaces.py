@@ -1,9 +1,13 @@
-"""REST, open transitions and the client of a language are made of what it says of itself."""
+"""REST, open transitions, the client and the commands of a language are made of what it says of itself."""
+
+import json
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from statewright.sdk import Conflicting
-from tests.integration.processes.errand_interfaces import ErrandClient
+from tests.integration.processes.errand_interfaces import ErrandClient, errands
 from tests.service import Api, RunningService, done
 
 PLAN = {"id": "errand", "ask": "fetch", "lift": "lift", "limit": 10, "within": "PT1H"}
@@ -39,3 +43,14 @@ def test_instances_are_started_listed_and_cancelled_by_the_client(service: Runni
         with pytest.raises(Conflicting, match="the errand is over"):
             client.errands.change("cancel", sent["id"])
     assert "ask: " in v1.get(f"/errands/{sent['id']}/diagram").text
+
+
+def test_definitions_are_checked_and_drawn_by_commands(tmp_path: Path):
+    file = tmp_path / "errand.json"
+    file.write_text(json.dumps(PLAN))
+    assert CliRunner().invoke(errands, ["lint", str(file)]).output == f"{file}: errand is fine\n"
+    [report] = json.loads(CliRunner().invoke(errands, ["lint", "--json", str(file)]).output)
+    assert (report["id"], report["error"]) == ("errand", None)
+    assert CliRunner().invoke(errands, ["diagram", str(file)]).output.startswith("flowchart LR\n  ask\n")
+    file.write_text("{")
+    assert CliRunner().invoke(errands, ["lint", str(file)]).exit_code == 1

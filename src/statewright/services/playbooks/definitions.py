@@ -1,4 +1,5 @@
-"""Definitions of playbooks: what may be stored (docs/reference/executions.md#definitions)."""
+"""Definitions of playbooks: what may be stored, and what may be started
+(docs/reference/executions.md#definitions)."""
 
 from functools import partial
 from typing import Final
@@ -7,13 +8,16 @@ from statewright.failures import ProcessBadRequest
 from statewright.playbooks.http_tasks import HTTP
 from statewright.playbooks.place import Finding, InvalidPlaybook
 from statewright.playbooks.source import (
+    PlaybookProcess,
     PlaybookSource,
     check_source,
     definition_to_document,
     hash_source,
     source_to_text,
 )
+from statewright.playbooks.tasks import needs_credentials
 from statewright.services.core import Caller
+from statewright.services.playbooks.pipelines import Keychain
 from statewright.services.processes import definitions
 from statewright.services.processes.definitions import NewDefinition
 from statewright.services.processes.hosting import Processes
@@ -43,6 +47,18 @@ async def accept(processes: Processes, caller: Caller, source: PlaybookSource) -
         content=hash_source(source),
         build_document=partial(definition_to_document, source, checked),
     )
+
+
+async def refuse_lacking_credentials(processes: Processes, caller: Caller, process: PlaybookProcess) -> None:
+    """Refuse to start a playbook whose credentials the service lacks; those of tasks that workers do alone are the
+    workers' business. Raises ``ProcessBadRequest``.
+    """
+    playbook = process.playbook
+    if not playbook.keychain or not any(needs_credentials(step.tasks) for step in playbook.steps):
+        return
+    found = await Keychain(processes.credentials).resolve(caller.tenant, playbook.keychain)
+    if isinstance(found, str):
+        raise ProcessBadRequest(f"start: keychain: {found}")
 
 
 def _to_failure(invalid: InvalidPlaybook) -> ProcessBadRequest:

@@ -25,7 +25,6 @@ from statewright.playbooks.source import PlaybookProcess, definition_to_document
 from statewright.processes import changes
 from statewright.processes.language import InstanceOperation
 from statewright.services.playbooks import definitions
-from statewright.services.playbooks.executions import refuse_lacking_credentials
 from statewright.services.processes.dialects import (
     DefinitionIntake,
     Demand,
@@ -181,7 +180,7 @@ PLAYBOOK_DIALECT: Final = ProcessDialect(
     ),
     render_definition=_render_definition,
     read_start=_read_start,
-    check_start=refuse_lacking_credentials,
+    check_start=definitions.refuse_lacking_credentials,
     render_instance=render_execution,
     locate=_locate,
     draw=draw_process,
