@@ -118,6 +118,21 @@ def public_jwk(kid: str, name: str) -> dict[str, Any]:
     return {"kty": jwk["kty"], "n": jwk["n"], "e": jwk["e"], "kid": kid, "use": "sig"}
 
 
+_ports = set[int]()
+"""Those that a provider had in this process: the port makes its issuer, which is registered once in a service."""
+
+
+def listen(handler: type[BaseHTTPRequestHandler]) -> ThreadingHTTPServer:
+    """A server on a port that no provider had before."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    while server.server_port in _ports:
+        server.server_close()
+        server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    _ports.add(server.server_port)
+    server.daemon_threads = True
+    return server
+
+
 @contextmanager
 def identity_provider() -> Iterator[IdentityProvider]:
     """A provider on a port of its own while the block runs."""
@@ -147,8 +162,7 @@ def identity_provider() -> Iterator[IdentityProvider]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    server = listen(Handler)
     provider = IdentityProvider(f"http://127.0.0.1:{server.server_port}")
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
