@@ -46,6 +46,18 @@ def test_of_ten_tabs_only_those_that_are_seen_hold_a_stream(open_tab: OpenTab, c
     assert set(streams) == {0, 1, 9}
 
 
+def test_a_page_that_is_seen_before_it_is_complete_opens_one_stream(tab: Tab, console: Installation):
+    """As a tab that was opened in the background."""
+    sale, streams = a_sale(console), list[str]()
+    tab.page.on("request", lambda request: "/console/live" in request.url and streams.append(request.url))
+    tab.page.add_init_script(f"addEventListener('DOMContentLoaded', {SHOW})")
+    tab.open(f"/console/entities/{sale}")
+    tab.page.locator("main h1").wait_for()
+    console.api.update(sale, ORDER, fire="PAY")
+    await_state(tab.page, "PAID")
+    assert len(streams) == 1, streams
+
+
 def open_with_clock(tab: Tab, path: str) -> Any:
     """A page whose timers a test advances."""
     tab.page.clock.install()

@@ -174,6 +174,7 @@ const POLL_MS = 10_000;
 const RECONNECT_MS = 60_000;
 const topics = live ? new URLSearchParams(live.dataset.liveUrl.split("?")[1]).getAll("topic").map((topic) => topic.split("@")[0]) : [];
 let polling = 0;
+let isStarted = false;
 
 function poll() {
   polling ||= setInterval(() => topics.forEach((topic) => window.htmx.trigger(live, topic)), POLL_MS);
@@ -195,7 +196,7 @@ document.addEventListener("htmx:sse:after:connection", () => { clearInterval(pol
 document.addEventListener("visibilitychange", () => connect());
 
 function connect() {
-  if (!live || isPaused() || document.hidden || live.firstChild) return;
+  if (!live || !isStarted || isPaused() || document.hidden || live.firstChild) return;
   const source = document.createElement("div");
   source.setAttribute("hx-sse:connect", live.dataset.liveUrl);
   source.setAttribute("hx-swap", "none");
@@ -217,7 +218,9 @@ if (toggle && (live || document.querySelector("[data-live]"))) {
   });
   show();
 }
-window.addEventListener("load", connect);
+// htmx starts by a timer of its own, set before this one. What is in the page by then it takes up once more, and a second
+// stream would take one of the six connections that a browser has for all tabs.
+window.addEventListener("load", () => setTimeout(() => { isStarted = true; connect(); }));
 
 document.addEventListener("htmx:before:request", (event) => {
   const part = event.target;
