@@ -195,7 +195,7 @@ class Compares:
     def holds(self, datum: Datum) -> bool:
         """Whether there is such a pair."""
         budget, compare, cost = get_budget(), self._comparison.call, self._comparison.cost
-        budget.spend(1)
+        budget.spend(2)
         rights = list(self._right.iterate_values(datum))
         for one in self._left.iterate_values(datum):
             for other in rights:

@@ -29,8 +29,8 @@ _Value = TypeVar("_Value")
 
 
 class GuardBudget(Budget):
-    """How much one evaluation may still look at, in tests and beginnings of paths, and the whole input. Raises
-    :class:`GuardTooBroad`.
+    """How much one evaluation may still look at, in tests and beginnings of paths, and the whole input; a comparison is
+    two of them. Raises :class:`GuardTooBroad`.
     """
 
     __slots__ = ("_limit", "root")
