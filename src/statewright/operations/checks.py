@@ -1,6 +1,6 @@
 """Checks and simulations of workflows (docs/reference/operations.md#checking-workflows)."""
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from msgspec import Meta, field
 
@@ -16,6 +16,8 @@ class CheckFinding(Record, frozen=True, kw_only=True):
     """One thing to be told. ``path`` is a JSON pointer into the document of the import; ``witness`` is a document that
     shows it, if there is one that is not too large.
     """
+
+    SCHEMA: ClassVar[str] = "OpsFinding"
 
     code: str
     severity: Annotated[str, name_words(FindingSeverity)]

@@ -1,6 +1,6 @@
 """Why something is where it is (docs/reference/operations.md#explain)."""
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from statewright.entity import ModelKey
 from statewright.operations.records import Instant, Int32, Int64, Members, Record, Uuid, name_words
@@ -89,6 +89,8 @@ class ExplainedTransition(Record, frozen=True, kw_only=True):
     reasons; leaves of ``criterion`` have what was found and the ``result``.
     """
 
+    SCHEMA: ClassVar[str] = "OpsTransition"
+
     name: str
     next: str
     kind: Annotated[str, name_words(TransitionKind)]
@@ -105,6 +107,8 @@ class ExplainedEntity(Record, frozen=True, kw_only=True):
     """Why an entity is where it is. ``since`` is None when that is too long ago to tell; ``timers`` are the armed
     ones, None for an instant of the past, as suspensions and incidents are.
     """
+
+    SCHEMA: ClassVar[str] = "OpsExplanation"
 
     entity_id: Uuid
     model: ModelKey
@@ -157,6 +161,8 @@ class InstanceTimer(Record, frozen=True, kw_only=True):
 
 class ExplainedInstance(Record, frozen=True, kw_only=True):
     """What an instance of a process waits for."""
+
+    SCHEMA: ClassVar[str] = "OpsInstanceExplanation"
 
     instance_id: str
     language: str

@@ -2,7 +2,7 @@
 (docs/reference/operations.md#versions).
 """
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, ClassVar, TypeAlias
 
 from msgspec import Meta, field
 
@@ -40,6 +40,8 @@ PatchStep: TypeAlias = Annotated[
 class VersionView(Record, frozen=True, kw_only=True):
     """A version of an entity. It held from ``at`` to ``until``, None: it is the last one."""
 
+    SCHEMA: ClassVar[str] = "OpsVersion"
+
     transaction_id: Uuid
     at: Instant
     until: Instant | None
@@ -57,6 +59,8 @@ class VersionView(Record, frozen=True, kw_only=True):
 class WholeVersion(VersionView, frozen=True, kw_only=True):
     """A version with its document, None for a deletion."""
 
+    SCHEMA: ClassVar[str] = "OpsVersionDocument"
+
     document: Annotated[
         Value,
         Meta(
@@ -73,6 +77,8 @@ class WholeVersion(VersionView, frozen=True, kw_only=True):
 
 class Restoration(RequestBody, frozen=True, kw_only=True):
     """Which document is to be brought back, and why; of it only what is at the JSON Pointers ``paths``."""
+
+    SCHEMA: ClassVar[str] = "OpsRestore"
 
     version: Annotated[str, Meta(description="a transaction, an instant, `current` or `previous`")]
     reason: Annotated[str, Meta(min_length=1, max_length=500)]
@@ -129,6 +135,8 @@ class WrittenEntity(Record, frozen=True, kw_only=True):
 class ChangedEntity(Record, frozen=True, kw_only=True):
     """What a run has done to an entity. What is None is not known: its versions were pruned."""
 
+    SCHEMA: ClassVar[str] = "OpsChange"
+
     at: Instant
     entity_id: Uuid
     transaction_id: Uuid
@@ -144,6 +152,8 @@ class ChangedEntity(Record, frozen=True, kw_only=True):
 class ChangedEntities(Record, frozen=True, kw_only=True):
     """The newest of the changes that one request looked at."""
 
+    SCHEMA: ClassVar[str] = "OpsChanges"
+
     items: tuple[ChangedEntity, ...]
     scanned: Int32
     next_cursor: str | None = None
@@ -151,6 +161,8 @@ class ChangedEntities(Record, frozen=True, kw_only=True):
 
 class RunEvent(Record, frozen=True, kw_only=True):
     """An event of a run of an entity."""
+
+    SCHEMA: ClassVar[str] = "OpsEvent"
 
     at: Instant
     transaction_id: Uuid
@@ -163,6 +175,8 @@ class RunEvent(Record, frozen=True, kw_only=True):
 class EntityWait(Record, frozen=True, kw_only=True):
     """How a wait for an entity ended: ``reached`` is False when the time was over, or the entity is gone."""
 
+    SCHEMA: ClassVar[str] = "OpsWaited"
+
     reached: bool
     deleted: bool
     state: str | None = None
@@ -173,6 +187,8 @@ class EntityWait(Record, frozen=True, kw_only=True):
 
 class InstanceWait(Record, frozen=True, kw_only=True):
     """How a wait for an instance ended."""
+
+    SCHEMA: ClassVar[str] = "OpsInstanceWaited"
 
     reached: bool
     deleted: bool

@@ -4,7 +4,7 @@
 Search jobs and declared indexes, as storage keeps them and clients see them.
 """
 
-from typing import Annotated, Literal, NewType, TypeAlias
+from typing import Annotated, ClassVar, Literal, NewType, TypeAlias
 
 from msgspec import Struct
 
@@ -18,12 +18,16 @@ JobStatus: TypeAlias = Literal["RUNNING", "SUCCESSFUL", "FAILED", "CANCELLED"]
 class MatchCount(Record, frozen=True, kw_only=True):
     """How many match; ``total_is_lower_bound``: at least so many."""
 
+    SCHEMA: ClassVar[str] = "OpsTotal"
+
     total: Int32
     total_is_lower_bound: bool = False
 
 
 class ModelEstimate(Record, frozen=True, kw_only=True):
     """A model, and about how many entities it has."""
+
+    SCHEMA: ClassVar[str] = "OpsModel"
 
     name: str
     version: Int32
@@ -52,6 +56,8 @@ class IdleEntities(Record, frozen=True, kw_only=True):
 class ListedMessage(Record, frozen=True, kw_only=True):
     """An edge message without its payload."""
 
+    SCHEMA: ClassVar[str] = "OpsMessage"
+
     id: Uuid
     header: Members
     created_at: Instant | None = None
@@ -59,6 +65,8 @@ class ListedMessage(Record, frozen=True, kw_only=True):
 
 class ListedSearchJob(Record, frozen=True, kw_only=True):
     """A search whose results are kept. ``condition`` is None where it is long."""
+
+    SCHEMA: ClassVar[str] = "OpsSearchJob"
 
     id: Uuid
     model: ModelKey

@@ -1,11 +1,12 @@
-"""What records are made of: their common form, and types that say more than their values show.
+"""What operations are described with: the common form of records, types that say more than their values show, and
+query parameters in the words of OpenAPI.
 
 Objects are open: clients ignore members that they do not know. Closed sets of words are texts for whoever reads them,
 because a newer service may know more; only the OpenAPI document lists them.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Literal, TypeAlias, TypeVar, get_args, get_origin
 
 from msgspec import Meta, Struct
 
@@ -45,6 +46,54 @@ class Listed(Record, Generic[ItemT], frozen=True, kw_only=True):
     total_is_lower_bound: bool = False
 
 
+def name_record(record: object) -> str:
+    """What the schema of a record of the operations API is called: as its class, unless that says otherwise
+    (``SCHEMA``). What is no record is named already.
+    """
+    if isinstance(record, str):
+        return record
+    if get_origin(record) is Listed:
+        [item] = map(name_record, get_args(record))
+        return f"{item[:-1]}ies" if item.endswith("y") else f"{item}s"
+    assert isinstance(record, type)  # noqa: S101 - what else bodies and answers are
+    return str(vars(record).get("SCHEMA", f"Ops{record.__name__}"))
+
+
 def name_words(words: object) -> Meta:
     """That a text is one of the words of a ``Literal``."""
     return Meta(extra_json_schema={"enum": list(get_args(words))})
+
+
+DEFAULT_LIMIT: Final = 50
+MAX_LIMIT: Final = 1000
+"""Items of a page."""
+MAX_COUNT: Final = 10_000
+"""As far as lists are counted."""
+
+
+class QueryParameter(Struct, frozen=True):
+    """A documented query parameter."""
+
+    name: str
+    type: Literal["string", "integer", "boolean"]
+    description: str
+    format: str | None = None
+    repeatable: bool = False
+
+
+POINT_IN_TIME: Final = QueryParameter(
+    "pointInTime", "string", "the instant to look at; RFC 3339, UTC when it has no offset", "date-time"
+)
+TRANSACTION: Final = QueryParameter("transactionId", "string", "the transaction whose version is wanted", "uuid")
+SORT: Final = QueryParameter(
+    "sort", "string", "`path` or `@field`, then `:asc` or `:desc`; in order of precedence", repeatable=True
+)
+LISTING: Final = (
+    QueryParameter("limit", "integer", f"1 to {MAX_LIMIT}, {DEFAULT_LIMIT} when absent", "int32"),
+    QueryParameter("cursor", "string", "nextCursor of the page before, with the same filters"),
+)
+"""Of lists that are read page by page."""
+PAGING: Final = (*LISTING, QueryParameter("count", "boolean", f"tell the total, too; exact to {MAX_COUNT}"))
+"""The same of those that are counted."""
+NO_FILTERS: Final = frozenset({"sort", *(query.name for query in PAGING)})
+"""What does not say which items are wanted."""

@@ -4,7 +4,7 @@ What operators do through the operations API, as its audit trail has it (docs/re
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 from uuid import UUID
 
 from msgspec import Meta, Struct, field
@@ -27,6 +27,8 @@ class Asker(Record, frozen=True, kw_only=True):
 class ApiDescription(Record, frozen=True, kw_only=True):
     """What the service offers, and who asks."""
 
+    SCHEMA: ClassVar[str] = "OpsDescription"
+
     version: str
     features: tuple[str, ...]
     principal: Asker
@@ -48,6 +50,8 @@ class Setting(Record, frozen=True, kw_only=True):
 class SettingList(Record, frozen=True, kw_only=True):
     """The settings of the node that answers."""
 
+    SCHEMA: ClassVar[str] = "OpsSettings"
+
     items: tuple[Setting, ...]
 
 
@@ -60,6 +64,8 @@ class ActTarget(Record, frozen=True, kw_only=True):
 
 class OperatorAct(Record, frozen=True, kw_only=True):
     """What an operator has done."""
+
+    SCHEMA: ClassVar[str] = "OpsAct"
 
     id: Uuid
     at: Instant

@@ -1,6 +1,6 @@
 """Stopping movement at a chosen place, and letting it go on (docs/reference/operations.md#suspensions)."""
 
-from typing import Annotated, Final, Literal, TypeAlias, get_args
+from typing import Annotated, ClassVar, Final, Literal, TypeAlias, get_args
 
 from msgspec import Meta
 
@@ -29,6 +29,8 @@ class NamedModel(RequestBody, frozen=True, kw_only=True):
 class SuspensionOrder(RequestBody, frozen=True, kw_only=True):
     """What is to be suspended; which members there are depends on the scope."""
 
+    SCHEMA: ClassVar[str] = "OpsNewSuspension"
+
     scope: Scope
     reason: Reason
     id: str | None = None
@@ -51,6 +53,8 @@ class SuspensionView(Record, frozen=True, kw_only=True):
     """A suspension. It is ``effective`` when all nodes act by it; ``under_way`` counts what began before, and comes to
     its end.
     """
+
+    SCHEMA: ClassVar[str] = "OpsSuspension"
 
     id: Uuid
     scope: Annotated[str, name_words(Scope)]

@@ -1,8 +1,8 @@
 """Every operation of the operations API: what routes, the OpenAPI document, help and clients are made from
-(docs/reference/operations.md). Query parameters stand beside the endpoints that read them (``api/http/ops``).
+(docs/reference/operations.md).
 """
 
-from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, get_args
 
 from msgspec import Struct
 
@@ -20,19 +20,36 @@ from statewright.operations.history import (
     WholeVersion,
     WrittenEntity,
 )
-from statewright.operations.incidents import Incident, IncidentGroup, IncidentResolution, Retry, RetryResult
+from statewright.operations.incidents import (
+    INCIDENT_KINDS,
+    Incident,
+    IncidentGroup,
+    IncidentResolution,
+    Retry,
+    RetryResult,
+)
 from statewright.operations.listings import (
     IdleEntities,
     InstanceCounts,
+    JobStatus,
     ListedMessage,
     ListedSearchJob,
     MatchCount,
     ModelEstimate,
     StepCounts,
 )
-from statewright.operations.records import Listed
+from statewright.operations.records import (
+    LISTING,
+    NO_FILTERS,
+    PAGING,
+    POINT_IN_TIME,
+    SORT,
+    TRANSACTION,
+    Listed,
+    QueryParameter,
+)
 from statewright.operations.service import ApiDescription, IdempotencyRecord, OperatorAct, SettingList
-from statewright.operations.suspensions import Resumption, SuspensionOrder, SuspensionView
+from statewright.operations.suspensions import SCOPES, Resumption, SuspensionOrder, SuspensionView
 from statewright.operations.work import MemberView, QueueView, Rates, ServiceNode
 
 AnswerT_co = TypeVar("AnswerT_co", covariant=True)
@@ -71,11 +88,31 @@ class ApiOperation(Struct, Generic[AnswerT_co], frozen=True, kw_only=True):
     role: Role | None = None
     recording: Literal["commit", "only commit", "transaction", "either", "nothing"] = "transaction"
     is_read: bool = False
+    query: tuple[QueryParameter, ...] = ()
     body: type[Any] | str | None = None  # whatever record
     body_required: bool = True
     answer: type[AnswerT_co] | str
     status: int = 200
     problems: tuple[str, ...] = ()
+
+    @property
+    def filters(self) -> tuple[QueryParameter, ...]:
+        """The parameters that say which items of a list are wanted."""
+        return tuple(query for query in self.query if query.name not in NO_FILTERS)
+
+
+_MODEL: Final = QueryParameter("model", "string", "name of the model")
+_AT: Final = (
+    QueryParameter("atFrom", "string", "inclusive", "date-time"),
+    QueryParameter("atTo", "string", "exclusive", "date-time"),
+)
+_DEFINITION: Final = (
+    QueryParameter("language", "string", "process language, such as `steps`"),
+    QueryParameter("definitionId", "string", "id of the definition"),
+)
+_TIMEOUT: Final = QueryParameter(
+    "timeout", "string", "ISO 8601, such as `PT30S`, which is the default; at most `PT50S` count"
+)
 
 
 DESCRIBE_OPERATIONS_API: Final = ApiOperation(
@@ -92,6 +129,14 @@ LIST_OPERATOR_ACTS: Final = ApiOperation(
     method="GET",
     path="/ops/v1/audit",
     summary="What operators have done through this API, newest first",
+    query=(
+        QueryParameter("action", "string", "such as `entity.restore`", repeatable=True),
+        QueryParameter("actor", "string", "id of who did it", repeatable=True),
+        QueryParameter("targetKind", "string", "such as `ENTITY`", repeatable=True),
+        QueryParameter("targetId", "string", "id of what it was done to", repeatable=True),
+        *_AT,
+        *PAGING,
+    ),
     role=OPERATOR,
     answer=Listed[OperatorAct],
     problems=("BAD_REQUEST", "FORBIDDEN"),
@@ -102,6 +147,12 @@ LIST_CHANGES: Final = ApiOperation(
     method="GET",
     path="/ops/v1/changes",
     summary="What was done to the entities of the tenant, the newest first",
+    query=(
+        _MODEL,
+        QueryParameter("actor", "string", "id of who did it, or of whom it was done for"),
+        *_AT,
+        *LISTING,
+    ),
     answer=ChangedEntities,
     problems=("BAD_REQUEST", "SEARCH_SHARD_TIMEOUT"),
 )
@@ -121,6 +172,7 @@ LIST_EVENTS: Final = ApiOperation(
     method="GET",
     path="/ops/v1/entities/{entityId}/events",
     summary="The events of the runs of an entity, those of the newest run first",
+    query=(TRANSACTION, *LISTING),
     answer=Listed[RunEvent],
     problems=("BAD_REQUEST", "ENTITY_NOT_FOUND"),
 )
@@ -139,6 +191,10 @@ EXPLAIN_ENTITY: Final = ApiOperation(
     method="GET",
     path="/ops/v1/entities/{entityId}/explain",
     summary="Why an entity is where it is, and what would move it",
+    query=(
+        POINT_IN_TIME,
+        QueryParameter("evaluateFunctions", "boolean", "have members judge the criteria that are theirs (*operator*)"),
+    ),
     answer=ExplainedEntity,
     problems=("BAD_REQUEST", "FORBIDDEN", "ENTITY_NOT_FOUND", "HISTORY_PRUNED"),
 )
@@ -148,6 +204,7 @@ GET_IDEMPOTENCY_RECORD: Final = ApiOperation(
     method="GET",
     path="/ops/v1/idempotency/{key}",
     summary="What became of a request with an Idempotency-Key",
+    query=(QueryParameter("principal", "string", "whose key it is; for operators"),),
     answer=IdempotencyRecord,
     problems=("BAD_REQUEST", "FORBIDDEN", "IDEMPOTENCY_KEY_NOT_FOUND"),
 )
@@ -157,6 +214,7 @@ LIST_IDLE_ENTITIES: Final = ApiOperation(
     method="GET",
     path="/ops/v1/idle-entities",
     summary="Entities in states that can still be left, those first that were written the longest time ago",
+    query=(_MODEL, *LISTING),
     answer=IdleEntities,
     problems=("BAD_REQUEST", "SEARCH_SHARD_TIMEOUT"),
 )
@@ -166,6 +224,22 @@ LIST_INCIDENTS: Final = ApiOperation(
     method="GET",
     path="/ops/v1/incidents",
     summary="Failed work, the last first",
+    query=(
+        QueryParameter("status", "string", "OPEN when absent, or RESOLVED", repeatable=True),
+        QueryParameter("kind", "string", ", ".join(INCIDENT_KINDS), repeatable=True),
+        QueryParameter("severity", "string", "ERROR, WARNING", repeatable=True),
+        QueryParameter("fingerprint", "string", "equal for incidents of one cause", repeatable=True),
+        QueryParameter("model", "string", "name, or name/version", repeatable=True),
+        QueryParameter("entityId", "string", "of this entity", "uuid"),
+        QueryParameter("instanceId", "string", "of this instance", "uuid"),
+        QueryParameter("component", "string", "the processor, function or type of jobs", repeatable=True),
+        QueryParameter("code", "string", "such as `WORKFLOW_FAILED`", repeatable=True),
+        QueryParameter("firstFrom", "string", "inclusive", "date-time"),
+        QueryParameter("firstTo", "string", "exclusive", "date-time"),
+        QueryParameter("lastFrom", "string", "inclusive", "date-time"),
+        QueryParameter("lastTo", "string", "exclusive", "date-time"),
+        *PAGING,
+    ),
     answer=Listed[Incident],
     problems=("BAD_REQUEST",),
 )
@@ -175,6 +249,7 @@ LIST_INCIDENT_GROUPS: Final = ApiOperation(
     method="GET",
     path="/ops/v1/incident-groups",
     summary="Open incidents by their cause, that of most of them first",
+    query=PAGING,
     answer=Listed[IncidentGroup],
     problems=("BAD_REQUEST",),
 )
@@ -224,6 +299,7 @@ COUNT_INSTANCES: Final = ApiOperation(
     method="GET",
     path="/ops/v1/instance-counts",
     summary="How many instances there are by definition and status",
+    query=_DEFINITION,
     answer=InstanceCounts,
     problems=("BAD_REQUEST", "SEARCH_SHARD_TIMEOUT"),
 )
@@ -233,6 +309,7 @@ COUNT_STEPS: Final = ApiOperation(
     method="GET",
     path="/ops/v1/instance-counts/steps",
     summary="How many executions of a definition are under way by step",
+    query=_DEFINITION,
     answer=StepCounts,
     problems=("BAD_REQUEST", "SEARCH_SHARD_TIMEOUT"),
 )
@@ -242,6 +319,7 @@ LIST_MESSAGES: Final = ApiOperation(
     method="GET",
     path="/ops/v1/messages",
     summary="Edge messages, the newest first, without their payloads",
+    query=LISTING,
     answer=Listed[ListedMessage],
     problems=("BAD_REQUEST",),
 )
@@ -251,6 +329,11 @@ LIST_SEARCH_JOBS: Final = ApiOperation(
     method="GET",
     path="/ops/v1/search-jobs",
     summary="Search jobs whose results are kept, the newest first",
+    query=(
+        QueryParameter("status", "string", ", ".join(get_args(JobStatus)), repeatable=True),
+        _MODEL,
+        *LISTING,
+    ),
     answer=Listed[ListedSearchJob],
     problems=("BAD_REQUEST",),
 )
@@ -260,6 +343,7 @@ LIST_NODES: Final = ApiOperation(
     method="GET",
     path="/ops/v1/nodes",
     summary="The nodes of the installation that are alive, by id",
+    query=PAGING,
     answer=Listed[ServiceNode],
     problems=("BAD_REQUEST",),
 )
@@ -269,6 +353,13 @@ LIST_MEMBERS: Final = ApiOperation(
     method="GET",
     path="/ops/v1/members",
     summary="The calculation members of all nodes, and workers that hold jobs, by id",
+    query=(
+        QueryParameter("tag", "string", "declares the tag", repeatable=True),
+        QueryParameter("kind", "string", "`STREAM` or `POLL`", repeatable=True),
+        QueryParameter("node", "string", "id of the node it is connected to", repeatable=True),
+        QueryParameter("stale", "boolean", "nothing was heard of it for 20 seconds"),
+        *PAGING,
+    ),
     answer=Listed[MemberView],
     problems=("BAD_REQUEST",),
 )
@@ -278,6 +369,11 @@ DRAIN_MEMBER: Final = ApiOperation(
     method="POST",
     path="/ops/v1/members/{memberId}/drain",
     summary="Send a member nothing any more, and end its stream when it is idle",
+    query=(
+        QueryParameter(
+            "within", "string", "ISO 8601, until the stream ends in any case; `PT5M` when absent", "duration"
+        ),
+    ),
     role=OPERATOR,
     answer=MemberView,
     status=202,
@@ -289,6 +385,11 @@ LIST_QUEUES: Final = ApiOperation(
     method="GET",
     path="/ops/v1/queues",
     summary="The job types that have unfinished jobs, and the tags that callouts need, by kind and name",
+    query=(
+        QueryParameter("kind", "string", "`JOB_TYPE` or `TAG`", repeatable=True),
+        QueryParameter("withoutWorker", "boolean", "only queues that nobody serves"),
+        *PAGING,
+    ),
     answer=Listed[QueueView],
     problems=("BAD_REQUEST",),
 )
@@ -325,6 +426,7 @@ LIST_MODEL_ESTIMATES: Final = ApiOperation(
     method="GET",
     path="/ops/v1/models",
     summary="The models by name and version, with about how many entities each has",
+    query=LISTING,
     answer=Listed[ModelEstimate],
     problems=("BAD_REQUEST", "SEARCH_SHARD_TIMEOUT"),
 )
@@ -334,6 +436,7 @@ SEARCH_ENTITY_PAGES: Final[ApiOperation[Any]] = ApiOperation(  # entities are re
     method="POST",
     path="/ops/v1/models/{entityName}/{modelVersion}/entities/search",
     summary="Find entities page by page, in order",
+    query=(POINT_IN_TIME, SORT, *LISTING),
     recording="nothing",
     is_read=True,
     body="Condition",
@@ -346,6 +449,7 @@ COUNT_MATCHING_ENTITIES: Final = ApiOperation(
     method="POST",
     path="/ops/v1/models/{entityName}/{modelVersion}/entities/count",
     summary="How many entities match, exact to 10000, in two seconds at most",
+    query=(POINT_IN_TIME,),
     recording="nothing",
     is_read=True,
     body="Condition",
@@ -371,6 +475,13 @@ LIST_SUSPENSIONS: Final = ApiOperation(
     method="GET",
     path="/ops/v1/suspensions",
     summary="What is or was suspended, newest first",
+    query=(
+        QueryParameter("scope", "string", ", ".join(SCOPES), repeatable=True),
+        _MODEL,
+        QueryParameter("entityId", "string", "the suspensions of this entity or instance", "uuid"),
+        QueryParameter("active", "boolean", "only those that hold, or that have ended"),
+        *PAGING,
+    ),
     answer=Listed[SuspensionView],
     problems=("BAD_REQUEST",),
 )
@@ -401,6 +512,7 @@ LIST_WRITTEN_ENTITIES: Final = ApiOperation(
     method="GET",
     path="/ops/v1/transactions/{transactionId}/entities",
     summary="The entities that a transaction has written, by id",
+    query=LISTING,
     answer=Listed[WrittenEntity],
     problems=("BAD_REQUEST", "SEARCH_SHARD_TIMEOUT"),
 )
@@ -434,6 +546,12 @@ LIST_VERSIONS: Final = ApiOperation(
     method="GET",
     path="/ops/v1/entities/{entityId}/versions",
     summary="The versions of an entity, newest first, also of a deleted one",
+    query=(
+        QueryParameter("state", "string", "in this state", repeatable=True),
+        QueryParameter("atFrom", "string", "written then or later", "date-time"),
+        QueryParameter("atTo", "string", "written before", "date-time"),
+        *LISTING,
+    ),
     answer=Listed[VersionView],
     problems=("BAD_REQUEST", "ENTITY_NOT_FOUND"),
 )
@@ -452,6 +570,10 @@ COMPARE_VERSIONS: Final = ApiOperation(
     method="GET",
     path="/ops/v1/entities/{entityId}/diff",
     summary="What changed between two versions, as a JSON Patch",
+    query=(
+        QueryParameter("from", "string", "a transaction, an instant, `current` or `previous`, which is the default"),
+        QueryParameter("to", "string", "likewise; `current` when absent"),
+    ),
     answer=Difference,
     problems=("BAD_REQUEST", "ENTITY_NOT_FOUND", "VERSION_NOT_FOUND", "HISTORY_PRUNED"),
 )
@@ -461,6 +583,11 @@ WAIT_FOR_ENTITY: Final = ApiOperation(
     method="GET",
     path="/ops/v1/entities/{entityId}/wait",
     summary="Answer when an entity has got somewhere: into a state, to a new version, to its end",
+    query=(
+        QueryParameter("state", "string", "one of these is awaited", repeatable=True),
+        QueryParameter("after", "string", "a transaction: only what came after it counts", "uuid"),
+        _TIMEOUT,
+    ),
     answer=EntityWait,
     problems=("BAD_REQUEST", "ENTITY_NOT_FOUND", "VERSION_NOT_FOUND", "TOO_MANY_REQUESTS"),
 )
@@ -470,6 +597,7 @@ WAIT_FOR_INSTANCE: Final = ApiOperation(
     method="GET",
     path="/ops/v1/instances/{instanceId}/wait",
     summary="Answer when an instance has ended, or waits for a person or a signal",
+    query=(QueryParameter("until", "string", "`FINISHED`, which is the default, or `WAITING`"), _TIMEOUT),
     answer=InstanceWait,
     problems=("BAD_REQUEST", "STEP_NOT_FOUND", "TOO_MANY_REQUESTS"),
 )
@@ -502,3 +630,6 @@ CHECK_WORKFLOWS: Final = ApiOperation(
     answer=WorkflowCheck,
     problems=("BAD_REQUEST", "MODEL_NOT_FOUND", "FORBIDDEN"),
 )
+
+OPERATIONS: Final = tuple(one for one in globals().values() if isinstance(one, ApiOperation))
+"""In the order in which they stand above."""

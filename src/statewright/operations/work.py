@@ -1,6 +1,6 @@
 """Who works, and what waits: members, queues, nodes, rates (docs/reference/operations.md#members)."""
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from statewright.operations.records import Instant, Int32, Int64, Record, name_words
 
@@ -12,6 +12,8 @@ class MemberView(Record, frozen=True, kw_only=True):
     """A calculation member (STREAM), or a worker that polls for jobs (POLL). Calls are counted since it connected, and
     None for workers.
     """
+
+    SCHEMA: ClassVar[str] = "OpsMember"
 
     id: str
     kind: Annotated[str, name_words(WorkerKind)]
@@ -33,6 +35,8 @@ class QueueView(Record, frozen=True, kw_only=True):
     number to scale by. ``since`` is when it began to have no worker.
     """
 
+    SCHEMA: ClassVar[str] = "OpsQueue"
+
     kind: Annotated[str, name_words(QueueKind)]
     name: str
     depth: Int32
@@ -52,6 +56,8 @@ class ServiceNode(Record, frozen=True, kw_only=True):
     """A process of the service that counts as alive until ``lease_until``, with how many calculation members the tenant
     has there.
     """
+
+    SCHEMA: ClassVar[str] = "OpsNode"
 
     id: str
     name: str

@@ -12,7 +12,7 @@ from msgspec import UNSET, inspect
 
 from statewright.api.http.openapi import build_openapi_document
 from statewright.api.http.openapi.components import ENTITY_RECORDS
-from statewright.api.http.ops.record_names import NAMED_RECORDS
+from statewright.api.http.openapi.ops_schemas import NAMED_RECORDS
 from statewright.api.http.response import encode_json
 
 COMPONENTS = build_openapi_document()["components"]

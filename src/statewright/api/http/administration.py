@@ -24,10 +24,11 @@ from statewright.api.http.application import Dialect, HttpApplication
 from statewright.api.http.errors import build_error_format
 from statewright.api.http.request import Request
 from statewright.api.http.response import TEXT, Response, encode_json
-from statewright.api.http.router import MODEL, PublicRoute, QueryParameter, Route
+from statewright.api.http.router import MODEL, PublicRoute, Route
 from statewright.api.http.security import PageGuard
 from statewright.failures import BadRequest, Forbidden, InvalidParameter
 from statewright.instants import to_rfc3339
+from statewright.operations.records import QueryParameter
 from statewright.services import deletions
 from statewright.settings import Secret, read_period
 from statewright.telemetry import logs

@@ -4,13 +4,14 @@ from typing import Final, cast
 
 from statewright.api.http.request import Request, uuid_text
 from statewright.api.http.response import Response, encode_json
-from statewright.api.http.router import TRANSACTION, QueryParameter, Route
+from statewright.api.http.router import Route
 from statewright.entity import AuditEvent
 from statewright.failures import BadRequest
 from statewright.ids import EntityId, TransactionId
 from statewright.instants import to_rfc3339
 from statewright.jsonval.values import JsonObject
 from statewright.operations.entity_answers import Pagination, TrailPage, TrailRecord
+from statewright.operations.records import TRANSACTION, QueryParameter
 from statewright.services import audit
 from statewright.services.audit import AuditQuery, EntityChanged, TrailItem
 

@@ -13,10 +13,11 @@ from msgspec import Struct
 
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
-from statewright.api.http.router import QueryParameter, Route
+from statewright.api.http.router import Route
 from statewright.auth import Client
 from statewright.failures import BadRequest, BodyTooLarge, NotImplementedHere
 from statewright.instants import from_rfc3339, to_rfc3339
+from statewright.operations.records import QueryParameter
 from statewright.services.auth import clients
 from statewright.services.auth.clients import IssuedSecret
 from statewright.services.auth.signing_keys import Window

@@ -17,10 +17,7 @@ from statewright.api.http.response import (
     respond_with_envelopes,
 )
 from statewright.api.http.router import (
-    POINT_IN_TIME,
     TIMEOUT,
-    TRANSACTION,
-    QueryParameter,
     Route,
     bind_window,
     bind_write_parameters,
@@ -30,6 +27,7 @@ from statewright.entity import Entity, EntityChange, OffsetPage
 from statewright.failures import BadRequest, EntityNotFound, InvalidParameter
 from statewright.ids import EntityId
 from statewright.instants import to_rfc3339
+from statewright.operations.records import POINT_IN_TIME, TRANSACTION, QueryParameter
 from statewright.services import entities
 from statewright.services.entities import DeletionResult
 from statewright.services.writing import Saved

@@ -11,10 +11,11 @@ import msgspec
 from statewright.api.http.clients import JWT_ONLY, WindowBody, read_body, read_grace, read_window
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
-from statewright.api.http.router import QueryParameter, Route
+from statewright.api.http.router import Route
 from statewright.auth.keys import KeyPair, TrustedKey
 from statewright.failures import MissingParameter
 from statewright.instants import to_rfc3339
+from statewright.operations.records import QueryParameter
 from statewright.services.auth import signing_keys, trusted_keys
 from statewright.services.auth.signing_keys import NewKeyPair
 from statewright.services.auth.trusted_keys import NewTrustedKey

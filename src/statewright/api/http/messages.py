@@ -9,10 +9,11 @@ from msgspec import convert
 
 from statewright.api.http.request import MAX_BODY_BYTES, Request, uuid_text
 from statewright.api.http.response import Response, encode_json
-from statewright.api.http.router import TIMEOUT, QueryParameter, Route
+from statewright.api.http.router import TIMEOUT, Route
 from statewright.failures import BadRequest, BodyTooLarge, InvalidParameter
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.loop.freeing import use_once
+from statewright.operations.records import QueryParameter
 from statewright.services import messages
 from statewright.services.messages import Header, MessageReading, NotUtf8, TempFile
 

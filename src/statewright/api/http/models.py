@@ -8,12 +8,13 @@ from typing import Final
 
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, build_warning_headers, encode_json, encode_json_in_order
-from statewright.api.http.router import BUILTIN, MODEL, QueryParameter, Route, bind_scope
+from statewright.api.http.router import BUILTIN, MODEL, Route, bind_scope
 from statewright.entity import ModelKey
 from statewright.failures import BodyTooLarge
 from statewright.ids import ModelId
 from statewright.instants import to_rfc3339
 from statewright.jsonval.codec import encode
+from statewright.operations.records import QueryParameter
 from statewright.services import models, workflows
 from statewright.workflow import MAX_IMPORT_BYTES, describe_versions
 

@@ -9,9 +9,10 @@ from statewright.api.http.clients import JWT_ONLY, read_body
 from statewright.api.http.keys import EMPTY
 from statewright.api.http.request import Request, uuid_text
 from statewright.api.http.response import Response, encode_json
-from statewright.api.http.router import QueryParameter, Route
+from statewright.api.http.router import Route
 from statewright.auth.providers import Provider
 from statewright.instants import to_rfc3339
+from statewright.operations.records import QueryParameter
 from statewright.services.auth import providers
 from statewright.services.auth.providers import NewProvider, ProviderPatch
 

@@ -30,21 +30,12 @@ from statewright.api.http.request import Request
 from statewright.api.http.response import JSON, Response
 from statewright.failures import BadRequest, InvalidParameter
 from statewright.operations.idempotency import Recording
+from statewright.operations.records import QueryParameter
 from statewright.services.builtin import ModelScope
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Endpoint = Callable[[Request], Awaitable[Response]]
 Hold = Callable[[Request, Response], Awaitable[Response]]
-
-
-class QueryParameter(Struct, frozen=True):
-    """A documented query parameter, in the words of OpenAPI."""
-
-    name: str
-    type: Literal["string", "integer", "boolean"]
-    description: str
-    format: str | None = None
-    repeatable: bool = False
 
 
 class Operation(Struct, frozen=True, kw_only=True):
@@ -120,10 +111,6 @@ class Route(Operation, frozen=True, kw_only=True):
 
 # Parameters that several groups of routes have in common.
 
-POINT_IN_TIME: Final = QueryParameter(
-    "pointInTime", "string", "the instant to look at; RFC 3339, UTC when it has no offset", "date-time"
-)
-TRANSACTION: Final = QueryParameter("transactionId", "string", "the transaction whose version is wanted", "uuid")
 BUILTIN: Final = QueryParameter(
     "includeBuiltin", "boolean", "the built-in models, too: those whose entities the service itself writes"
 )

@@ -7,12 +7,13 @@ from typing import Final
 from statewright.api.http import search_indexes
 from statewright.api.http.request import Request, uuid_text
 from statewright.api.http.response import JSON, LINES, Framing, Response, encode_json, respond_with_envelopes
-from statewright.api.http.router import MODEL, POINT_IN_TIME, QueryParameter, Route
+from statewright.api.http.router import MODEL, Route
 from statewright.conditions import SearchCondition, SortKey, parse_sort
 from statewright.entity import FoundEntities, ModelKey
 from statewright.failures import BadRequest, BodyTooLarge, InvalidParameter
 from statewright.instants import to_rfc3339
 from statewright.operations.listings import JobId, SearchJob
+from statewright.operations.records import POINT_IN_TIME, SORT, QueryParameter
 from statewright.services import search
 from statewright.services.search import ResultPage, Search
 
@@ -173,9 +174,6 @@ def _encode_page(page: ResultPage) -> bytes:
 
 # Routes that find entities, at once or by a job, and the indexes that help (docs/reference/search.md#search).
 
-SORT: Final = QueryParameter(
-    "sort", "string", "`path` or `@field`, then `:asc` or `:desc`; in order of precedence", repeatable=True
-)
 LIMIT: Final = QueryParameter(
     "limit", "string", "most matches, 1 to 10000, 1000 when absent; more of them are an error", "int32"
 )

@@ -4,9 +4,10 @@ from typing import Any, Final
 
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, build_warning_headers, encode_json
-from statewright.api.http.router import BUILTIN, POINT_IN_TIME, QueryParameter, Route, bind_scope
+from statewright.api.http.router import BUILTIN, Route, bind_scope
 from statewright.entity import EntityCount, EntityGroup
 from statewright.operations.entity_answers import GroupKeyPart, GroupTally, ModelTally, StateTally
+from statewright.operations.records import POINT_IN_TIME, QueryParameter
 from statewright.services import statistics
 from statewright.services.statistics import GroupedQuery, read_query
 

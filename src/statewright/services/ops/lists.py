@@ -29,6 +29,7 @@ from statewright.ids import EntityId, TransactionId, find_time
 from statewright.instants import parse_instant
 from statewright.operations.history import RunEvent, WrittenEntity
 from statewright.operations.listings import InstanceCounts, ListedMessage, ListedSearchJob, StepCounts
+from statewright.operations.records import MAX_COUNT
 from statewright.operations.work import ServiceNode
 from statewright.services.core import Caller, Core
 from statewright.services.definitions import ModelDefinition
@@ -48,9 +49,6 @@ from statewright.storage.ops.nodes import NodeKey as NodeKey
 
 Item = TypeVar("Item")
 Key = TypeVar("Key")
-
-MAX_COUNT: Final = 10_000
-"""Rows up to which a total is exact."""
 
 
 class PageRequest(Struct, Generic[Key], frozen=True, kw_only=True):

@@ -12,8 +12,9 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from statewright.api.http.errors import PROBLEM
-from statewright.api.http.router import QueryParameter, Route
+from statewright.api.http.router import Route
 from statewright.failures import BodyTooLarge, list_kinds
+from statewright.operations.records import QueryParameter
 
 Document = dict[str, Any]  # Any: OpenAPI is a tree of whatever its own specification allows
 

@@ -1,6 +1,7 @@
 """Schemas of the operations API: those of its records, and what is no record."""
 
-from typing import Final
+from collections.abc import Iterator
+from typing import Final, get_args, get_origin
 
 from statewright.api.http.openapi.operations import (
     ANY_OBJECT,
@@ -14,7 +15,11 @@ from statewright.api.http.openapi.operations import (
     ref,
 )
 from statewright.api.http.openapi.struct_schemas import describe_structs
-from statewright.api.http.ops.record_names import NAMED_RECORDS
+from statewright.operations.checks import CheckFinding
+from statewright.operations.explanations import ExplainedTransition
+from statewright.operations.history import ChangedEntity
+from statewright.operations.records import Listed, name_record
+from statewright.operations.table import OPERATIONS
 
 _SCENARIO: Final[Document] = {
     "type": "object",
@@ -60,6 +65,19 @@ _SCENARIO: Final[Document] = {
     },
 }
 """A scenario of a simulation. Parts of it are read by hand, to say where they are wrong."""
+
+
+def _list_records() -> Iterator[object]:
+    """All that have a name in the document. Members of others are described where they stand."""
+    for operation in OPERATIONS:
+        for record in (operation.body, operation.answer):
+            if record is not None and not isinstance(record, str):
+                yield from get_args(record) if get_origin(record) is Listed else ()
+                yield record
+    yield from (ExplainedTransition, CheckFinding, ChangedEntity)
+
+
+NAMED_RECORDS: Final = {name_record(record): record for record in _list_records()}
 
 OPS_SCHEMAS: Final[Document] = describe_structs(NAMED_RECORDS) | {
     "OpsScenario": _SCENARIO,

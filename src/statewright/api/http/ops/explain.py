@@ -8,7 +8,6 @@ from statewright.api.http.ops.route import ADMIN, OPERATOR, serve
 from statewright.api.http.ops.wait import read_instance_id
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
-from statewright.api.http.router import POINT_IN_TIME, QueryParameter
 from statewright.engine.explanation import TransitionOutlook
 from statewright.entity import Principal, ScheduledTask
 from statewright.failures import Forbidden, InvalidParameter, ProcessNotFound, ReadOnly
@@ -36,19 +35,15 @@ from statewright.operations.table import EXPLAIN_ENTITY, EXPLAIN_INSTANCE
 from statewright.services.ops import explaining
 from statewright.services.ops.explaining import EntityExplanation, InstanceExplanation, Place
 
-EVALUATE: Final = QueryParameter(
-    "evaluateFunctions", "boolean", "have members judge the criteria that are theirs (*operator*)"
-)
-
 
 async def explain_entity(request: Request) -> Response:
     """Why an entity is where it is, and what would move it."""
     instant = request.query_instant("pointInTime")
-    asks_members = request.query_flag(EVALUATE.name)
+    asks_members = request.query_flag("evaluateFunctions")
     if asks_members and {OPERATOR, ADMIN}.isdisjoint(request.principal.roles):
         raise Forbidden(f"asking members needs {OPERATOR}")
     if asks_members and instant is not None:
-        raise InvalidParameter(EVALUATE.name, "members are not asked about an instant of the past")
+        raise InvalidParameter("evaluateFunctions", "members are not asked about an instant of the past")
     found = await explaining.explain(
         request.runtime.operations, request.caller, request.entity_id(), instant=instant, asks_members=asks_members
     )
@@ -177,5 +172,5 @@ def _show_incident(incident: Incident) -> OpenIncident:
 
 EXPLAIN: Final = (
     serve(EXPLAIN_INSTANCE, explain_instance),
-    serve(EXPLAIN_ENTITY, explain_entity, query=(POINT_IN_TIME, EVALUATE)),
+    serve(EXPLAIN_ENTITY, explain_entity),
 )

@@ -12,11 +12,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.api.http.ops.lists import PAGING, build_list_response, read_page_request
+from statewright.api.http.ops.lists import build_list_response, read_page_request
 from statewright.api.http.ops.route import ADMIN, OPERATOR, serve
 from statewright.api.http.request import Request, read_entity_id, uuid_text
 from statewright.api.http.response import Response, encode_json
-from statewright.api.http.router import QueryParameter
 from statewright.failures import BadRequest, Forbidden, InvalidParameter
 from statewright.instants import to_rfc3339
 from statewright.jsonval.codec import MalformedJson, decode
@@ -98,22 +97,6 @@ async def read_json_body(request: Request) -> JsonObject:
 STATUSES: Final = ("OPEN", "RESOLVED")
 SEVERITIES: Final = get_args(Severity)
 
-FILTERS: Final = (
-    QueryParameter("status", "string", "OPEN when absent, or RESOLVED", repeatable=True),
-    QueryParameter("kind", "string", ", ".join(INCIDENT_KINDS), repeatable=True),
-    QueryParameter("severity", "string", "ERROR, WARNING", repeatable=True),
-    QueryParameter("fingerprint", "string", "equal for incidents of one cause", repeatable=True),
-    QueryParameter("model", "string", "name, or name/version", repeatable=True),
-    QueryParameter("entityId", "string", "of this entity", "uuid"),
-    QueryParameter("instanceId", "string", "of this instance", "uuid"),
-    QueryParameter("component", "string", "the processor, function or type of jobs", repeatable=True),
-    QueryParameter("code", "string", "such as `WORKFLOW_FAILED`", repeatable=True),
-    QueryParameter("firstFrom", "string", "inclusive", "date-time"),
-    QueryParameter("firstTo", "string", "exclusive", "date-time"),
-    QueryParameter("lastFrom", "string", "inclusive", "date-time"),
-    QueryParameter("lastTo", "string", "exclusive", "date-time"),
-)
-
 
 async def list_incidents(request: Request) -> Response:
     """Failed work, the last first."""
@@ -132,16 +115,16 @@ async def list_incidents(request: Request) -> Response:
         last_from=request.query_instant("lastFrom"),
         last_to=request.query_instant("lastTo"),
     )
-    page = read_page_request(request, FILTERS, IncidentKey)
+    page = read_page_request(request, LIST_INCIDENTS, IncidentKey)
     found = await incidents.list_incidents(request.runtime.core, request.caller, wanted, page)
-    return build_list_response(request, FILTERS, found)
+    return build_list_response(request, LIST_INCIDENTS, found)
 
 
 async def list_groups(request: Request) -> Response:
     """Open incidents by their cause."""
-    page = read_page_request(request, (), GroupKey)
+    page = read_page_request(request, LIST_INCIDENT_GROUPS, GroupKey)
     found = await incidents.list_groups(request.runtime.core, request.caller, page)
-    return build_list_response(request, (), found)
+    return build_list_response(request, LIST_INCIDENT_GROUPS, found)
 
 
 async def get_incident(request: Request) -> Response:
@@ -183,11 +166,9 @@ def _read_words(request: Request, name: str, known: tuple[str, ...]) -> tuple[st
     return given or None
 
 
-_BASE: Final = "/ops/v1/incidents/{incidentId}"
-
 INCIDENTS: Final = (
-    serve(LIST_INCIDENTS, list_incidents, query=(*FILTERS, *PAGING)),
-    serve(LIST_INCIDENT_GROUPS, list_groups, query=PAGING),
+    serve(LIST_INCIDENTS, list_incidents),
+    serve(LIST_INCIDENT_GROUPS, list_groups),
     serve(GET_INCIDENT, get_incident),
     serve(RETRY_INCIDENT, retry_incident),
     serve(RESOLVE_INCIDENT, resolve_incident),
@@ -213,10 +194,4 @@ async def get_record(request: Request) -> Response:
     return Response(encode_json(record))
 
 
-IDEMPOTENCY: Final = (
-    serve(
-        GET_IDEMPOTENCY_RECORD,
-        get_record,
-        query=(QueryParameter("principal", "string", "whose key it is; for operators"),),
-    ),
-)
+IDEMPOTENCY: Final = (serve(GET_IDEMPOTENCY_RECORD, get_record),)

@@ -25,7 +25,7 @@ The audit trail of operators (docs/reference/operations.md#audit).
 
 import hashlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeVar, get_args
 
 import msgspec
@@ -33,13 +33,12 @@ import msgspec
 from statewright.api.http.ops.route import serve
 from statewright.api.http.request import Request, uuid_text
 from statewright.api.http.response import Framing, Response, encode_json, respond_with_envelopes
-from statewright.api.http.router import POINT_IN_TIME, TRANSACTION, QueryParameter
-from statewright.api.http.search import SORT, read_sort
+from statewright.api.http.search import read_sort
 from statewright.failures import InvalidParameter
 from statewright.ids import TransactionId, ulid_to_uuid
 from statewright.operations.history import ChangedEntities
 from statewright.operations.listings import IdleEntities, JobStatus, MatchCount
-from statewright.operations.records import Listed
+from statewright.operations.records import DEFAULT_LIMIT, MAX_COUNT, MAX_LIMIT, Listed
 from statewright.operations.service import ActFilter, ActKey, SettingList
 from statewright.operations.table import (
     COUNT_INSTANCES,
@@ -57,10 +56,10 @@ from statewright.operations.table import (
     LIST_WRITTEN_ENTITIES,
     SEARCH_ENTITY_PAGES,
     SHOW_RATES,
+    ApiOperation,
 )
 from statewright.services.ops import audit, lists, searches
 from statewright.services.ops.lists import (
-    MAX_COUNT,
     ChangeFilter,
     ChangeKey,
     EventKey,
@@ -75,15 +74,6 @@ from statewright.services.ops.lists import (
 from statewright.services.ops.searches import EntityKey, NameVersionKey
 from statewright.services.search import Search, read_condition
 
-DEFAULT_LIMIT: Final = 50
-MAX_LIMIT: Final = 1000
-
-PAGING: Final = (
-    QueryParameter("limit", "integer", f"1 to {MAX_LIMIT}, {DEFAULT_LIMIT} when absent", "int32"),
-    QueryParameter("cursor", "string", "nextCursor of the page before, with the same filters"),
-    QueryParameter("count", "boolean", f"tell the total, too; exact to {MAX_COUNT}"),
-)
-
 Item = TypeVar("Item")
 Key = TypeVar("Key")
 
@@ -91,7 +81,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def read_page_request(
-    request: Request, filters: Sequence[QueryParameter], key: type[Key], *, body: bytes = b""
+    request: Request, operation: ApiOperation[object], key: type[Key], *, body: bytes = b""
 ) -> PageRequest[Key]:
     """The page that a request asks for; ``key`` is the type of the keys of the list, a tuple of scalars. ``body`` is
     what else says which rows are wanted.
@@ -102,13 +92,13 @@ def read_page_request(
     if not 1 <= size <= MAX_LIMIT:
         raise InvalidParameter("limit")
     cursor = request.query("cursor")
-    after = None if cursor is None else _read_cursor(cursor, _digest(request, filters, body), key)
+    after = None if cursor is None else _read_cursor(cursor, _digest(request, operation, body), key)
     return PageRequest(size=size, after=after, counts=request.query_flag("count"))
 
 
 def build_list_response(
     request: Request,
-    filters: Sequence[QueryParameter],
+    operation: ApiOperation[object],
     page: Page[Item, Key],
     describe: Callable[[Item], object] | None = None,
 ) -> Response:
@@ -116,16 +106,16 @@ def build_list_response(
     total = page.total
     found = Listed(
         items=[*map(describe, page.items)] if describe else page.items,
-        next_cursor=None if page.last_key is None else build_cursor(request, filters, page.last_key),
+        next_cursor=None if page.last_key is None else build_cursor(request, operation, page.last_key),
         total=None if total is None else min(total, MAX_COUNT),
         total_is_lower_bound=total is not None and total > MAX_COUNT,
     )
     return Response(encode_json(found))
 
 
-def build_cursor(request: Request, filters: Sequence[QueryParameter], last_key: object, *, body: bytes = b"") -> str:
+def build_cursor(request: Request, operation: ApiOperation[object], last_key: object, *, body: bytes = b"") -> str:
     """What the next page is asked for with: behind the row with this key, of the same list."""
-    return urlsafe_b64encode(_encode([_digest(request, filters, body), last_key])).decode().rstrip("=")
+    return urlsafe_b64encode(_encode([_digest(request, operation, body), last_key])).decode().rstrip("=")
 
 
 def _read_cursor(cursor: str, digest: str, key: type[Key]) -> Key:
@@ -139,20 +129,11 @@ def _read_cursor(cursor: str, digest: str, key: type[Key]) -> Key:
         raise InvalidParameter("cursor") from damaged
 
 
-def _digest(request: Request, filters: Sequence[QueryParameter], body: bytes) -> str:
+def _digest(request: Request, operation: ApiOperation[object], body: bytes) -> str:
     """Of whose list it is and which of its rows are wanted: a cursor goes with these."""
-    given = [[query.name, *sorted(request.query_all(query.name))] for query in filters]
+    given = [[query.name, *sorted(request.query_all(query.name))] for query in operation.filters]
     content = _encode([request.principal.tenant, request.path_params, given])
     return hashlib.sha256(content + body).hexdigest()[:16]
-
-
-FILTERS: Final = (
-    QueryParameter("model", "string", "name of the model"),
-    QueryParameter("actor", "string", "id of who did it, or of whom it was done for"),
-    QueryParameter("atFrom", "string", "inclusive", "date-time"),
-    QueryParameter("atTo", "string", "exclusive", "date-time"),
-)
-LISTING: Final = tuple(query for query in PAGING if query.name != "count")
 
 
 async def list_changes(request: Request) -> Response:
@@ -163,64 +144,56 @@ async def list_changes(request: Request) -> Response:
         since=request.query_instant("atFrom"),
         before=request.query_instant("atTo"),
     )
-    page = read_page_request(request, FILTERS, ChangeKey)
+    page = read_page_request(request, LIST_CHANGES, ChangeKey)
     scan = await lists.find_changes(request.runtime.core, request.caller, wanted, page)
-    cursor = None if scan.position is None else build_cursor(request, FILTERS, scan.position)
+    cursor = None if scan.position is None else build_cursor(request, LIST_CHANGES, scan.position)
     return Response(encode_json(ChangedEntities(items=scan.found, scanned=scan.scanned, next_cursor=cursor)))
 
 
-CHANGES: Final = (serve(LIST_CHANGES, list_changes, query=(*FILTERS, *LISTING)),)
-
-
-EVENTS_FILTERS: Final = (TRANSACTION,)
+CHANGES: Final = (serve(LIST_CHANGES, list_changes),)
 
 
 async def list_events(request: Request) -> Response:
     """The events of an entity, those of the newest run first."""
     transaction = request.query_transaction("transactionId")
-    page = read_page_request(request, EVENTS_FILTERS, EventKey)
+    page = read_page_request(request, LIST_EVENTS, EventKey)
     found = await lists.list_events(
         request.runtime.core, request.caller, request.entity_id(), page, transaction=transaction
     )
-    return build_list_response(request, EVENTS_FILTERS, found)
+    return build_list_response(request, LIST_EVENTS, found)
 
 
-EVENTS: Final = (serve(LIST_EVENTS, list_events, query=(*EVENTS_FILTERS, *LISTING)),)
+EVENTS: Final = (serve(LIST_EVENTS, list_events),)
 
 
 async def list_written_entities(request: Request) -> Response:
     """The entities that a transaction has written."""
     transaction = TransactionId(uuid_text("transactionId", request.path_params["transactionId"]))
-    page = read_page_request(request, (), TransactionKey)
+    page = read_page_request(request, LIST_WRITTEN_ENTITIES, TransactionKey)
     found = await lists.list_written(request.runtime.core, request.caller, transaction, page)
-    return build_list_response(request, (), found)
+    return build_list_response(request, LIST_WRITTEN_ENTITIES, found)
 
 
-TRANSACTIONS: Final = (serve(LIST_WRITTEN_ENTITIES, list_written_entities, query=LISTING),)
+TRANSACTIONS: Final = (serve(LIST_WRITTEN_ENTITIES, list_written_entities),)
 
 
 async def list_nodes(request: Request) -> Response:
     """The nodes of the installation that are alive."""
-    page = read_page_request(request, (), NodeKey)
-    return build_list_response(request, (), await lists.list_nodes(request.runtime.core, request.caller, page))
+    page = read_page_request(request, LIST_NODES, NodeKey)
+    return build_list_response(request, LIST_NODES, await lists.list_nodes(request.runtime.core, request.caller, page))
 
 
-NODES: Final = (serve(LIST_NODES, list_nodes, query=PAGING),)
+NODES: Final = (serve(LIST_NODES, list_nodes),)
 
 
 STATUSES: Final[tuple[str, ...]] = get_args(JobStatus)
 
-JOB_FILTERS: Final = (
-    QueryParameter("status", "string", ", ".join(STATUSES), repeatable=True),
-    QueryParameter("model", "string", "name of the model"),
-)
-
 
 async def list_messages(request: Request) -> Response:
     """Edge messages, the newest first, without their payloads."""
-    page = read_page_request(request, (), MessageKey)
+    page = read_page_request(request, LIST_MESSAGES, MessageKey)
     found = await lists.list_messages(request.runtime.core, request.caller, page)
-    return build_list_response(request, (), found)
+    return build_list_response(request, LIST_MESSAGES, found)
 
 
 async def list_search_jobs(request: Request) -> Response:
@@ -228,52 +201,46 @@ async def list_search_jobs(request: Request) -> Response:
     statuses = request.query_all("status")
     if not {*statuses} <= {*STATUSES}:
         raise InvalidParameter("status")
-    page = read_page_request(request, JOB_FILTERS, SearchJobKey)
+    page = read_page_request(request, LIST_SEARCH_JOBS, SearchJobKey)
     found = await lists.list_search_jobs(
         request.runtime.core, request.caller, page, statuses=statuses or None, model=request.query("model")
     )
-    return build_list_response(request, JOB_FILTERS, found)
+    return build_list_response(request, LIST_SEARCH_JOBS, found)
 
 
 LISTINGS: Final = (
-    serve(LIST_MESSAGES, list_messages, query=LISTING),
-    serve(LIST_SEARCH_JOBS, list_search_jobs, query=(*JOB_FILTERS, *LISTING)),
+    serve(LIST_MESSAGES, list_messages),
+    serve(LIST_SEARCH_JOBS, list_search_jobs),
 )
-
-
-IDLE_ENTITIES_FILTERS: Final = (QueryParameter("model", "string", "name of the model"),)
 
 
 async def list_idle_entities(request: Request) -> Response:
     """Entities in states that can still be left, those first that were written the longest time ago."""
-    page = read_page_request(request, IDLE_ENTITIES_FILTERS, ScanKey)
+    page = read_page_request(request, LIST_IDLE_ENTITIES, ScanKey)
     scan = await lists.find_idle_entities(request.runtime.core, request.caller, page, name=request.query("model"))
     found = IdleEntities(
         items=scan.found,
         scanned=scan.scanned,
         complete=scan.position is None and page.after is None,
-        next_cursor=None if scan.position is None else build_cursor(request, IDLE_ENTITIES_FILTERS, scan.position),
+        next_cursor=None if scan.position is None else build_cursor(request, LIST_IDLE_ENTITIES, scan.position),
     )
     return Response(encode_json(found))
 
 
-IDLE_ENTITIES: Final = (serve(LIST_IDLE_ENTITIES, list_idle_entities, query=(*IDLE_ENTITIES_FILTERS, *LISTING)),)
-
-
-SEARCHES_FILTERS: Final = (POINT_IN_TIME,)
-
-_BASE: Final = "/ops/v1/models/{entityName}/{modelVersion}/entities"
+IDLE_ENTITIES: Final = (serve(LIST_IDLE_ENTITIES, list_idle_entities),)
 
 
 async def search_entities(request: Request) -> Response:
     """A page of the entities that match, in order."""
     raw, wanted = await _read_search(request)
     bound = encode_json([request.query_all("sort")]) + raw
-    page = read_page_request(request, SEARCHES_FILTERS, EntityKey, body=bound)
+    page = read_page_request(request, SEARCH_ENTITY_PAGES, EntityKey, body=bound)
     found = await searches.search_page(request.runtime.core, request.caller, wanted, page)
     tail = b"]}\n"
     if found.last_key is not None:
-        tail = b'],"nextCursor":"%b"}\n' % build_cursor(request, SEARCHES_FILTERS, found.last_key, body=bound).encode()
+        tail = (
+            b'],"nextCursor":"%b"}\n' % build_cursor(request, SEARCH_ENTITY_PAGES, found.last_key, body=bound).encode()
+        )
     framing = Framing(b'{"items":[', tail=tail)
     return await respond_with_envelopes(found.found.take_portions(), wanted.key, framing)
 
@@ -288,9 +255,9 @@ async def count_entities(request: Request) -> Response:
 
 async def list_models(request: Request) -> Response:
     """The models, with about how many entities each has."""
-    page = read_page_request(request, (), NameVersionKey)
+    page = read_page_request(request, LIST_MODEL_ESTIMATES, NameVersionKey)
     found = await searches.list_models(request.runtime.core, request.caller, page)
-    return build_list_response(request, (), found)
+    return build_list_response(request, LIST_MODEL_ESTIMATES, found)
 
 
 async def _read_search(request: Request) -> tuple[bytes, Search]:
@@ -301,14 +268,10 @@ async def _read_search(request: Request) -> tuple[bytes, Search]:
 
 
 SEARCHES: Final = (
-    serve(LIST_MODEL_ESTIMATES, list_models, query=LISTING),
-    serve(SEARCH_ENTITY_PAGES, search_entities, query=(*SEARCHES_FILTERS, SORT, *LISTING)),
-    serve(COUNT_MATCHING_ENTITIES, count_entities, query=SEARCHES_FILTERS),
+    serve(LIST_MODEL_ESTIMATES, list_models),
+    serve(SEARCH_ENTITY_PAGES, search_entities),
+    serve(COUNT_MATCHING_ENTITIES, count_entities),
 )
-
-
-LANGUAGE: Final = QueryParameter("language", "string", "process language, such as `steps`")
-DEFINITION: Final = QueryParameter("definitionId", "string", "id of the definition")
 
 
 async def count_instances(request: Request) -> Response:
@@ -316,15 +279,15 @@ async def count_instances(request: Request) -> Response:
     found = await lists.count_instances(
         request.runtime.core,
         request.caller,
-        language=_read(request, LANGUAGE),
-        definition_id=_read(request, DEFINITION),
+        language=_read(request, "language"),
+        definition_id=_read(request, "definitionId"),
     )
     return Response(encode_json(found))
 
 
 async def count_steps(request: Request) -> Response:
     """How many executions are under way by step."""
-    language, definition_id = _read(request, LANGUAGE), _read(request, DEFINITION)
+    language, definition_id = _read(request, "language"), _read(request, "definitionId")
     if not language or not definition_id:
         raise InvalidParameter("definitionId" if language else "language")
     found = await lists.count_steps(
@@ -333,16 +296,16 @@ async def count_steps(request: Request) -> Response:
     return Response(encode_json(found))
 
 
-def _read(request: Request, query: QueryParameter) -> str | None:
-    text = request.query(query.name)
+def _read(request: Request, name: str) -> str | None:
+    text = request.query(name)
     if text is not None and "\0" in text:
-        raise InvalidParameter(query.name)
+        raise InvalidParameter(name)
     return text
 
 
 INSTANCE_COUNTS: Final = (
-    serve(COUNT_INSTANCES, count_instances, query=(LANGUAGE, DEFINITION)),
-    serve(COUNT_STEPS, count_steps, query=(LANGUAGE, DEFINITION)),
+    serve(COUNT_INSTANCES, count_instances),
+    serve(COUNT_STEPS, count_steps),
 )
 
 
@@ -362,16 +325,6 @@ async def list_settings(request: Request) -> Response:
 EFFECTIVE_SETTINGS: Final = (serve(LIST_SETTINGS, list_settings),)
 
 
-AUDIT_FILTERS: Final = (
-    QueryParameter("action", "string", "such as `entity.restore`", repeatable=True),
-    QueryParameter("actor", "string", "id of who did it", repeatable=True),
-    QueryParameter("targetKind", "string", "such as `ENTITY`", repeatable=True),
-    QueryParameter("targetId", "string", "id of what it was done to", repeatable=True),
-    QueryParameter("atFrom", "string", "inclusive", "date-time"),
-    QueryParameter("atTo", "string", "exclusive", "date-time"),
-)
-
-
 async def list_acts(request: Request) -> Response:
     """What operators have done, newest first."""
     wanted = ActFilter(
@@ -382,9 +335,9 @@ async def list_acts(request: Request) -> Response:
         since=request.query_instant("atFrom"),
         before=request.query_instant("atTo"),
     )
-    page = read_page_request(request, AUDIT_FILTERS, ActKey)
+    page = read_page_request(request, LIST_OPERATOR_ACTS, ActKey)
     found = await audit.list_acts(request.runtime.core, request.caller, wanted, page)
-    return build_list_response(request, AUDIT_FILTERS, found)
+    return build_list_response(request, LIST_OPERATOR_ACTS, found)
 
 
 def _list_forms(ids: Iterable[str]) -> Iterator[str]:
@@ -395,4 +348,4 @@ def _list_forms(ids: Iterable[str]) -> Iterator[str]:
             yield uuid
 
 
-AUDIT: Final = (serve(LIST_OPERATOR_ACTS, list_acts, query=(*AUDIT_FILTERS, *PAGING)),)
+AUDIT: Final = (serve(LIST_OPERATOR_ACTS, list_acts),)

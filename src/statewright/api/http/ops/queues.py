@@ -5,11 +5,10 @@ docs/reference/operations.md#queues).
 from datetime import timedelta
 from typing import Final
 
-from statewright.api.http.ops.lists import PAGING, build_list_response, read_page_request
+from statewright.api.http.ops.lists import build_list_response, read_page_request
 from statewright.api.http.ops.route import serve
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
-from statewright.api.http.router import QueryParameter
 from statewright.failures import InvalidParameter
 from statewright.net.durations import parse_delay
 from statewright.operations.table import DRAIN_MEMBER, GET_CALLOUT_QUEUE, GET_QUEUE, LIST_MEMBERS, LIST_QUEUES
@@ -25,20 +24,6 @@ STALE_AFTER: Final = timedelta(seconds=20)
 
 DEFAULT_DRAIN: Final = timedelta(minutes=5)
 MAX_DRAIN: Final = timedelta(hours=24)
-WITHIN: Final = QueryParameter(
-    "within", "string", "ISO 8601, until the stream ends in any case; `PT5M` when absent", "duration"
-)
-
-MEMBER_FILTERS: Final = (
-    QueryParameter("tag", "string", "declares the tag", repeatable=True),
-    QueryParameter("kind", "string", "`STREAM` or `POLL`", repeatable=True),
-    QueryParameter("node", "string", "id of the node it is connected to", repeatable=True),
-    QueryParameter("stale", "boolean", "nothing was heard of it for 20 seconds"),
-)
-QUEUE_FILTERS: Final = (
-    QueryParameter("kind", "string", "`JOB_TYPE` or `TAG`", repeatable=True),
-    QueryParameter("withoutWorker", "boolean", "only queues that nobody serves"),
-)
 
 
 async def list_members(request: Request) -> Response:
@@ -55,9 +40,9 @@ async def list_members(request: Request) -> Response:
         seen_before=limit if stale is True else None,
         seen_since=limit if stale is False else None,
     )
-    page = read_page_request(request, MEMBER_FILTERS, NameKey)
+    page = read_page_request(request, LIST_MEMBERS, NameKey)
     found = await queues.list_workers(request.runtime.operations.work, request.caller, wanted, page)
-    return build_list_response(request, MEMBER_FILTERS, found, show_worker)
+    return build_list_response(request, LIST_MEMBERS, found, show_worker)
 
 
 async def list_queues(request: Request) -> Response:
@@ -65,7 +50,7 @@ async def list_queues(request: Request) -> Response:
     kinds = request.query_all("kind")
     if not set(kinds) <= QUEUE_KINDS.keys():
         raise InvalidParameter("kind")
-    page = read_page_request(request, QUEUE_FILTERS, NameKey)
+    page = read_page_request(request, LIST_QUEUES, NameKey)
     found = await queues.list_queues(
         request.runtime.operations.work,
         request.caller,
@@ -73,7 +58,7 @@ async def list_queues(request: Request) -> Response:
         without_worker=request.query_flag("withoutWorker"),
         kinds=[QUEUE_KINDS[kind] for kind in kinds] or None,
     )
-    return build_list_response(request, QUEUE_FILTERS, found, show_queue)
+    return build_list_response(request, LIST_QUEUES, found, show_queue)
 
 
 async def get_job_queue(request: Request) -> Response:
@@ -113,9 +98,9 @@ async def drain_member(request: Request) -> Response:
 
 
 QUEUES: Final = (
-    serve(LIST_MEMBERS, list_members, query=(*MEMBER_FILTERS, *PAGING)),
-    serve(DRAIN_MEMBER, drain_member, query=(WITHIN,)),
-    serve(LIST_QUEUES, list_queues, query=(*QUEUE_FILTERS, *PAGING)),
+    serve(LIST_MEMBERS, list_members),
+    serve(DRAIN_MEMBER, drain_member),
+    serve(LIST_QUEUES, list_queues),
     serve(GET_QUEUE, get_job_queue),
     serve(GET_CALLOUT_QUEUE, get_tag_queue),
 )

@@ -1,8 +1,8 @@
 """What the routes of the operations API have in common (docs/reference/operations.md#common-rules)."""
 
-from statewright.api.http.ops.record_names import name_schema
-from statewright.api.http.router import Endpoint, QueryParameter, Route
+from statewright.api.http.router import Endpoint, Route
 from statewright.operations.idempotency import Recording
+from statewright.operations.records import name_record
 from statewright.operations.table import ADMIN as ADMIN
 from statewright.operations.table import OPERATOR as OPERATOR
 from statewright.operations.table import ApiOperation, Role
@@ -24,8 +24,8 @@ class OpsRoute(Route, frozen=True, kw_only=True):
         return frozenset() if self.role is None else frozenset({self.role, ADMIN})
 
 
-def serve(operation: ApiOperation[object], endpoint: Endpoint, *, query: tuple[QueryParameter, ...] = ()) -> OpsRoute:
-    """The route of an operation, with the query parameters that its endpoint reads."""
+def serve(operation: ApiOperation[object], endpoint: Endpoint) -> OpsRoute:
+    """The route of an operation."""
     return OpsRoute(
         method=operation.method,
         path=operation.path,
@@ -35,10 +35,10 @@ def serve(operation: ApiOperation[object], endpoint: Endpoint, *, query: tuple[Q
         role=operation.role,
         recording=operation.recording,
         is_read=operation.is_read,
-        query=query,
-        body=None if operation.body is None else name_schema(operation.body),
+        query=operation.query,
+        body=None if operation.body is None else name_record(operation.body),
         body_required=operation.body_required,
-        reply=name_schema(operation.answer),
+        reply=name_record(operation.answer),
         status=operation.status,
         problems=operation.problems,
     )

@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from statewright.api.http.ops.incidents import read_body, refuse_member
-from statewright.api.http.ops.lists import PAGING, build_list_response, read_page_request
+from statewright.api.http.ops.lists import build_list_response, read_page_request
 from statewright.api.http.ops.route import ADMIN, serve
 from statewright.api.http.ops.wait import read_instance_id
 from statewright.api.http.request import Request, read_entity_id, uuid_text
 from statewright.api.http.response import Response, encode_json
-from statewright.api.http.router import QueryParameter
 from statewright.entity import ModelKey
 from statewright.failures import Forbidden, InvalidParameter
 from statewright.instants import from_rfc3339
@@ -41,13 +40,6 @@ NEEDED: Final[Mapping[Scope, tuple[str, ...]]] = {
     "TENANT": (),
 }
 """The members that the target of a scope has; ``TRANSITION`` may also have ``workflow``."""
-
-FILTERS: Final = (
-    QueryParameter("scope", "string", ", ".join(SCOPES), repeatable=True),
-    QueryParameter("model", "string", "name of the model"),
-    QueryParameter("entityId", "string", "the suspensions of this entity or instance", "uuid"),
-    QueryParameter("active", "boolean", "only those that hold, or that have ended"),
-)
 
 
 async def suspend(request: Request) -> Response:
@@ -109,11 +101,11 @@ async def list_suspensions(request: Request) -> Response:
         entity_id=None if entity_id is None else read_entity_id("entityId", entity_id),
         is_active=None if request.query("active") is None else request.query_flag("active"),
     )
-    page = read_page_request(request, FILTERS, SuspensionKey)
+    page = read_page_request(request, LIST_SUSPENSIONS, SuspensionKey)
     found = await suspensions.list_suspensions(
         request.runtime.core, request.runtime.operations.suspensions, request.caller, wanted, page
     )
-    return build_list_response(request, FILTERS, found, show_suspension)
+    return build_list_response(request, LIST_SUSPENSIONS, found, show_suspension)
 
 
 async def get_suspension(request: Request) -> Response:
@@ -159,7 +151,7 @@ def _read_target_id(scope: Scope, text: str) -> str:
 
 SUSPENSIONS: Final = (
     serve(SUSPEND, suspend),
-    serve(LIST_SUSPENSIONS, list_suspensions, query=(*FILTERS, *PAGING)),
+    serve(LIST_SUSPENSIONS, list_suspensions),
     serve(GET_SUSPENSION, get_suspension),
     serve(RESUME, resume),
 )

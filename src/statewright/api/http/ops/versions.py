@@ -3,11 +3,10 @@
 from typing import Final
 
 from statewright.api.http.ops.incidents import read_body
-from statewright.api.http.ops.lists import PAGING, build_list_response, read_page_request
+from statewright.api.http.ops.lists import build_list_response, read_page_request
 from statewright.api.http.ops.route import serve
 from statewright.api.http.request import Request, uuid_text
 from statewright.api.http.response import Response, encode_json
-from statewright.api.http.router import QueryParameter
 from statewright.ids import TransactionId
 from statewright.instants import from_rfc3339
 from statewright.jsonval.codec import decode_stored, encode_large
@@ -24,15 +23,6 @@ from statewright.services.ops.versions import (
     show_version,
 )
 
-FILTERS: Final = (
-    QueryParameter("state", "string", "in this state", repeatable=True),
-    QueryParameter("atFrom", "string", "written then or later", "date-time"),
-    QueryParameter("atTo", "string", "written before", "date-time"),
-)
-LISTING: Final = tuple(query for query in PAGING if query.name != "count")
-
-_BASE: Final = "/ops/v1/entities/{entityId}"
-
 
 async def list_versions(request: Request) -> Response:
     """The versions of an entity, newest first."""
@@ -41,9 +31,9 @@ async def list_versions(request: Request) -> Response:
         since=request.query_instant("atFrom"),
         before=request.query_instant("atTo"),
     )
-    page = read_page_request(request, FILTERS, VersionKey)
+    page = read_page_request(request, LIST_VERSIONS, VersionKey)
     found = await versions.list_versions(request.runtime.core, request.caller, request.entity_id(), wanted, page)
-    return build_list_response(request, FILTERS, found, show_version)
+    return build_list_response(request, LIST_VERSIONS, found, show_version)
 
 
 async def get_version(request: Request) -> Response:
@@ -100,16 +90,7 @@ def _parse_name(name: str, text: str) -> VersionName:
 
 VERSIONS: Final = (
     serve(RESTORE_VERSION, restore_version),
-    serve(LIST_VERSIONS, list_versions, query=(*FILTERS, *LISTING)),
+    serve(LIST_VERSIONS, list_versions),
     serve(GET_VERSION, get_version),
-    serve(
-        COMPARE_VERSIONS,
-        compare_versions,
-        query=(
-            QueryParameter(
-                "from", "string", "a transaction, an instant, `current` or `previous`, which is the default"
-            ),
-            QueryParameter("to", "string", "likewise; `current` when absent"),
-        ),
-    ),
+    serve(COMPARE_VERSIONS, compare_versions),
 )

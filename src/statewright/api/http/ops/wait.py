@@ -6,7 +6,6 @@ from typing import Final
 from statewright.api.http.ops.route import serve
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
-from statewright.api.http.router import QueryParameter
 from statewright.failures import InvalidParameter, ProcessNotFound
 from statewright.ids import EntityId, parse_entity_id
 from statewright.instants import to_rfc3339
@@ -21,10 +20,6 @@ from statewright.services.processes.documents import read_object
 
 DEFAULT_TIMEOUT: Final = timedelta(seconds=30)
 MAX_STATES: Final = 100
-
-TIMEOUT: Final = QueryParameter(
-    "timeout", "string", "ISO 8601, such as `PT30S`, which is the default; at most `PT50S` count"
-)
 
 
 async def wait_for_entity(request: Request) -> Response:
@@ -102,18 +97,6 @@ def read_instance_id(text: str) -> EntityId:
 
 
 WAIT: Final = (
-    serve(
-        WAIT_FOR_ENTITY,
-        wait_for_entity,
-        query=(
-            QueryParameter("state", "string", "one of these is awaited", repeatable=True),
-            QueryParameter("after", "string", "a transaction: only what came after it counts", "uuid"),
-            TIMEOUT,
-        ),
-    ),
-    serve(
-        WAIT_FOR_INSTANCE,
-        wait_for_instance,
-        query=(QueryParameter("until", "string", "`FINISHED`, which is the default, or `WAITING`"), TIMEOUT),
-    ),
+    serve(WAIT_FOR_ENTITY, wait_for_entity),
+    serve(WAIT_FOR_INSTANCE, wait_for_instance),
 )

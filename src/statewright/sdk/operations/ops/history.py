@@ -45,11 +45,10 @@ from statewright.sdk.operations.calls import (
     Page,
     Script,
     ask,
-    build_query,
 )
 from statewright.sdk.operations.ops.work import (
+    Given,
     read_list,
-    repeat_parameter,
     request,
     write_duration,
 )
@@ -61,7 +60,7 @@ def explain(
     """Why an entity is where it is, and what would move it. ``evaluate_functions`` has members judge the criteria that
     are theirs; that is for operators.
     """
-    query = build_query(pointInTime=at, evaluateFunctions=evaluate_functions or None)
+    query: Given = {"pointInTime": at, "evaluateFunctions": evaluate_functions or None}
     return request(EXPLAIN_ENTITY, entity_id, query=query)
 
 
@@ -74,7 +73,7 @@ def versions(
     entity_id: str, *, states: Sequence[str] = (), since: Instant | None = None, until: Instant | None = None
 ) -> Script[Page[VersionView]]:
     """The versions of an entity, newest first, also of a deleted one. ``until`` is exclusive."""
-    query = (*repeat_parameter("state", states), *build_query(atFrom=since, atTo=until))
+    query: Given = {"state": states, "atFrom": since, "atTo": until}
     return (yield from read_list(LIST_VERSIONS, entity_id, query=query))
 
 
@@ -87,8 +86,7 @@ def diff(entity_id: str, *, older: str | None = None, newer: str | None = None) 
     """What changed between two versions; without any, by the last one. Each is a transaction, an instant, ``current``
     or ``previous``.
     """
-    query = (*build_query(to=newer), *((("from", older),) if older is not None else ()))
-    return request(COMPARE_VERSIONS, entity_id, query=query)
+    return request(COMPARE_VERSIONS, entity_id, query={"to": newer, "from": older})
 
 
 def restore(
@@ -132,14 +130,13 @@ def changes(
     """What runs have done to entities, newest first; ``model`` is a name, ``until`` exclusive. The service looks
     backwards in time: iterate over the whole only with ``since``.
     """
-    query = build_query(model=model, actor=actor, atFrom=since, atTo=until)
+    query: Given = {"model": model, "actor": actor, "atFrom": since, "atTo": until}
     return (yield from read_list(LIST_CHANGES, query=query, size=size))
 
 
 def events(entity_id: str, *, transaction_id: str | None = None) -> Script[Page[RunEvent]]:
     """The events of the runs of an entity, those of the newest run first."""
-    query = build_query(transactionId=transaction_id)
-    return (yield from read_list(LIST_EVENTS, entity_id, query=query))
+    return (yield from read_list(LIST_EVENTS, entity_id, query={"transactionId": transaction_id}))
 
 
 def audit(
@@ -152,16 +149,20 @@ def audit(
     until: Instant | None = None,
 ) -> Script[Page[OperatorAct]]:
     """What operators have done, newest first; an ``action`` is such as ``entity.restore``. For operators."""
-    query = (
-        *repeat_parameter("action", actions),
-        *build_query(actor=actor, targetKind=target_kind, targetId=target_id, atFrom=since, atTo=until),
-    )
+    query: Given = {
+        "action": actions,
+        "actor": actor,
+        "targetKind": target_kind,
+        "targetId": target_id,
+        "atFrom": since,
+        "atTo": until,
+    }
     return (yield from read_list(LIST_OPERATOR_ACTS, query=query))
 
 
 def idempotency(key: str, *, principal: str | None = None) -> Operation[IdempotencyRecord]:
     """What became of a request with an idempotency key; of another principal, for operators."""
-    return request(GET_IDEMPOTENCY_RECORD, key, query=build_query(principal=principal))
+    return request(GET_IDEMPOTENCY_RECORD, key, query={"principal": principal})
 
 
 def settings() -> Operation[tuple[Setting, ...]]:
@@ -184,10 +185,11 @@ def wait(
     """
     left_s, behind = timeout_s, after
     while True:
-        query = (
-            *repeat_parameter("state", states),
-            *build_query(after=behind, timeout=write_duration(min(max(left_s, 0.0), LONGEST_S))),
-        )
+        query: Given = {
+            "state": states,
+            "after": behind,
+            "timeout": write_duration(min(max(left_s, 0.0), LONGEST_S)),
+        }
         asked = request(WAIT_FOR_ENTITY, entity_id, query=query)
         found = yield from ask(replace(asked, call=replace(asked.call, name="wait")))
         left_s -= max(found.waited_ms / 1000, SHORTEST_S)
@@ -205,7 +207,7 @@ def wait_for_instance(
     """
     left_s = timeout_s
     while True:
-        query = build_query(until=until, timeout=write_duration(min(max(left_s, 0.0), LONGEST_S)))
+        query: Given = {"until": until, "timeout": write_duration(min(max(left_s, 0.0), LONGEST_S))}
         found = yield from ask(request(WAIT_FOR_INSTANCE, instance_id, query=query))
         left_s -= max(found.waited_ms / 1000, SHORTEST_S)
         if found.reached or found.deleted or left_s <= 0:

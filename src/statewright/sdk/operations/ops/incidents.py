@@ -16,11 +16,10 @@ from statewright.sdk.operations.calls import (
     Operation,
     Page,
     Script,
-    build_query,
 )
 from statewright.sdk.operations.ops.work import (
+    Given,
     read_list,
-    repeat_parameter,
     request,
 )
 
@@ -42,7 +41,7 @@ def list_all(
     """Incidents by when they happened last, newest first: open ones unless ``statuses`` says otherwise. ``since`` and
     ``until``, exclusive, are about the last time.
     """
-    repeated = {
+    query: Given = {
         "status": statuses,
         "kind": kinds,
         "severity": severities,
@@ -50,11 +49,11 @@ def list_all(
         "model": models,
         "component": components,
         "code": codes,
+        "entityId": entity_id,
+        "instanceId": instance_id,
+        "lastFrom": since,
+        "lastTo": until,
     }
-    query = (
-        *(pair for name, values in repeated.items() for pair in repeat_parameter(name, values)),
-        *build_query(entityId=entity_id, instanceId=instance_id, lastFrom=since, lastTo=until),
-    )
     return (yield from read_list(LIST_INCIDENTS, query=query))
 
 

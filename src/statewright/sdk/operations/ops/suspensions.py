@@ -13,8 +13,8 @@ from statewright.sdk.operations.calls import (
     build_query,
 )
 from statewright.sdk.operations.ops.work import (
+    Given,
     read_list,
-    repeat_parameter,
     request,
 )
 
@@ -75,5 +75,5 @@ def list_all(
     active: bool | None = None,
 ) -> Script[Page[SuspensionView]]:
     """Suspensions, newest first; ``model`` is a name, ``active`` ones hold."""
-    query = (*repeat_parameter("scope", scopes), *build_query(model=model, entityId=entity_id, active=active))
+    query: Given = {"scope": scopes, "model": model, "entityId": entity_id, "active": active}
     return (yield from read_list(LIST_SUSPENSIONS, query=query))

@@ -5,8 +5,9 @@ What requests to the operations API have in common: they follow from the table o
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -67,6 +68,12 @@ ItemT = TypeVar("ItemT")
 ItemT_co = TypeVar("ItemT_co", covariant=True)
 
 
+Given: TypeAlias = Mapping[str, "str | int | bool | datetime | Sequence[str] | None"]
+"""Query parameters; of those that are repeatable one may be given as a mere text, and none is left out."""
+
+NO_PARAMETERS: Final[Given] = {}
+
+
 class PageRecord(Protocol[ItemT_co]):
     """An answer that is a part of a list."""
 
@@ -80,7 +87,7 @@ class PageRecord(Protocol[ItemT_co]):
 def build_call(
     operation: ApiOperation[object],
     *target: str,
-    query: Query = (),
+    query: Given = NO_PARAMETERS,
     body: Struct | Mapping[str, object] | None = None,
     key: str | None = None,
 ) -> Call:
@@ -91,7 +98,7 @@ def build_call(
         target=target,
         method=operation.method,
         path=re.sub(r"\{\w+\}", lambda _: quote_segment(next(values)), operation.path),
-        query=query,
+        query=_build_query(operation, query),
         headers=build_key_header(key),
         body=None if body is None else encode_json(body),
         at_root=True,
@@ -102,7 +109,7 @@ def build_call(
 def request(
     operation: ApiOperation[ResultT],
     *target: str,
-    query: Query = (),
+    query: Given = NO_PARAMETERS,
     body: Struct | Mapping[str, object] | None = None,
     key: str | None = None,
 ) -> Operation[ResultT]:
@@ -113,27 +120,33 @@ def request(
 def read_list(
     operation: ApiOperation[PageRecord[ItemT]],
     *target: str,
-    query: Query = (),
+    query: Given = NO_PARAMETERS,
     size: int = MAX_PAGE_SIZE,
     cursor: str | None = None,
 ) -> Script[Page[ItemT]]:
     """A list, page by page (docs/reference/operations.md#lists)."""
-    asked = (*query, ("limit", str(size)), *((("cursor", cursor),) if cursor is not None else ()))
+    asked = {**query, "limit": size, "cursor": cursor}
     found = yield from ask(request(operation, *target, query=asked))
     if found.next_cursor is None:
         return Page(found.items)
     return Page(found.items, partial(read_list, operation, *target, query=query, size=size, cursor=found.next_cursor))
 
 
+def _build_query(operation: ApiOperation[object], given: Given) -> Query:
+    """The parameters that an operation has, as the service reads them. Raises ``KeyError`` for others."""
+    if unknown := given.keys() - {parameter.name for parameter in operation.query}:
+        raise KeyError(*unknown)
+    pairs: list[tuple[str, str]] = []
+    for name, value in given.items():
+        values = value if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
+        pairs += [pair for one in values for pair in build_query(**{name: one})]
+    return tuple(pairs)
+
+
 def _build_reader(operation: ApiOperation[ResultT]) -> Callable[[bytes], ResultT]:
     """Reads an answer with exact numbers."""
     kind: Any = operation.answer  # a record, or the name of a schema that the caller reads itself
     return lambda body: msgspec.convert(decode(body), kind)
-
-
-def repeat_parameter(name: str, values: Sequence[str] | str) -> Query:
-    """A parameter for each value; one may be given as a mere text."""
-    return tuple((name, value) for value in ([values] if isinstance(values, str) else values))
 
 
 def write_duration(seconds: float) -> str:
@@ -149,12 +162,7 @@ def members(
     stale: bool | None = None,
 ) -> Script[Page[MemberView]]:
     """Calculation members of all nodes, and workers, by id; ``stale`` ones were not heard of for 20 seconds."""
-    query = (
-        *repeat_parameter("tag", tags),
-        *repeat_parameter("kind", kinds),
-        *repeat_parameter("node", nodes),
-        *build_query(stale=stale),
-    )
+    query: Given = {"tag": tags, "kind": kinds, "node": nodes, "stale": stale}
     return (yield from read_list(LIST_MEMBERS, query=query))
 
 
@@ -162,7 +170,7 @@ def drain(member_id: str, *, within_s: float = 300) -> Operation[MemberView]:
     """Send a calculation member nothing any more; its stream ends when it is idle, after ``within_s`` seconds in any
     case. For operators.
     """
-    return request(DRAIN_MEMBER, member_id, query=build_query(within=write_duration(within_s)))
+    return request(DRAIN_MEMBER, member_id, query={"within": write_duration(within_s)})
 
 
 def nodes() -> Script[Page[ServiceNode]]:
@@ -172,7 +180,7 @@ def nodes() -> Script[Page[ServiceNode]]:
 
 def queues(*, kinds: Sequence[str] = (), without_worker: bool | None = None) -> Script[Page[QueueView]]:
     """Types of jobs with unfinished jobs, and tags that callouts need; only what nobody can take ``without_worker``."""
-    query = (*repeat_parameter("kind", kinds), *build_query(withoutWorker=without_worker))
+    query: Given = {"kind": kinds, "withoutWorker": without_worker}
     return (yield from read_list(LIST_QUEUES, query=query))
 
 
@@ -202,7 +210,7 @@ def search(
     """Entities that match, in order, read page by page as you iterate; nothing is kept in between, so entities that are
     written meanwhile may be left out, or seen as they are then. ``Client.search_all`` reads them as of one instant.
     """
-    query = (*repeat_parameter("sort", sort), *build_query(pointInTime=at, limit=size, cursor=cursor))
+    query: Given = {"sort": sort, "pointInTime": at, "limit": size, "cursor": cursor}
     call = build_call(SEARCH_ENTITY_PAGES, model, str(version), query=query, body=to_condition(condition))
     found = yield from ask(Operation(call, _decode_entities))
     entities = [to_entity(envelope) for envelope in found.items]
@@ -214,8 +222,9 @@ def search(
 
 def count(model: str, version: int, condition: AnyCondition, *, at: Instant | None = None) -> Operation[MatchCount]:
     """How many entities match, exact up to 10,000."""
-    query = build_query(pointInTime=at)
-    return request(COUNT_MATCHING_ENTITIES, model, str(version), query=query, body=to_condition(condition))
+    return request(
+        COUNT_MATCHING_ENTITIES, model, str(version), query={"pointInTime": at}, body=to_condition(condition)
+    )
 
 
 def models() -> Script[Page[ModelEstimate]]:
@@ -227,7 +236,7 @@ def idle(*, model: str | None = None, size: int = MAX_PAGE_SIZE) -> Script[Page[
     """Entities that could still move and were written the longest time ago. Each page holds the oldest of those that
     one request looks at: the whole is not sorted (docs/reference/operations.md#idle-entities).
     """
-    return (yield from read_list(LIST_IDLE_ENTITIES, query=build_query(model=model), size=size))
+    return (yield from read_list(LIST_IDLE_ENTITIES, query={"model": model}, size=size))
 
 
 def messages() -> Script[Page[ListedMessage]]:
@@ -237,19 +246,18 @@ def messages() -> Script[Page[ListedMessage]]:
 
 def search_jobs(*, statuses: Sequence[str] = (), model: str | None = None) -> Script[Page[ListedSearchJob]]:
     """Searches whose results are kept, the newest first."""
-    query = (*repeat_parameter("status", statuses), *build_query(model=model))
+    query: Given = {"status": statuses, "model": model}
     return (yield from read_list(LIST_SEARCH_JOBS, query=query))
 
 
 def count_instances(*, language: str | None = None, definition_id: str | None = None) -> Operation[InstanceCounts]:
     """How many instances there are by definition and status, of all process languages."""
-    query = build_query(language=language, definitionId=definition_id)
-    return request(COUNT_INSTANCES, query=query)
+    return request(COUNT_INSTANCES, query={"language": language, "definitionId": definition_id})
 
 
 def count_steps(language: str, definition_id: str) -> Operation[StepCounts]:
     """How many executions of a definition are under way, by step."""
-    return request(COUNT_STEPS, query=build_query(language=language, definitionId=definition_id))
+    return request(COUNT_STEPS, query={"language": language, "definitionId": definition_id})
 
 
 class _Entities(Struct, frozen=True, rename="camel"):
