@@ -28,8 +28,8 @@ from tests.service import Api, RunningService, a_token, done
 # Statements, rows and callouts.
 
 
-PRESENCE = ("worker_seen", "callout_queue", "tag_seen")
-"""Tables that a background duty writes every few seconds, whatever is asked for meanwhile."""
+PRESENCE = ("worker_seen", "callout_queue", "tag_seen", "commit_rate", "queue_rate")
+"""Tables that a background duty writes every few seconds, or for every minute, whatever is asked for meanwhile."""
 
 
 @contextmanager
