@@ -23,7 +23,7 @@ from tests.integration.node import a_node
 from tests.integration.ops.builders import ops_api
 from tests.integration.ops.test_common_rules import record
 from tests.integration.steps_http.conftest import definition, polled, step, uploaded
-from tests.service import Api, RunningService, a_token, done
+from tests.service import Api, RunningService, a_token, done, eventually
 
 # Statements, rows and callouts.
 
@@ -151,6 +151,7 @@ def test_a_cycle_of_a_job_has_its_statements_and_rows(service: RunningService, t
     before = rows_of(service, tenant)
     with counted(service, tenant) as statements:
         cycle()
+        eventually(lambda: any("pg_notify" in text for text in statements))  # other nodes hear of the job a while later
     assert len(statements) == JOB_CYCLE_STATEMENTS, [" ".join(text.split())[:90] for text in statements]
     assert rows_of(service, tenant) - before == JOB_CYCLE_ROWS
 
