@@ -155,9 +155,10 @@ async def test_only_the_account_of_the_server_can_come_near_data_and_socket(data
         assert sockets.stat().st_uid == data.pgdata.stat().st_uid != 0
 
 
-async def test_cancelling_a_start_leaves_nothing_behind(data: DataDirectory):
+async def test_cancelling_a_start_leaves_nothing_behind(data: DataDirectory, monkeypatch: pytest.MonkeyPatch):
     async with a_server(data):
         pass
+    monkeypatch.setattr(DataDirectory, "is_ready", lambda *_: False)  # else it may have started before it is cancelled
     start = asyncio.create_task(EmbeddedServer(data.path, settings=FAST_SETTINGS).start())
     await asyncio.to_thread(wait_until, (data.pgdata / "postmaster.pid").exists, within_s=10)  # it is on its way
     start.cancel()
