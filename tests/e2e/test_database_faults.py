@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -85,14 +85,22 @@ class Clients:
     """Create entities, each with a number of its own, and keep what they are told of each."""
 
     api: Api
-    patient: httpx.Client
-    """Waits for late answers, too."""
+    stack: ExitStack
+    """Ends what they have opened."""
     over: threading.Event = field(default_factory=threading.Event)
     told: dict[int, int] = field(default_factory=dict)
     """The status by number; -1 for an outcome that the service does not know."""
     asked: set[int] = field(default_factory=set)
     slowest_s: float = 0.0
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
+    _thread: threading.local = field(default_factory=threading.local)
+
+    @property
+    def patient(self) -> httpx.Client:
+        """Waits for late answers, too. Each thread has its own: of one pool, a thread can close what another begins."""
+        if not hasattr(self._thread, "client"):
+            self._thread.client = self.stack.enter_context(httpx.Client(timeout=3 * ANSWER_LIMIT_S, trust_env=False))
+        return self._thread.client
 
     def work(self) -> None:
         """Create one after the other until it is over."""
@@ -135,8 +143,8 @@ class Clients:
 
 @pytest.fixture
 def clients(program: Program) -> Iterator[Clients]:
-    with httpx.Client(timeout=3 * ANSWER_LIMIT_S, trust_env=False) as patient:
-        yield Clients(program.api(), patient)
+    with ExitStack() as stack:
+        yield Clients(program.api(), stack)
 
 
 @contextmanager
