@@ -127,6 +127,33 @@ def send(subject: Subject, operation: str) -> None:
     assert status == expected, (operation, answer[:500])
 
 
+MALFORMED: Final[dict[str, Callable[[int], bytes]]] = {
+    "large exponents": lambda size: repeat('{"v":[', "1e6000", "]}", size),
+    "large exponents, not closed": lambda size: repeat('{"v":[', "1e6000", ",", size),
+    "exponents that are too large, last": lambda size: repeat('{"v":[', "1e6000", ",1e7000]}", size),
+    "numbers, not closed": lambda size: repeat('{"v":[', "7.5", "", size),
+    "records, a name repeated last": lambda size: fill('{"v":[', record, ',{"id":1,"id":2}]}', size),
+}
+"""Documents that are refused for their text."""
+
+
+@pytest.mark.parametrize("shape", MALFORMED)
+def test_a_malformed_document_holds_the_loop_no_longer(shape: str, door: Door) -> None:
+    model = f"malformed-{uuid4().hex[:8]}/1"
+    assert door.send(f"POST /model/import/JSON/SAMPLE_DATA/{model}", b'{"v":[1.5]}')[0] == 200
+    door.api.lock(model)
+    for size in SIZES:
+        document = MALFORMED[shape](size - _ROOM)
+
+        def be_refused(document: bytes = document) -> None:
+            status, answer = door.send(f"POST /entity/JSON/{model}", document)
+            assert status == 400, answer[:500]
+            assert json.loads(answer)["properties"]["errorCode"] == "BAD_REQUEST", answer[:500]
+
+        most_s = promised()["create that is refused", size]
+        require_free_loop(door.service.loop, be_refused, most_s=most_s, name=f"{shape} of {size} bytes")
+
+
 def test_the_table_is_about_what_is_measured() -> None:
     assert [*dict.fromkeys(operation for operation, _ in promised())] == [*REQUESTS]
     assert max(SIZES) == MAX_BODY
