@@ -7,16 +7,17 @@ status and length. Entities are dealt out to the connections, so no two of them 
 """
 
 import asyncio
+import json
 import sys
 import time
 from array import array
 from collections.abc import Callable, Iterator
 from itertools import cycle
-from typing import cast
+from typing import Protocol, cast
 from uuid import uuid4
 
 from benchmarks.jobs import Job, Outcome, percentiles, serve
-from benchmarks.workload import MODEL, VERSION, documents
+from benchmarks.workload import JOB_TYPE, MODEL, PROCESS, VERSION, documents
 
 STALLED_S = 30.0
 """A job that has not ended so long after its time is given up."""
@@ -40,6 +41,13 @@ MOVES = {
 }
 
 
+class Subject(Protocol):
+    """What the requests of a client are about."""
+
+    def move(self, answer: bytes, /) -> None:
+        """A request has succeeded."""
+
+
 class Prize:
     """An entity that exists on the server. ``tail`` ends each request that writes it."""
 
@@ -50,20 +58,47 @@ class Prize:
         self.is_open = True
         self.tail = tail
 
-    def move(self) -> None:
+    def move(self, _answer: bytes) -> None:
         """Its transition has succeeded."""
         self.is_open = not self.is_open
+
+
+class Worker:
+    """Starts an instance, polls a job and completes it, over and over; the jobs may be of other instances."""
+
+    START = b"POST /v1/instances%b" % with_body(
+        json.dumps({"definitionId": PROCESS, "variables": {"applicant": "Ada Lovelace", "amount": 12_345}}).encode()
+    )
+    DONE = with_body(b'{"variables":{"approved":true}}')
+
+    def __init__(self, number: int) -> None:
+        poll = {"workerId": f"bench-{number}", "jobTypes": [JOB_TYPE], "maxJobs": 1}
+        self._poll = b"POST /v1/jobs/poll%b" % with_body(json.dumps(poll).encode())
+        self._next = self.START
+
+    def requests(self) -> Iterator[tuple[bytes, Subject]]:
+        """The endless requests, each made when the one before has succeeded."""
+        while True:
+            yield self._next, self
+
+    def move(self, answer: bytes) -> None:
+        if self._next is self.START:
+            self._next = self._poll
+        elif self._next is not self._poll:
+            self._next = self.START
+        elif jobs := json.loads(answer)["jobs"]:  # else polls again
+            self._next = b"POST /v1/jobs/%b/complete%b" % (jobs[0]["id"].encode(), self.DONE)
 
 
 class Client(asyncio.Protocol):
     """One connection. ``answered`` is called when an answer is complete, with its status and its text."""
 
-    def __init__(self, requests: Iterator[tuple[bytes, Prize | None]]) -> None:
+    def __init__(self, requests: Iterator[tuple[bytes, Subject | None]]) -> None:
         self._requests = requests
         self._rest = b""
         self.answered: Callable[[Client, int, bytes], None]
         self.lost: Callable[[Exception | None], None] = lambda _error: None
-        self.prize: Prize | None = None
+        self.subject: Subject | None = None
         """What the request under way moves."""
         self.sent_at = 0
 
@@ -75,7 +110,7 @@ class Client(asyncio.Protocol):
 
     def send(self) -> None:
         """Send the next request."""
-        data, self.prize = next(self._requests)
+        data, self.subject = next(self._requests)
         self.sent_at = time.perf_counter_ns()
         self.transport.write(data)
 
@@ -84,7 +119,8 @@ class Client(asyncio.Protocol):
             data = self._rest + data
         end = data.find(b"\r\n\r\n")
         at = data.find(b"content-length: ", 0, end)
-        if end < 0 or at < 0 or len(data) < end + 4 + int(data[at + 16 : data.index(b"\r", at)]):
+        is_empty = end >= 0 and data[9:12] == b"204"
+        if not is_empty and (end < 0 or at < 0 or len(data) < end + 4 + int(data[at + 16 : data.index(b"\r", at)])):
             self._rest = data
             return
         self._rest = b""
@@ -132,8 +168,8 @@ class Load:
         now = time.perf_counter_ns()
         if 200 <= status < 300:
             self._succeeded += 1
-            if client.prize is not None:
-                client.prize.move()
+            if client.subject is not None:
+                client.subject.move(body)
             if self._begin <= now < self._end:
                 self._latencies.append(now - client.sent_at)
             if self._job.limit is not None:
@@ -182,8 +218,10 @@ class Server:
         self._prizes += map(Prize, load.created, cycle(TAILS))
         return outcome
 
-    def _requests(self, job: Job, number: int) -> Iterator[tuple[bytes, Prize | None]]:
+    def _requests(self, job: Job, number: int) -> Iterator[tuple[bytes, Subject | None]]:
         """The endless requests of one of the job's clients."""
+        if job.operation == "job":
+            return Worker(number).requests()
         mine = cycle(self._prizes[number :: job.clients])
         if job.operation == "create":
             return ((data, None) for data in cycle(CREATIONS[number:] + CREATIONS[:number]))

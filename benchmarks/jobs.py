@@ -10,8 +10,10 @@ import msgspec
 import uvloop
 from msgspec import Struct
 
-Operation = Literal["create", "keyed", "get", "transition", "dispatch"]
-"""``keyed`` is a create with an ``Idempotency-Key``, ``dispatch`` a transition with one synchronous processor."""
+Operation = Literal["create", "keyed", "get", "transition", "dispatch", "job"]
+"""``keyed`` is a create with an ``Idempotency-Key``, ``dispatch`` a transition with one synchronous processor; ``job`` a
+third of the life of a process with one service task: each client starts an instance, polls a job and completes it.
+"""
 
 
 class Job(Struct, frozen=True, kw_only=True):

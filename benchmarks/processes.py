@@ -19,7 +19,7 @@ import psutil
 from msgspec import Struct
 
 from benchmarks.jobs import Job, Outcome
-from benchmarks.workload import MODEL, VERSION, documents, workflow_import
+from benchmarks.workload import MODEL, VERSION, documents, process_definition, workflow_import
 from statewright.storage.embedded.server import run_embedded_server
 
 ROOT = Path(__file__).parent.parent
@@ -234,8 +234,9 @@ def _define(port: int) -> None:
         ("POST", f"/api/model/import/JSON/SAMPLE_DATA/{MODEL}/{VERSION}", documents()[0]),
         ("PUT", f"/api/model/{MODEL}/{VERSION}/lock", None),
         ("POST", f"/api/model/{MODEL}/{VERSION}/workflow/import", workflow_import()),
+        ("POST", "/v1/definitions", process_definition()),
     )
     for method, path, body in calls:
         status, answer = _ask(port, method, path, body)
-        if status != 200:
+        if status not in {200, 201}:
             raise RuntimeError(f"{method} {path}: {status} {answer.decode(errors='replace')}")

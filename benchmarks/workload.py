@@ -8,6 +8,8 @@ MODEL: Final = "nobel-prize"
 VERSION: Final = 1
 TAG: Final = "approval-service"
 CLOSED, OPEN = "CLOSED", "OPEN"
+PROCESS: Final = "bench::task"
+JOB_TYPE: Final = "approve"
 
 _WINNERS = (
     ("physics", "John", "Hopfield", "foundational discoveries that enable machine learning with neural networks"),
@@ -48,6 +50,15 @@ def workflow_import() -> bytes:
     }
     workflow = {"version": "1.3", "name": "prize-lifecycle", "initialState": OPEN, "active": True, "states": states}
     return json.dumps({"importMode": "REPLACE", "workflows": [workflow]}).encode()
+
+
+def process_definition() -> bytes:
+    """Of the step engine: one service task."""
+    steps = [
+        {"id": "approve", "name": "Approve", "type": "SERVICE_TASK", "jobType": JOB_TYPE, "nextStep": "end"},
+        {"id": "end", "name": "End", "type": "END"},
+    ]
+    return json.dumps({"id": PROCESS, "name": "Task", "steps": steps}).encode()
 
 
 def _transition(name: str, to: str, *processors: dict[str, object]) -> dict[str, object]:
