@@ -13,16 +13,17 @@ WAITING_WORKERS ?= $(shell expr $(WORKERS) + 1)
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-$(BIN)/statewright: pyproject.toml
+# grpc-h2, which the service requires, is of this repository and in no index.
+$(BIN)/statewright: pyproject.toml packages/grpc-h2/pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Statewright needs Python 3.11 or newer." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable '.[server]'
+	$(BIN)/pip install --quiet --editable packages/grpc-h2 --editable '.[server]'
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml
+$(VENV)/.dev: pyproject.toml packages/grpc-h2/pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Statewright needs Python 3.11 or newer." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable '.[dev]'
+	$(BIN)/pip install --quiet --editable packages/grpc-h2 --editable '.[dev]'
 	@touch $(BIN)/statewright $@
 
 setup: $(VENV)/.dev ## create .venv with everything a developer needs
@@ -33,10 +34,10 @@ run: $(BIN)/statewright ## install and serve on http://127.0.0.1:8080/api
 test: unit integration ## install what the tests need and run them all
 
 unit: $(VENV)/.dev ## run the unit tests only
-	$(BIN)/pytest tests/unit -q -n $(WORKERS)
+	$(BIN)/pytest tests/unit packages/grpc-h2/tests/unit -q -n $(WORKERS)
 
 integration: $(VENV)/.dev ## run the tests of services and whole programs only
-	$(BIN)/pytest tests/e2e tests/integration -q -n $(WAITING_WORKERS) --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest tests/e2e tests/integration packages/grpc-h2/tests/integration -q -n $(WAITING_WORKERS) --dist loadfile --no-loadscope-reorder
 
 browser: $(VENV)/.dev ## run the tests of the console; needs Chromium
 	$(BIN)/pytest tests/browser -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from scripts.find_equal_shapes import count_equal_shapes
-from scripts.read_tree import Module, count_code_lines, list_modules, list_words
+from scripts.read_tree import Module, count_code_lines, list_modules, list_modules_beside, list_words
 
 Modules: TypeAlias = Sequence[Module]
 Number: TypeAlias = int | float
@@ -232,9 +232,10 @@ def list_closure(modules: Modules, start: str) -> set[str]:
     return reached
 
 
-def count_test_lines(root: Path) -> int:
-    """Code lines of the tests."""
-    return sum(count_code_lines(path.read_text()) for path in (root / "tests").rglob("*.py"))
+def count_test_lines(root: Path, *folders: str) -> int:
+    """Code lines of the tests in folders."""
+    files = (path for folder in folders for path in root.glob(f"{folder}/**/*.py"))
+    return sum(count_code_lines(path.read_text()) for path in files)
 
 
 class Figure(Struct, frozen=True):
@@ -249,6 +250,10 @@ class Figure(Struct, frozen=True):
 
 def _share_of_small(modules: Modules) -> float:
     return round(100 * sum(one.lines < SMALL_FILE_LINES for one in modules) / max(len(modules), 1), 1)
+
+
+def _measure_tests_beside(root: Path) -> float:
+    return round(count_test_lines(root, "packages/*/tests") / max(_sum_code(list_modules_beside(root)), 1), 3)
 
 
 def _sum_code(modules: Iterable[Module]) -> int:
@@ -270,7 +275,7 @@ FIGURES: Final = (
         "size",
         "tests_per_code",
         "lines of code in tests for each in src",
-        lambda root, all_: round(count_test_lines(root) / max(_sum_code(all_), 1), 3),
+        lambda root, all_: round(count_test_lines(root, "tests") / max(_sum_code(all_), 1), 3),
         higher_is_better=True,
     ),
     Figure(
@@ -387,6 +392,26 @@ FIGURES: Final = (
         "sdk_closure",
         "modules that come with statewright.sdk",
         lambda _, all_: len(list_closure(all_, "statewright.sdk")),
+    ),
+    Figure(
+        "packages",
+        "code_lines",
+        "lines of code of distributions beside the product",
+        lambda root, _: _sum_code(list_modules_beside(root)),
+    ),
+    Figure("packages", "files", "their modules", lambda root, _: len(list_modules_beside(root))),
+    Figure(
+        "packages",
+        "equal_shapes",
+        "pieces of their code equal to one before",
+        lambda root, _: count_equal_shapes(one.tree for one in list_modules_beside(root)),
+    ),
+    Figure(
+        "packages",
+        "tests_per_code",
+        "lines of code in their tests for each of theirs",
+        lambda root, _: _measure_tests_beside(root),
+        higher_is_better=True,
     ),
 )
 

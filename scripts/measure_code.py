@@ -1,6 +1,7 @@
 """Print the figures that show whether the code stays easy to enter, and hold them: `python -m scripts.measure_code`.
 
-Generated code (src/statewright/proto) is left out. Without arguments the figures of this checkout are printed, beside
+Generated code (src/statewright/proto) is left out; the distributions beside the product (packages) have figures of
+their own. Without arguments the figures of this checkout are printed, beside
 those of scripts/code_figures.toml, which may only get better. Give ROOTs to compare other checkouts.
 
 - ``--walks`` counts files and calls of eight requests as well, in a running service with a database
@@ -26,6 +27,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from scripts.house_figures import FIGURES, Number, measure_house
+from scripts.read_tree import list_modules_beside
 
 HERE = Path(__file__).resolve().parent.parent
 
@@ -89,12 +91,20 @@ def list_modules(root: Path) -> list[Path]:
     return sorted(path for path in package.rglob("*.py") if "proto" not in path.relative_to(package).parts)
 
 
+def read_all_modules(root: Path) -> Iterator[tuple[str, ast.Module]]:
+    """The trees of those modules, by their paths in the package, and of the distributions beside it."""
+    for path in list_modules(root):
+        yield path.relative_to(root / "src" / "statewright").as_posix(), ast.parse(path.read_text())
+    for module in list_modules_beside(root):
+        yield module.path, module.tree
+
+
 def list_participles(root: Path) -> list[str]:
     """``path::Class.function`` of every function named by its result."""
     return [
-        f"{path.relative_to(root / 'src' / 'statewright')}::{name}"
-        for path in list_modules(root)
-        for name, node in list_functions(ast.parse(path.read_text()))
+        f"{path}::{name}"
+        for path, tree in read_all_modules(root)
+        for name, node in list_functions(tree)
         if is_participle(node.name)
     ]
 
@@ -102,9 +112,9 @@ def list_participles(root: Path) -> list[str]:
 def list_open_constants(root: Path) -> list[str]:
     """``path::NAME`` of module constants that are not declared ``Final``; type variables, and pairs, cannot be."""
     return [
-        f"{path.relative_to(root / 'src' / 'statewright')}::{node.targets[0].id}"
-        for path in list_modules(root)
-        for node in ast.parse(path.read_text()).body
+        f"{path}::{node.targets[0].id}"
+        for path, tree in read_all_modules(root)
+        for node in tree.body
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id.isupper()
         if not (isinstance(node.value, ast.Call) and getattr(node.value.func, "id", "") == "TypeVar")
     ]
@@ -141,7 +151,7 @@ def count_places_of_column(root: Path) -> int:
 def measure(root: Path) -> dict[str, str]:
     """Figures that need no ratchet, since tests hold them, by what they count."""
     modules = list_modules(root)
-    functions = sum(1 for path in modules for _ in list_functions(ast.parse(path.read_text())))
+    functions = sum(1 for _, tree in read_all_modules(root) for _ in list_functions(tree))
     participles, twice = list_participles(root), list_names_used_twice(root)
     package = root / "src" / "statewright"
     classes = {name for name in twice if name[:1].isupper()}

@@ -39,7 +39,7 @@ class Module:
 
     @property
     def name(self) -> str:
-        """As it is imported."""
+        """As it is imported, if it is one of the product."""
         parts = self.parts[:-1] if self.parts[-1] == "__init__.py" else (*self.parts[:-1], self.parts[-1][:-3])
         return ".".join(("statewright", *parts))
 
@@ -49,6 +49,12 @@ def list_modules(root: Path) -> list[Module]:
     package = root / "src" / "statewright"
     files = (path for path in package.rglob("*.py") if "proto" not in path.relative_to(package).parts)
     return [Module(package, path) for path in sorted(files)]
+
+
+def list_modules_beside(root: Path) -> list[Module]:
+    """The modules of the distributions that a checkout has beside the product; their paths begin with their package."""
+    folders = sorted((root / "packages").glob("*/src"))
+    return [Module(folder, path) for folder in folders for path in sorted(folder.rglob("*.py"))]
 
 
 def list_docstrings(nodes: Iterable[ast.AST]) -> Iterator[ast.Constant]:

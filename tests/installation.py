@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 SERVER_ONLY: list[str] = [
-    re.split(r"[^A-Za-z0-9_-]", requirement, maxsplit=1)[0]
+    re.split(r"[^A-Za-z0-9_-]", requirement, maxsplit=1)[0].replace("-", "_")
     for requirement in PROJECT["optional-dependencies"]["server"]
     if not requirement.startswith(("h11", "httpcore"))  # of httpx
 ]
@@ -34,7 +34,8 @@ def link_distributions(site: Path, requirements: Sequence[str]) -> None:
         for file in metadata.distribution(name).files or ():
             top = file.parts[0]
             source = Path(str(metadata.distribution(name).locate_file(top)))
-            if top not in ("..", "__pycache__") and not (site / top).exists():
+            # What is installed from a checkout has a file of paths, which would lead out of the environment.
+            if top not in ("..", "__pycache__") and not top.endswith(".pth") and not (site / top).exists():
                 if top == "google":  # a namespace of several distributions
                     (site / top).mkdir()
                     for part in source.iterdir():

@@ -2,7 +2,9 @@
 
 import socket
 
-from statewright.network.sockets import bind_listening_socket
+import pytest
+
+from statewright.network.sockets import KEEPALIVE_IDLE_S, bind_listening_socket, bind_watched_socket
 
 
 def test_what_is_written_to_an_accepted_connection_leaves_at_once():
@@ -10,3 +12,13 @@ def test_what_is_written_to_an_accepted_connection_leaves_at_once():
         listener.listen()
         with socket.create_connection(listener.getsockname()), listener.accept()[0] as accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="this system cannot be asked")
+def test_connections_of_a_watched_socket_are_asked_after():
+    with bind_watched_socket("127.0.0.1", 0) as listener:
+        listener.listen()
+        with socket.create_connection(listener.getsockname()), listener.accept()[0] as accepted:
+            assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == KEEPALIVE_IDLE_S
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == KEEPALIVE_IDLE_S * 1000

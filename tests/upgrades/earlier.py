@@ -14,7 +14,7 @@ from tests.database import connected
 
 ROOT = Path(__file__).parents[2]
 DUMPS = ROOT / "tests" / "data" / "upgrades"
-NEEDED = ("docs", "proto", "pyproject.toml", "src")
+NEEDED = ("docs", "packages", "proto", "pyproject.toml", "src")
 """What the program is run from."""
 
 
@@ -33,7 +33,8 @@ def unpack_sources(commit: str, directory: Path) -> tuple[str, ...]:
         archive.extractall(directory, filter="data")
     project = tomllib.loads((directory / "pyproject.toml").read_text())["project"]
     module, _, function = project["scripts"]["statewright"].partition(":")
-    entry = f"import sys; sys.path.insert(0, {str(directory / 'src')!r}); sys.argv[0] = 'statewright'"
+    modules = [str(directory / "src"), str(directory / "packages" / "grpc-h2" / "src")]
+    entry = f"import sys; sys.path[:0] = {modules!r}; sys.argv[0] = 'statewright'"
     return sys.executable, "-c", f"{entry}; from {module} import {function}; {function}()"
 
 

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from grpc_h2 import Limits as GrpcLimits
 from statewright.api.grpc.calls import TransactionForwarder
 from statewright.api.grpc.handlers import RequestHandler
 from statewright.api.grpc.members import KeepAlive, MemberStreams
@@ -44,7 +45,6 @@ from statewright.metrics import Metrics
 from statewright.network.sockets import bind_listening_socket
 from statewright.network.tls import build_server_context
 from statewright.proto.cyoda_cloud_api_pb2_grpc import add_CloudEventsServiceServicer_to_server
-from statewright.rpc.http2 import Limits as GrpcLimits
 from statewright.services.runtime import Runtime
 from statewright.settings import Settings
 

@@ -24,6 +24,7 @@ import grpc.aio
 from msgspec import Struct
 from msgspec.structs import replace
 
+from grpc_h2 import CallRefused, Incidents, Limits, PortLoad, RequestHeaders, Server
 from statewright.cluster.channels import (
     MAX_MESSAGE_BYTES,
     Channels,
@@ -40,12 +41,9 @@ from statewright.compute.dispatch import Dispatcher
 from statewright.compute.members import Members
 from statewright.failures import ComputeMemberDisconnected, Failure, MemberNotFound
 from statewright.ids import NodeId, TenantId
+from statewright.network.sockets import bind_watched_socket
 from statewright.proto import cluster_pb2 as pb
 from statewright.proto.cluster_pb2_grpc import NodeServicer, NodeStub, add_NodeServicer_to_server
-from statewright.rpc.headers import CallRefused, RequestHeaders
-from statewright.rpc.http2 import Limits
-from statewright.rpc.listener import Incidents
-from statewright.rpc.server import PortLoad, Server
 from statewright.storage.connections import DatabaseUrl
 from statewright.storage.nodes import NodeRow, load_cluster_key
 from statewright.telemetry import logs
@@ -131,7 +129,7 @@ async def start_node_server(
     Raises ``OSError``.
     """
 
-    incidents = Incidents()
+    incidents = Incidents(logs.logger("grpc_h2"))
 
     def authorize(call: RequestHeaders, peer: str) -> None:
         if not authenticator.accepts(call.path, call.metadata):
@@ -141,7 +139,7 @@ async def start_node_server(
     server = Server(replace(LIMITS, connections=connections), authorize=authorize, incidents=incidents)
     add_NodeServicer_to_server(service, server)
     register_services(server)
-    bound = server.add_port(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+    bound = server.add_socket(bind_watched_socket(host.strip("[]"), port))
     await server.start()
     return NodeServer(server, bound)
 

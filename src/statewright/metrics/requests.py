@@ -11,8 +11,8 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from grpc_h2 import PortLoad
 from statewright.metrics.families import build_histograms, build_labelled_histograms
-from statewright.rpc.server import PortLoad
 from statewright.telemetry.histogram import Histogram
 
 REQUEST_BOUNDS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0)

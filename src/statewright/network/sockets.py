@@ -29,6 +29,19 @@ def bind_listening_socket(host: str, port: int, *, shared: bool = False) -> sock
     return listener
 
 
+KEEPALIVE_IDLE_S: Final = 60
+"""After which TCP asks whether a client is still there, and how long sent bytes may stay unacknowledged."""
+
+
+def bind_watched_socket(host: str, port: int, *, shared: bool = False) -> socket.socket:
+    """The same, for connections that clients keep: TCP finds out that one is gone which could not say so. Accepted
+    connections inherit that, too.
+    """
+    listener = bind_listening_socket(host, port, shared=shared)
+    enable_keepalive(listener, idle_s=KEEPALIVE_IDLE_S, interval_s=10, unacknowledged_s=KEEPALIVE_IDLE_S)
+    return listener
+
+
 def enable_keepalive(
     connected: socket.socket, *, idle_s: int, interval_s: int, unacknowledged_s: int, probes: int | None = None
 ) -> None:

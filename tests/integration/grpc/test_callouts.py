@@ -9,12 +9,12 @@ from decimal import Decimal
 import pytest
 from msgspec import UNSET
 
+from grpc_h2.http2 import Limits
 from statewright.api.grpc.server import GrpcListenConfig
 from statewright.compute.callout import CalloutKind, CalloutTimeout
 from statewright.failures import ComputeMemberDisconnected, NoComputeMember
 from statewright.jsonval.codec import decode
 from statewright.proto.cloudevents_pb2 import CloudEvent
-from statewright.rpc.http2 import Limits
 from tests.integration.grpc.door import Door, Wire, a_member, an_open_door, document_in
 from tests.unit.compute.builders import GLOBEX, a_callout, a_principal
 

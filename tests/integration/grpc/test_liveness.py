@@ -9,14 +9,14 @@ from contextlib import asynccontextmanager
 import grpc
 import pytest
 
+from grpc_h2.messages import frame_message
+from grpc_h2_testing.wire import Wire as Http2Wire
 from statewright.api.grpc.members import KeepAlive
 from statewright.api.grpc.server import SERVICE_NAME
 from statewright.compute.callout import CalloutResult
 from statewright.failures import ComputeMemberDisconnected, NoComputeMember
 from statewright.proto.cloudevents_pb2 import CloudEvent
-from statewright.rpc.messages import frame_message
 from tests.integration.grpc.door import BRISK, PATIENCE, Door, Wire, a_member, a_stream, an_open_door, document_in
-from tests.integration.rpc.wire import Wire as Http2Wire
 from tests.unit.compute.builders import ACME, a_callout
 
 KEEP_ALIVE = "CalculationMemberKeepAliveEvent"

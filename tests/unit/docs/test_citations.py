@@ -17,7 +17,7 @@ LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\((?P<target>(?![a-z]+:)[^)\s]+)\)")
 """A Markdown link into the repository, relative to its document."""
 FENCE = re.compile(r"^(```|~~~).*?^\1\s*$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"(?<![\w/.-])((?:[a-z_0-9]+/)+[a-z_0-9]+\.(?:py|sql))\b")
-"""A module or an SQL text by its path: from the root, from the package, or from a package of it."""
+"""A module or an SQL text by its path: from the root, from the package or one of it, or from a distribution beside."""
 OUTSIDE = re.compile(r"\bspec/[\w-]+\.md")
 """Documents that a reader of the repository does not have."""
 
@@ -30,7 +30,7 @@ def sources(*folders: str) -> list[Path]:
 
 def documents() -> list[Path]:
     """The Markdown of the project."""
-    return sorted([*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")])
+    return sorted([*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md"), *ROOT.glob("packages/*/*.md")])
 
 
 def slug(heading: str) -> str:
@@ -53,7 +53,7 @@ def anchors(document: Path) -> frozenset[str]:
 
 def citations() -> Iterator[tuple[str, Path, str | None]]:
     """Where something is cited, the file, and the anchor if there is one."""
-    for source in [*sources("src", "tests", "benchmarks", "docs", "examples"), *ROOT.glob("*.md")]:
+    for source in [*sources("src", "packages", "tests", "benchmarks", "docs", "examples"), *ROOT.glob("*.md")]:
         for match in CITATION.finditer(source.read_text()):
             yield str(source.relative_to(ROOT)), ROOT / match[0].partition("#")[0], match["anchor"]
     for document in documents():
@@ -76,7 +76,7 @@ def test_headings_that_are_cited_are_there() -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("folder", ["src", "tests", "benchmarks", "docs"])
+@pytest.mark.parametrize("folder", ["src", "packages", "tests", "benchmarks", "docs"])
 def test_nothing_outside_the_repository_is_cited(folder: str) -> None:
     """Migrations apart: their texts have checksums, and stay as they were applied."""
     cited = [path for path in sources(folder) if OUTSIDE.search(path.read_text())]
@@ -84,7 +84,8 @@ def test_nothing_outside_the_repository_is_cited(folder: str) -> None:
 
 
 def test_code_that_documents_name_is_there() -> None:
-    packages = (ROOT, ROOT / "src", ROOT / "src" / "statewright")
+    beside = ROOT.glob("packages/*/src")
+    packages = (ROOT, ROOT / "src", ROOT / "src" / "statewright", *beside)
     missing = [
         f"{document.relative_to(ROOT)}: {name}"
         for document in documents()

@@ -95,9 +95,9 @@ def test_the_closure_of_a_module_is_what_comes_with_it(checkout: Checkout) -> No
         {
             "__init__.py": "",
             "sdk/__init__.py": "from statewright.sdk.node import Node\n",
-            "sdk/node.py": "def run():\n    from statewright.rpc import calls\n",
-            "rpc/__init__.py": "",
-            "rpc/calls.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import statewright.engine\n",
+            "sdk/node.py": "def run():\n    from statewright.net import calls\n",
+            "net/__init__.py": "",
+            "net/calls.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import statewright.engine\n",
             "engine/__init__.py": "",
         }
     )
@@ -105,8 +105,8 @@ def test_the_closure_of_a_module_is_what_comes_with_it(checkout: Checkout) -> No
         "statewright",
         "statewright.sdk",
         "statewright.sdk.node",
-        "statewright.rpc",
-        "statewright.rpc.calls",
+        "statewright.net",
+        "statewright.net.calls",
     }
 
 
@@ -172,6 +172,19 @@ def test_shares_and_means_follow_the_files(checkout: Checkout, tmp_path: Path) -
     assert found["size"]["tests_per_code"] == 0.5
 
 
+def test_distributions_beside_the_product_have_figures_of_their_own(checkout: Checkout, tmp_path: Path) -> None:
+    checkout({"a.py": "x = 1\n"})
+    before = measure_house(tmp_path)
+    assert before["packages"] == {"code_lines": 0, "files": 0, "equal_shapes": 0, "tests_per_code": 0}
+    shape = "def {}(a: int) -> int:\n    b = a\n    c = b\n    d = c\n    e = d\n    f = e\n    return f\n"
+    for path in ("src/a_b/one.py", "src/a_b/two.py", "tests/unit/test_one.py"):
+        file = tmp_path / "packages" / "a-b" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(shape.format("some"))
+    found = {"code_lines": 14, "files": 2, "equal_shapes": 1, "tests_per_code": 0.5}
+    assert measure_house(tmp_path) == before | {"packages": found}
+
+
 def test_a_file_name_that_ten_have_is_frequent(checkout: Checkout) -> None:
     files = {f"a{n}/{name}.py": "x = 1\n" for n in range(10) for name in ("__init__", "models")}
     assert house_figures.count_frequent_file_names(checkout(files)) == 1
@@ -181,6 +194,7 @@ def test_a_file_name_that_ten_have_is_frequent(checkout: Checkout) -> None:
 def test_every_figure_is_tried_here() -> None:
     elsewhere = {"size.equal_shapes", "size.tests_per_code", "files.mean_code_lines", "files.small_files_percent"}
     elsewhere |= {"files.class_doubles", "files.frequent_file_names"}
+    elsewhere |= {f"packages.{name}" for name in ("code_lines", "files", "equal_shapes", "tests_per_code")}
     assert {f"{figure.group}.{figure.name}" for figure in FIGURES} == EACH.keys() | elsewhere
 
 

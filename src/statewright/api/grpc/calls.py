@@ -22,6 +22,7 @@ import grpc.aio
 from grpc import StatusCode
 from msgspec import UNSET
 
+from grpc_h2 import Authorize, CallContext, CallRefused, Incidents, RequestHeaders
 from statewright.api.grpc.payloads import Error
 from statewright.auth import AuthenticationFailed, Authenticator, KeyNotKnownYet
 from statewright.cluster.channels import Channels
@@ -31,10 +32,6 @@ from statewright.failures import BusinessKeyInUse, Failure
 from statewright.ids import NodeId
 from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.proto.cyoda_cloud_api_pb2_grpc import CloudEventsServiceStub
-from statewright.rpc.context import CallContext
-from statewright.rpc.headers import CallRefused, RequestHeaders
-from statewright.rpc.listener import Incidents
-from statewright.rpc.server import Authorize
 from statewright.services.transactions import OpenTransactions
 from statewright.telemetry import logs
 from statewright.telemetry.tracing import (

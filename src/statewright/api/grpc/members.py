@@ -21,6 +21,7 @@ import grpc
 import grpc.aio
 from msgspec import Struct
 
+from grpc_h2 import CallContext, CallRefused
 from statewright.api.grpc.calls import COMPUTE_ROLE, Context, authenticate_call, get_first_value
 from statewright.api.grpc.envelope import (
     ACK,
@@ -39,8 +40,6 @@ from statewright.compute.members import Member, Members, PendingCallout
 from statewright.entity import READ_ONLY_ROLE, Principal
 from statewright.loop.background import wait_at_most
 from statewright.proto.cloudevents_pb2 import CloudEvent
-from statewright.rpc.context import CallContext
-from statewright.rpc.headers import CallRefused
 from statewright.telemetry import logs
 
 log = logs.logger(__name__)

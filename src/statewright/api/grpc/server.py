@@ -24,6 +24,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 from msgspec import Struct
 
+from grpc_h2 import Incidents, Limits, PortLoad, Server
 from statewright.api.grpc.calls import Context, authorize_at_head
 from statewright.api.grpc.entities import ENTITY_MANAGE, ENTITY_MANAGE_COLLECTION
 from statewright.api.grpc.handlers import MembersOnly, RpcHandler
@@ -33,6 +34,7 @@ from statewright.api.grpc.search import ENTITY_SEARCH, ENTITY_SEARCH_COLLECTION
 from statewright.auth import Authenticator
 from statewright.compute.dispatch import Dispatcher
 from statewright.documentation.sources import find_protos
+from statewright.network.sockets import bind_watched_socket
 from statewright.proto import cyoda_cloud_api_pb2
 from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.proto.cyoda_cloud_api_pb2 import DESCRIPTOR
@@ -45,9 +47,6 @@ from statewright.proto.workflow.v1.engine_pb2_grpc import (
     WorkflowEngineServicer,
     add_WorkflowEngineServicer_to_server,
 )
-from statewright.rpc.http2 import Limits
-from statewright.rpc.listener import Incidents
-from statewright.rpc.server import PortLoad, Server
 from statewright.telemetry import logs
 
 log = logs.logger(__name__)
@@ -61,7 +60,7 @@ PUBLIC_SERVICES: Final = frozenset({health.SERVICE_NAME, reflection.SERVICE_NAME
 STREAM_END_TIMEOUT_S: Final = 5.0
 """Seconds that streams have to end in, after the time for callouts in flight."""
 
-LOOPBACKS: Final = ("127.0.0.1", "[::1]")
+LOOPBACKS: Final = ("127.0.0.1", "::1")
 
 
 class GrpcListenConfig(Struct, frozen=True, kw_only=True):
@@ -149,11 +148,10 @@ async def start_grpc_server(
     """Starts serving, the step engine too if there is one, whose callers may be others. Raises ``OSError`` when the
     address is taken or is none of this machine's.
     """
-    incidents = Incidents()
+    incidents = Incidents(logs.logger("grpc_h2"))
     authenticators = {STEPS_NAME: steps[1]} if steps is not None else {}
     server = Server(
         config.limits,
-        reuse_port=config.reuse_port,
         tls=config.tls,
         authorize=authorize_at_head(authenticators, authenticator, PUBLIC_SERVICES, incidents),
         incidents=incidents,
@@ -176,18 +174,14 @@ async def start_grpc_server(
 
 def _bind(server: Server, config: GrpcListenConfig) -> int:
     """The port that was bound, on every address the host stands for."""
-    hosts = {"localhost": LOOPBACKS, "": ("[::]",)}.get(config.host, (_bracket_ipv6(config.host),))
-    port = server.add_port(f"{hosts[0]}:{config.port}")
-    for host in hosts[1:]:
+    first, *others = {"localhost": LOOPBACKS, "": ("::",)}.get(config.host, (config.host.strip("[]"),))
+    port = server.add_socket(bind_watched_socket(first, config.port, shared=config.reuse_port))
+    for host in others:
         try:
-            server.add_port(f"{host}:{port}")
+            server.add_socket(bind_watched_socket(host, port, shared=config.reuse_port))
         except OSError:  # a machine without IPv6, or the port is taken there
-            log.warning("grpc_address_unavailable", address=f"{host}:{port}")
+            log.warning("grpc_address_unavailable", address=f"[{host}]:{port}")
     return port
-
-
-def _bracket_ipv6(host: str) -> str:
-    return f"[{host}]" if ":" in host and not host.startswith("[") else host
 
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
