@@ -2,7 +2,7 @@
 
 from statewright.engine.metrics import RunMetrics
 from statewright.entity import ModelKey
-from statewright.telemetry.histogram import MAX_VALUE_CHARS, Count, LabelTable
+from statewright.telemetry.histogram import MAX_VALUE_CHARS, AnswerTimes, Count, LabelTable
 
 
 def counted(table: LabelTable[Count]) -> dict[tuple[str, ...], int]:
@@ -37,3 +37,16 @@ def test_only_the_models_that_are_wanted_have_room():
     assert counted(metrics.transitions) == {
         ("prize/1", "GO"): 1, ("prize/2", "GO"): 1, ("other", "other"): 1, ("order/2", "GO"): 1,
     }  # fmt: skip
+
+
+def test_answers_are_summed_up_by_some_of_their_labels():
+    times = AnswerTimes((0.1, 1.0))
+    times.observe("GET", "/a", 200, 0.05)
+    times.observe("GET", "/b", 200, 0.5)
+    times.observe("PUT", "/a", 404, 2.0)
+    by_method = times.sum_up(0)
+    assert {labels: found.buckets for labels, found in by_method.items()} == {("GET",): [1, 1, 0], ("PUT",): [0, 0, 1]}
+    assert {labels: found.count for labels, found in times.sum_up(1, 2).items()} == {
+        ("/a", "200"): 1, ("/b", "200"): 1, ("/a", "404"): 1,
+    }  # fmt: skip
+    assert by_method["GET",].sum == 0.55

@@ -10,6 +10,7 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -203,7 +204,7 @@ class Listeners:
             public=public,
             origins=origins,
             guard=guard,
-            observe=lambda method, _path, status, seconds: metrics.requests.observe(method, status, seconds),
+            observe=metrics.requests.times.observe,
         )
         processes = (
             build_process_dialect(
@@ -211,7 +212,7 @@ class Listeners:
                 identity.steps,
                 origins=origins,
                 guard=guard or _build_anonymous_guard(settings),
-                observe=metrics.step_calls.observe_http,
+                observe=metrics.step_calls.http.observe,
             )
             for api in dialects.PROCESS_APIS
         )
@@ -228,7 +229,9 @@ class Listeners:
     def _build_console(self, application: Application) -> "Console":
         from statewright.app.console import build_console
 
-        return build_console(self._settings, self._runtime, application, self._metrics.console.observe)
+        return build_console(
+            self._settings, self._runtime, application, partial(self._metrics.console.times.observe, "")
+        )
 
     def _build_console_guard(self) -> PageGuard:
         """Pages of other origins may not use the console, whatever CORS allows the API."""
@@ -236,7 +239,7 @@ class Listeners:
         return PageGuard((*_list_hosts(self._settings), *((public,) if public else ())), None)
 
     def _build_ops(self, origins: tuple[str, ...] | None, guard: PageGuard | None) -> Dialect:
-        settings, requests = self._settings, self._metrics.requests
+        settings = self._settings
         if not settings.ops_enabled:
             return build_absent_ops_dialect()
         return build_ops_dialect(
@@ -244,7 +247,7 @@ class Listeners:
             self._identity.authenticator,
             origins=origins,
             guard=guard,
-            observe=lambda method, _path, status, seconds: requests.observe(method, status, seconds),
+            observe=self._metrics.requests.times.observe,
         )
 
 

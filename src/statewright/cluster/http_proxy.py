@@ -174,10 +174,11 @@ async def serve_proxied_request(
     outgoing = _ResponseMessages(write)
     scope = _build_scope(first.head)
     mark = logs.RequestMark(dict(scope["headers"]).get(REQUEST_ID, b"").decode("latin-1"))
+    logs.request_mark.set(mark)
     try:
         await application(scope, incoming.receive, outgoing.send)
     finally:
-        mark.end()
+        mark.id = None
 
 
 def _build_scope(head: pb.RequestHead) -> Scope:

@@ -16,7 +16,7 @@ from statewright.metrics.node import (
     TargetCollector,
 )
 from statewright.metrics.processes import LanguageCollector, QueueCollector, StepCollector
-from statewright.metrics.requests import ConsoleCollector, GrpcCollector, RequestCollector, StepCallCollector
+from statewright.metrics.requests import AnswerCollector, GrpcCollector, StepCallCollector
 from statewright.metrics.runs import (
     IdempotencyCollector,
     OpsCollector,
@@ -35,8 +35,9 @@ class Metrics:
     """A registry of its own, so that several services in one process do not mix."""
 
     def __init__(self) -> None:
-        self.requests = RequestCollector()
-        self.console = ConsoleCollector()
+        self.requests = AnswerCollector("statewright_http", "HTTP requests", "method")
+        self.console = AnswerCollector("statewright_console", "Requests of browsers", "route")
+        """Pages, parts and actions of the console, apart from the requests of the API."""
         self.step_calls = StepCallCollector()
         self.grpc = GrpcCollector()
         self._registry = CollectorRegistry()

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, Literal
 
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -12,8 +12,8 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from grpc_h2 import PortLoad
-from statewright.metrics.families import build_histograms, build_labelled_histograms
-from statewright.telemetry.histogram import Histogram
+from statewright.metrics.families import build_histograms
+from statewright.telemetry.histogram import AnswerTimes, Histogram
 
 REQUEST_BOUNDS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0)
 
@@ -22,62 +22,36 @@ CALL_BOUNDS_S: Final = (*REQUEST_BOUNDS_S, 90.0)
 """Polls for jobs may wait for a minute."""
 
 
-class RequestCollector(Collector):
-    """How many HTTP requests were answered, with what, and how long that took."""
+class AnswerCollector(Collector):
+    """How many requests were answered, with what, and how long that took, by one ``label``, the method or the route.
+    The metrics begin with ``name``.
+    """
 
-    def __init__(self) -> None:
-        self._counts: defaultdict[tuple[str, int], int] = defaultdict(int)
-        self._times: defaultdict[str, Histogram] = defaultdict(lambda: Histogram(REQUEST_BOUNDS_S))
-
-    def observe(self, method: str, status: int, seconds: float) -> None:
-        """One request has been answered."""
-        self._counts[method, status] += 1
-        self._times[method].observe(seconds)
-
-    def collect(self) -> Iterator[Metric]:
-        """What was observed so far."""
-        counts = CounterMetricFamily(
-            "statewright_http_requests", "HTTP requests by method and status", labels=["method", "status"]
-        )
-        for (method, status), count in self._counts.items():
-            counts.add_metric([method, str(status)], count)
-        yield counts
-        yield build_labelled_histograms("statewright_http_request_seconds", "Time to answer", "method", self._times)
-
-
-class ConsoleCollector(Collector):
-    """How many pages, parts and actions of the console were answered, apart from the requests of the API."""
-
-    def __init__(self) -> None:
-        self._counts: defaultdict[tuple[str, int], int] = defaultdict(int)
-        self._times: defaultdict[str, Histogram] = defaultdict(lambda: Histogram(REQUEST_BOUNDS_S))
-
-    def observe(self, route: str, status: int, seconds: float) -> None:
-        """A request of a browser has been answered."""
-        self._counts[route, status] += 1
-        self._times[route].observe(seconds)
+    def __init__(self, name: str, meaning: str, label: Literal["method", "route"]) -> None:
+        self.times = AnswerTimes(REQUEST_BOUNDS_S)
+        self._name = name
+        self._meaning = meaning
+        self._label = label
 
     def collect(self) -> Iterator[Metric]:
         """What was observed so far."""
+        position = 0 if self._label == "method" else 1
         counts = CounterMetricFamily(
-            "statewright_console_requests", "Requests of browsers by route and status", labels=["route", "status"]
+            f"{self._name}_requests", f"{self._meaning} by {self._label} and status", labels=[self._label, "status"]
         )
-        for (route, status), count in self._counts.items():
-            counts.add_metric([route, str(status)], count)
+        for values, times in self.times.sum_up(position, 2).items():
+            counts.add_metric(values, times.count)
         yield counts
-        yield build_labelled_histograms("statewright_console_request_seconds", "Time to answer", "route", self._times)
+        of_label = self.times.sum_up(position).items()
+        yield build_histograms(f"{self._name}_request_seconds", "Time to answer", [self._label], of_label)
 
 
 class StepCallCollector(Collector):
     """How long calls of the step dialect take, under the names of its dashboards (docs/reference/steps.md#metrics)."""
 
     def __init__(self) -> None:
-        self._http: defaultdict[tuple[str, ...], Histogram] = defaultdict(lambda: Histogram(CALL_BOUNDS_S))
+        self.http = AnswerTimes(CALL_BOUNDS_S)
         self._grpc: defaultdict[tuple[str, ...], Histogram] = defaultdict(lambda: Histogram(CALL_BOUNDS_S))
-
-    def observe_http(self, method: str, pattern: str, status: int, seconds: float) -> None:
-        """A request was answered; ``pattern`` is the path of its route, empty when there is none."""
-        self._http[method, pattern, str(status)].observe(seconds)
 
     def observe_grpc(self, method: str, code: str, seconds: float) -> None:
         """A call was answered."""
@@ -86,7 +60,7 @@ class StepCallCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """What was observed so far."""
         meaning = "Time to answer, of the step engine"
-        http = self._http.items()
+        http = self.http.sum_up(0, 1, 2).items()
         yield build_histograms("http_requests_duration_seconds", meaning, ("method", "path", "status"), http)
         yield build_histograms("grpc_requests_duration_seconds", meaning, ("method", "code"), self._grpc.items())
 

@@ -6,6 +6,7 @@ that collects them. So only so many sets of values are told apart, those that co
 """
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from typing import Final, Generic, TypeVar
@@ -35,6 +36,30 @@ class Histogram:
         """For each bound, and for no bound, the number of observations that do not exceed it."""
         bounds = [*map(str, self._bounds), "+Inf"]
         return list(zip(bounds, map(float, accumulate(self.buckets)), strict=True))
+
+    def add(self, other: "Histogram") -> None:
+        """Count what another one with the same bounds has counted."""
+        self.buckets = [mine + theirs for mine, theirs in zip(self.buckets, other.buckets, strict=True)]
+        self.sum += other.sum
+
+
+class AnswerTimes:
+    """How long answers took, by method and route of their requests, and by status."""
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = bounds
+        self._times: defaultdict[tuple[str, str, int], Histogram] = defaultdict(lambda: Histogram(bounds))
+
+    def observe(self, method: str, route: str, status: int, seconds: float) -> None:
+        """A request was answered; ``route`` is empty where there is none."""
+        self._times[method, route, status].observe(seconds)
+
+    def sum_up(self, *labels: int) -> dict[tuple[str, ...], Histogram]:
+        """The times by some of the three only, of which these are the positions."""
+        sums: defaultdict[tuple[str, ...], Histogram] = defaultdict(lambda: Histogram(self._bounds))
+        for values, times in self._times.items():
+            sums[tuple(str(values[label]) for label in labels)].add(times)
+        return sums
 
 
 V = TypeVar("V")

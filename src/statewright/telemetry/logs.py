@@ -23,6 +23,7 @@ from functools import cache
 from typing import BinaryIO, Final, Literal, cast, get_args
 
 import structlog
+from msgspec import Struct
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from statewright.telemetry.tracing import get_trace
@@ -37,6 +38,7 @@ __all__ = [
     "get_level",
     "get_request_id",
     "logger",
+    "request_mark",
     "set_level",
 ]
 
@@ -77,7 +79,7 @@ class Log(structlog.BoundLoggerBase):
 
     def debug(self, event: str, **keys: object) -> None:
         """Details for following one run."""
-        if self.is_verbose:
+        if _threshold.severity <= 10:
             self._proxy_to_logger("debug", event, **keys)
 
     def info(self, event: str, **keys: object) -> None:
@@ -148,29 +150,22 @@ def set_level(word: str) -> LogLevel:
 
 def get_request_id() -> str | None:
     """The id of the request that this task works for; None when there is none under way."""
-    mark = _request.get()
-    return None if mark is None else mark.id
+    mark = request_mark.get()
+    return (mark.id or None) if mark is not None else None
 
 
-class RequestMark:
-    """A request that is under way; what is logged in its tasks names it until it ends.
+class RequestMark(Struct):
+    """A request that is under way; what is logged in its tasks names it until it ends, when its ``id`` is taken away.
 
     Tasks that a request happens to start and that outlive it, such as those that serve all, must not go on speaking of
     it. A mark costs a fraction of what :func:`bind_keys` does.
     """
 
-    __slots__ = ("id",)
-
-    def __init__(self, request_id: str) -> None:
-        self.id: str | None = request_id or None
-        _request.set(self)
-
-    def end(self) -> None:
-        """The request is over."""
-        self.id = None
+    id: str | None
 
 
-_request: ContextVar[RequestMark | None] = ContextVar("request", default=None)
+request_mark: ContextVar[RequestMark | None] = ContextVar("request", default=None)
+"""The request that this task works for."""
 
 
 def _add_request(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

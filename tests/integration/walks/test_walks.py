@@ -33,24 +33,7 @@ QUIET_S = 0.03
 TURNS = 30
 BESIDE = (
     "proto/",
-    *(
-        f"api/http/connections.py::{name}"
-        for name in (
-            "ActiveRequests",
-            "IdleLimits",
-            "Silence",
-            "choose_idle_time",
-            "close_idle_connections",
-            "_visit_sockets",
-            "ConnectionWatch",
-            "count_files",
-            "find_free_file",
-            "reset_connection",
-            "list_sockets",
-            "_count_unread",
-            "_client",
-        )
-    ),
+    "api/http/connections.py",
     *(f"storage/models.py::{name}" for name in ("follow", "_follow_once", "_build_listener")),
     *(f"services/processes/wakeups.py::{name}" for name in ("TypeListener", "Wakeups", "DueRows", "LogFollowers")),
     "services/processes/background.py",

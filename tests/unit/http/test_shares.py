@@ -2,7 +2,7 @@
 
 import pytest
 
-from statewright.api.http.connections import Claim, Shares
+from statewright.api.http.asgi import Claim, Shares
 from statewright.entity import Principal
 from statewright.failures import ServiceBusy, ShareTaken
 from statewright.ids import TenantId

@@ -180,7 +180,7 @@ def build_admin_application(
     routes = [
         PublicRoute(method="ANY", path=path, endpoint=endpoint, is_probe=True) for path, endpoint in endpoints.items()
     ]
-    dialect = Dialect(base="", errors=build_error_format(""), observe=_observe_nothing, public=routes, guard=guard)
+    dialect = Dialect(base="", errors=build_error_format(""), public=routes, guard=guard)
     return HttpApplication([dialect])
 
 
@@ -192,10 +192,6 @@ async def _is_ready(ready: Ready) -> bool:
     except Exception as failed:  # whatever the check ran into, the service is not ready
         log.warning("readiness_check_failed", error=repr(failed))
         return False
-
-
-def _observe_nothing(_method: str, _path: str, _status: int, _seconds: float) -> None:
-    """Probes are not counted."""
 
 
 class _Wanted(Struct):

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from statewright.api.http import idempotency
 from statewright.api.http.asgi import (
     ClientGone,
-    Headers,
     Receive,
     RequestStream,
     Scope,
@@ -26,7 +25,6 @@ from statewright.api.http.asgi import (
     get_address,
     get_path,
 )
-from statewright.api.http.cors import Cors, is_preflight
 from statewright.api.http.parameters import check_parameters
 from statewright.api.http.request import Request
 from statewright.api.http.response import (
@@ -38,10 +36,10 @@ from statewright.api.http.response import (
     send_response,
 )
 from statewright.api.http.router import FoundRoute, Operation, PublicRoute, Router
-from statewright.api.http.security import PageGuard, build_challenge
+from statewright.api.http.security import Cors, Headers, PageGuard, build_challenge, is_preflight
 from statewright.auth import AuthenticationFailed, Authenticator, KeyNotKnownYet
 from statewright.cluster.http_proxy import HttpProxy
-from statewright.entity import Principal
+from statewright.entity import READ_ONLY_ROLE, Principal
 from statewright.failures import (
     Failure,
     Forbidden,
@@ -85,7 +83,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
 
     base: str
     errors: ErrorFormat
-    observe: Observe
+    observe: Observe | None = None
+    """None where answers are not counted: to probes, and with pages of the console, which have metrics of their own."""
     routes: Sequence[Operation] = ()
     public: Sequence[PublicRoute] = ()
     authenticator: Authenticator | None = None
@@ -140,6 +139,7 @@ class HttpApplication:
         operations = [(dialect.base, route) for dialect in dialects for route in dialect.routes]
         public = [("", route) for dialect in dialects for route in dialect.public]
         self._router = Router([*operations, *public])
+        self.makes_spans = runtime is not None and runtime.core.tracer is not None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, as ASGI wants it."""
@@ -154,8 +154,8 @@ class HttpApplication:
         status = 0
         try:
             refusal = call.refuse(found)
-            if call.is_undecided:
-                refusal = await call.decide(found)
+            if call.undecided is not None:
+                refusal = await call.decide(found, call.undecided)
             if refusal is None and call.owner is not None:
                 status = await call.forward(call.owner, send)
             else:
@@ -166,7 +166,8 @@ class HttpApplication:
                 end_request_span(call.span, status)
         pattern = found.route.path if isinstance(found, FoundRoute) else ""
         seconds = perf_counter() - begun
-        dialect.observe(method if method in METHODS else OTHER_METHOD, pattern, status, seconds)
+        if dialect.observe is not None:
+            dialect.observe(method if method in METHODS else OTHER_METHOD, pattern, status, seconds)
         if self.access_log and dialect.is_logged:
             log.info("request_answered", status=status, ms=round(seconds * 1000, 1), **call.describe(pattern))
 
@@ -193,14 +194,15 @@ class _Call:
         "_application",
         "_dialect",
         "_headers",
+        "_is_traced",
         "_path",
         "_principal",
         "_receive",
         "_scope",
         "extra_headers",
-        "is_undecided",
         "owner",
         "span",
+        "undecided",
     )
 
     def __init__(
@@ -212,16 +214,18 @@ class _Call:
         self._scope = scope
         self._receive = receive
         self._principal: Principal | None = None
-        self.is_undecided = False
-        """Whether the key of the token has to be looked for before it is known who the caller is."""
+        self.undecided: Authenticator | None = None
+        """Who decides who the caller is, where the key of the token has to be looked for before."""
         self._headers = receive.headers if isinstance(receive, RequestStream) else dict(scope["headers"])
-        self.extra_headers: Headers = (
-            dialect.cors.headers(self._headers.get(b"origin")) if dialect.cors is not None else ()
-        )
+        self.extra_headers: Headers = ()
+        if dialect.cors is not None:
+            origin = self._headers.get(b"origin")
+            self.extra_headers = dialect.cors.others if origin is None else dialect.cors.headers(origin)
         self.owner: NodeId | None = None
         """The other node that owns the transaction which the request joins, once it is authenticated."""
         self.span: Span | None = None
         """Its span, or the trace that came with it; None outside all traces."""
+        self._is_traced = application.makes_spans or TRACE_HEADER in self._headers
 
     def refuse(self, found: FoundRoute | tuple[str, ...]) -> Response | None:
         """The response when no endpoint is to run, or the permission that a browser asks for; else None."""
@@ -235,9 +239,10 @@ class _Call:
         if dialect.guard is not None and (fault := dialect.guard.find_fault(self._scope["method"], self._headers)):
             return dialect.errors.failure(fault, self._shown_path)
         if dialect.cors is not None and self._scope["method"] == "OPTIONS" and is_preflight(self._headers):
-            return dialect.cors.preflight
+            return Response(b"", dialect.cors.preflight_status, "", dialect.cors.preflight)
         if public is not None:
-            self._begin_span(found)
+            if self._is_traced:
+                self._begin_span(found)
             return None
         if isinstance(found, FoundRoute):
             pass
@@ -245,31 +250,30 @@ class _Call:
             return Response(b"", 302, "", ((b"location", target.encode()),))
         elif not dialect.is_closed or not self._path.startswith(f"{dialect.base}/"):
             return self._refuse_path(found)
+        authenticator = dialect.authenticator
+        assert authenticator is not None  # noqa: S101 - a dialect with operations has one
         try:
-            self._principal = self._get_authenticator().authenticate(self._get_header(b"authorization"))
+            self._principal = authenticator.authenticate(self._get_header(b"authorization"))
         except KeyNotKnownYet:
-            self.is_undecided = True
+            self.undecided = authenticator
             return None
         except AuthenticationFailed as refused:
-            self._begin_span(found)
-            return self._refuse_stranger(refused)
-        self._begin_span(found)
+            return self._refuse_stranger(refused, found)
         return self._admit(found)
 
-    async def decide(self, found: FoundRoute | tuple[str, ...]) -> Response | None:
+    async def decide(self, found: FoundRoute | tuple[str, ...], authenticator: Authenticator) -> Response | None:
         """The same for a caller who was undecided."""
         try:
-            header = self._get_header(b"authorization")
-            self._principal = await self._get_authenticator().authenticate_later(header)
+            self._principal = await authenticator.authenticate_later(self._get_header(b"authorization"))
         except AuthenticationFailed as refused:
-            self._begin_span(found)
-            return self._refuse_stranger(refused)
-        self._begin_span(found)
+            return self._refuse_stranger(refused, found)
         return self._admit(found)
 
     def _admit(self, found: FoundRoute | tuple[str, ...]) -> Response | None:
         """The response to a caller who is known, when no endpoint is to run; else None."""
         dialect = self._dialect
+        if self._is_traced:
+            self._begin_span(found)
         if isinstance(self._receive, RequestStream) and (excess := self._receive.count(self._principal)) is not None:
             return dialect.errors.failure(excess, self._shown_path)
         if dialect.joins_transactions and b"x-tx-token" in self._headers:
@@ -314,8 +318,7 @@ class _Call:
             return await self._run_public(route)
         try:
             with cancel_on_disconnect(self._receive):
-                request = self._build_request(found)
-                self._require_change_allowed(route)
+                request = self._build_request(found, route)
                 if idempotency.HEADER in self._headers and self._scope["method"] not in idempotency.SAFE_METHODS:
                     request, response = await self._answer_keyed(request, route)
                 else:
@@ -341,7 +344,9 @@ class _Call:
             return errors.defect(error, self._shown_path, self._application.verbose_errors)
 
     async def _answer(self, route: Operation, request: Request) -> Response:
-        self._require_role(route)
+        allowed = route.allowed_roles
+        if allowed and allowed.isdisjoint(request.caller.principal.roles):
+            raise Forbidden(f"one of these roles is required: {', '.join(sorted(allowed))}")
         query = self._scope["query_string"]
         warnings = check_parameters(route, query) if query else ()
         if route.timeout is None:
@@ -394,19 +399,6 @@ class _Call:
             return carried_out, fresh[0]  # with its warnings
         return carried_out, idempotency.to_response(executed.answer)
 
-    def _require_role(self, route: Operation) -> None:
-        """Raises ``Forbidden`` for who may not call the operation."""
-        allowed, principal = route.allowed_roles, self._principal
-        if allowed and (principal is None or allowed.isdisjoint(principal.roles)):
-            raise Forbidden(f"one of these roles is required: {', '.join(sorted(allowed))}")
-
-    def _require_change_allowed(self, route: Operation) -> None:
-        """Raises ``ReadOnly`` for who may only read, and wants more."""
-        if self._scope["method"] in idempotency.SAFE_METHODS or route.is_read:
-            return
-        if self._principal is not None and self._principal.is_read_only:
-            raise ReadOnly
-
     async def forward(self, owner: NodeId, send: Send) -> int:
         """Let the node answer that owns the transaction which the request joins; the status."""
         proxy = self._application.proxy
@@ -428,19 +420,18 @@ class _Call:
         except Exception as error:  # whatever went wrong, the client gets an answer without details
             return self._dialect.errors.defect(error, path, self._application.verbose_errors)
 
-    def _build_request(self, found: FoundRoute) -> Request:
+    def _build_request(self, found: FoundRoute, route: Operation) -> Request:
+        """What the endpoint is given. Raises ``ReadOnly`` for who may only read, and wants more."""
         runtime, principal = self._application.runtime, self._principal
         assert runtime is not None and principal is not None  # noqa: S101, PT018 - or it would have been refused
         caller = Caller(principal)
-        if self._dialect.joins_transactions and (token := self._get_header(b"x-tx-token")):
-            caller = Caller(principal, runtime.core.transactions.find(token, principal))
+        if self._dialect.joins_transactions and (token := self._headers.get(b"x-tx-token")):
+            caller = Caller(principal, runtime.core.transactions.find(token.decode("latin-1"), principal))
         params = found.read_params()
+        is_change = self._scope["method"] not in idempotency.SAFE_METHODS and not route.is_read
+        if is_change and READ_ONLY_ROLE in principal.roles:
+            raise ReadOnly
         return Request(self._scope, self._receive, runtime=runtime, caller=caller, path_params=params)
-
-    def _get_authenticator(self) -> Authenticator:
-        authenticator = self._dialect.authenticator
-        assert authenticator is not None  # noqa: S101 - a dialect with operations has one
-        return authenticator
 
     def _find_owner(self) -> NodeId | None:
         """The node that owns the transaction a request joins; None when that is this one."""
@@ -449,7 +440,9 @@ class _Call:
             return None
         return runtime.core.transactions.find_owner(self._get_header(b"x-tx-token") or "")
 
-    def _refuse_stranger(self, refused: AuthenticationFailed) -> Response:
+    def _refuse_stranger(self, refused: AuthenticationFailed, found: FoundRoute | tuple[str, ...]) -> Response:
+        if self._is_traced:
+            self._begin_span(found)
         log.warning(
             "authentication_failed",
             reason=refused.reason,

@@ -3,23 +3,35 @@
 Granian parses HTTP and asks an ASGI application. What it leaves to applications, and every one of ours needs, is done
 here: requests that RFC 9112 tells to refuse, the limit on the time a body may take, learning that the client has gone,
 and the end of all connections when the service stops.
+
+*Shares* (docs/guides/tls-and-proxies.md#slow-clients). A request under way takes a connection, for as long as its
+sender likes: while its body is on the way, while it waits for something to happen, while its response is read. So no
+source may have more than its share under way, and all together leave connections for probes and for those who have none
+yet. A refusal costs next to nothing, since it is made before anything of the body was read.
+
+*Names of requests* (docs/reference/service.md#request-ids). What a client calls its request, or a name of ours, is told
+in ``X-Request-ID`` of every response and stands in every line that is logged for the request, so that a client, a proxy
+and the log of this service can speak of the same one.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
-from contextlib import suppress
+import re
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from contextlib import AbstractContextManager, nullcontext, suppress
+from fractions import Fraction
+from functools import lru_cache
 from time import monotonic
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from statewright.api.http.connections import Claim, Client, Shares, reset_connection
-from statewright.api.http.request_ids import HEADER, choose_request_id
+from statewright.api.http.connections import Client, reset_connection
 from statewright.api.http.security import NOSNIFF
 from statewright.entity import Principal
-from statewright.failures import BadRequest, BodyTooSlow, Failure
-from statewright.network.sockets import Network, find_address
+from statewright.failures import BadRequest, BodyTooSlow, Failure, ServiceBusy, ShareTaken
+from statewright.network.sockets import Network, find_address, name_address
 from statewright.telemetry import logs
 
 Scope = MutableMapping[str, Any]  # Any: what an ASGI scope or message holds is the server's business
@@ -27,7 +39,6 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
-Headers = tuple[tuple[bytes, bytes], ...]
 
 MAX_DISCARDED_BYTES: Final = 16 * 1024 * 1024
 """Of a body that was refused: read, so that its sender comes to read why. After them the connection ends."""
@@ -53,6 +64,10 @@ _BROKEN: Final = b"the body of the request is broken or incomplete"
 
 _SINGLE: Final = (b"host", b"authorization", b"content-length")
 _FORWARDED: Final = b"x-forwarded-for"
+
+REQUEST_ID: Final = b"x-request-id"
+_SANE_ID: Final = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._~:/+=@-]{0,127}")
+"""What may be taken as it is: it goes into headers and logs."""
 
 log = logs.logger(__name__)
 
@@ -80,6 +95,80 @@ class RequestLimits(Struct, frozen=True, kw_only=True):
     proxies: tuple[Network, ...] = ()
 
 
+Kind = Literal["listener", "address", "tenant", "principal", "anonymous"]
+
+SHARES: Final[Mapping[Kind, Fraction]] = {
+    "listener": Fraction(7, 8),
+    "address": Fraction(3, 4),
+    "tenant": Fraction(3, 4),
+    "principal": Fraction(1, 2),
+    "anonymous": Fraction(1, 4),
+}
+"""Of the connections of a listener, how many may have a request of the same kind of source under way. ``anonymous``
+are the bodies of those who have not said who they are; ``listener`` is all there are but probes.
+"""
+
+_OF_ALL: Final = frozenset({"listener", "anonymous"})
+"""Kinds that have one source."""
+
+_name_address = lru_cache(4096)(name_address)
+
+
+class Shares:
+    """The requests under way on one listener, by source."""
+
+    def __init__(self, connections: int) -> None:
+        self.most = {kind: max(1, int(connections * share)) for kind, share in SHARES.items()}
+        self.taken: dict[tuple[Kind, str], int] = {}
+
+    def __len__(self) -> int:
+        return len(self.taken)
+
+
+class Claim:
+    """What one request takes of the shares; from a client at ``address``."""
+
+    __slots__ = ("_address", "_shares", "_taken")
+
+    def __init__(self, shares: Shares, address: str) -> None:
+        self._shares = shares
+        self._address = _name_address(address)
+        self._taken: list[tuple[Kind, str]] = []
+
+    def begin(self) -> None:
+        """Count the request. Raises ``ServiceBusy``, ``ShareTaken``."""
+        self._take(("listener", ""), ("address", self._address))
+
+    def name(self, principal: Principal) -> None:
+        """The request turned out to be one of a principal. Raises ``ShareTaken``."""
+        self._take(("tenant", principal.tenant), ("principal", f"{principal.tenant}\0{principal.id}"))
+
+    def stay_anonymous(self) -> None:
+        """The request has a body, and goes on without credentials. Raises ``ServiceBusy``."""
+        self._take(("anonymous", ""))
+
+    def end(self) -> None:
+        """The request is over."""
+        taken = self._shares.taken
+        for source in self._taken:
+            if taken[source] > 1:
+                taken[source] -= 1
+            else:
+                del taken[source]
+        self._taken.clear()
+
+    def _take(self, *sources: tuple[Kind, str]) -> None:
+        """Count the request as one of each source. If one has its share already, it is counted nowhere."""
+        taken, most = self._shares.taken, self._shares.most
+        for source in sources:
+            count = taken.get(source, 0)
+            if count >= most[source[0]]:
+                self.end()
+                raise ServiceBusy if source[0] in _OF_ALL else ShareTaken(source[0])
+            taken[source] = count + 1
+            self._taken.append(source)
+
+
 class RequestStream:
     """The ASGI messages of one request: the parts of its body, then the loss of its client.
 
@@ -90,7 +179,6 @@ class RequestStream:
     __slots__ = (
         "_ahead",
         "_end",
-        "_left",
         "_receive",
         "_small",
         "_waited_s",
@@ -102,6 +190,7 @@ class RequestStream:
         "is_complete",
         "is_guarded",
         "is_stalled",
+        "left",
         "received",
         "task",
         "waiting_since",
@@ -121,7 +210,8 @@ class RequestStream:
         """Why the request is not to be served, unless it is a probe: there are too many."""
         self.headers = headers
         """Of the request, the last value of each."""
-        self._left = length
+        self.left = length
+        """Bytes of the body that are still to come; None where only its end will tell."""
         self._small = 0
         self._ahead: asyncio.Task[Message] | None = None
         self._watcher: asyncio.Task[None] | None = None
@@ -142,7 +232,7 @@ class RequestStream:
 
     async def __call__(self) -> Message:
         self.is_begun = True
-        if self._left == 0 and self._ahead is None:
+        if self.left == 0 and self._ahead is None:
             if self.is_complete:
                 return await self._wait_for_loss()
             self.is_complete = True
@@ -169,11 +259,6 @@ class RequestStream:
             raise BadRequest("the request body comes in too many small parts")
         return message
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing of the body is to come."""
-        return self._left == 0
-
     def count(self, principal: Principal | None) -> Failure | None:
         """Count the request as one of the principal, or its body, if there is one, as one of a stranger; why there are
         too many of them, if so.
@@ -181,7 +266,7 @@ class RequestStream:
         try:
             if self.excess is None and principal is not None:
                 self.claim.name(principal)
-            elif self.excess is None and not self.is_empty:
+            elif self.excess is None and self.left != 0:
                 self.claim.stay_anonymous()
         except Failure as excess:
             self.excess = excess
@@ -205,11 +290,13 @@ class RequestStream:
             self._end = reason
             self.task.cancel()
 
-    def guard(self) -> None:
-        """The request is to end with its client."""
+    def __enter__(self) -> None:
+        """The request is to end with its client (``cancel_on_disconnect``)."""
         self.is_guarded = True
 
-    def unguard(self, error: BaseException | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """The request goes on without its client. Raises why it was ended, if it was."""
         self.is_guarded = False
         if self._watcher is not None:
@@ -238,10 +325,10 @@ class RequestStream:
     def _count(self, message: Message) -> Message:
         """The message, which says itself whether it is the last one."""
         if message["type"] != "http.request" or not message.get("more_body"):
-            self._left = 0
-        elif self._left is not None:
-            self._left -= len(message.get("body", b""))
-            message["more_body"] = self._left > 0
+            self.left = 0
+        elif self.left is not None:
+            self.left -= len(message.get("body", b""))
+            message["more_body"] = self.left > 0
         return message
 
     def _raise_end(self, error: BaseException | None = None) -> None:
@@ -253,7 +340,7 @@ class RequestStream:
 
     async def _watch(self) -> None:
         """Read at most one part of the body ahead, so as to see the end behind it."""
-        while self._left != 0:
+        while self.left != 0:
             if self.waiting_since is None and self._ahead is None:
                 self._ahead = asyncio.create_task(self._read_ahead())
                 await asyncio.wait([self._ahead])
@@ -271,26 +358,12 @@ class RequestStream:
         return message
 
 
-class cancel_on_disconnect:  # noqa: N801 - reads as the function it replaces
+def cancel_on_disconnect(receive: Receive) -> AbstractContextManager[None]:
     """Cancel what runs inside the block when the client goes away. Raises ``ClientGone`` then.
 
     Under another server than ours nothing is watched.
     """
-
-    __slots__ = ("_stream",)
-
-    def __init__(self, receive: Receive) -> None:
-        self._stream = receive if isinstance(receive, RequestStream) else None
-
-    def __enter__(self) -> None:
-        if self._stream is not None:
-            self._stream.guard()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._stream is not None:
-            self._stream.unguard(error)
+    return receive if isinstance(receive, RequestStream) else nullcontext()
 
 
 class Requests:
@@ -349,8 +422,9 @@ class Requests:
         client: Client = scope["client"]
         claim = Claim(self._shares, self._find_address(scope, headers, client[0]))
         stream = RequestStream(receive, headers, length, task, claim)
-        request_id = choose_request_id(headers.get(HEADER))
+        request_id = _choose_request_id(headers.get(REQUEST_ID))
         mark = logs.RequestMark(request_id.decode())
+        logs.request_mark.set(mark)
         is_http2 = scope["http_version"] == "2"
         is_answered = False
 
@@ -360,7 +434,7 @@ class Requests:
                 is_answered = True
                 is_last = not is_http2 and (self.is_draining or stream.is_stalled or not self._may_discard(stream))
                 closing = _CLOSING if is_last else ()
-                message["headers"] = [*message.get("headers", ()), *_SERVER, (HEADER, request_id), *closing]
+                message["headers"] = [*message.get("headers", ()), *_SERVER, (REQUEST_ID, request_id), *closing]
             return send(message)
 
         self._under_way[stream] = client
@@ -372,7 +446,7 @@ class Requests:
             await self._application(scope, stream, send_marked)
             if not is_answered:
                 await _refuse(400, _BROKEN, send)
-            elif not stream.is_complete and not stream.is_empty and not is_http2:  # which can tell it to stop
+            elif not stream.is_complete and stream.left != 0 and not is_http2:  # which can tell it to stop
                 await self._leave_body(stream, client)
         except asyncio.CancelledError:
             log.info("request_cut_off", method=scope["method"])
@@ -389,7 +463,7 @@ class Requests:
             self.ended[client] = monotonic()
             claim.end()
             stream.close()
-            mark.end()
+            mark.id = None
 
     def _find_address(self, scope: Scope, headers: dict[bytes, bytes], peer: str) -> str:
         """Of the client itself; ``get_address`` gives it again."""
@@ -402,7 +476,7 @@ class Requests:
 
     def _may_discard(self, stream: RequestStream) -> bool:
         """Whether what is to come of a body may be read, should nobody want it."""
-        if stream.is_empty or stream.is_complete:
+        if stream.left == 0 or stream.is_complete:
             return True
         return stream.excess is None and self._discarding < max(1, self._limits.connections // MAX_DISCARDING_PART)
 
@@ -423,6 +497,15 @@ class Requests:
                 self._discarding -= 1
         if stream.is_stalled or not stream.is_complete:  # the server may go on waiting for the rest
             self.closing[client] = monotonic() + CLOSE_DELAY_S
+
+
+def _choose_request_id(given: bytes | None) -> bytes:
+    """The id that the client has given, if that is one; else a new one, at random: a number would tell every client
+    how many requests the others make.
+    """
+    if given is not None and _SANE_ID.fullmatch(given):
+        return given
+    return secrets.token_hex(12).encode()
 
 
 def get_address(scope: Scope) -> str:

@@ -4,13 +4,6 @@ The server gives up a connection on which the head of an HTTP/1.1 request does n
 the first byte, when it does not know yet which HTTP is spoken, and none for HTTP/2. So the system is asked now and then
 how long ago each accepted connection of a port has received anything. Where it cannot tell, which is anywhere but on
 Linux, there is no such limit.
-
-What each of those who send requests may take of a listener (docs/guides/tls-and-proxies.md#slow-clients).
-
-A request under way takes a connection, for as long as its sender likes: while its body is on the way, while it waits
-for something to happen, while its response is read. So no source may have more than its share under way, and all
-together leave connections for probes and for those who have none yet. A refusal costs next to nothing, since it is made
-before anything of the body was read.
 """
 
 import asyncio
@@ -20,20 +13,13 @@ import socket
 import struct
 import sys
 import termios
-from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
-from fractions import Fraction
-from functools import lru_cache
 from math import inf
 from time import monotonic
-from typing import Final, Literal, Protocol
+from typing import Final, Protocol
 
 from msgspec import Struct
-
-from statewright.entity import Principal
-from statewright.failures import ServiceBusy, ShareTaken
-from statewright.network.sockets import name_address
 
 Client = tuple[str, str]
 """Address and port of a peer, as ASGI scopes have them."""
@@ -254,90 +240,3 @@ def _count_unread(connection: socket.socket) -> int:
 def _client(connection: socket.socket) -> Client:
     host, port, *_ = connection.getpeername()
     return host, str(port)
-
-
-Kind = Literal["listener", "address", "tenant", "principal", "anonymous"]
-
-SHARES: Final[Mapping[Kind, Fraction]] = {
-    "listener": Fraction(7, 8),
-    "address": Fraction(3, 4),
-    "tenant": Fraction(3, 4),
-    "principal": Fraction(1, 2),
-    "anonymous": Fraction(1, 4),
-}
-"""Of the connections of a listener, how many may have a request of the same kind of source under way. ``anonymous``
-are the bodies of those who have not said who they are; ``listener`` is all there are but probes.
-"""
-
-_name_address = lru_cache(4096)(name_address)
-
-
-class Shares:
-    """The requests under way on one listener, by source."""
-
-    def __init__(self, connections: int) -> None:
-        self._most = {kind: max(1, int(connections * share)) for kind, share in SHARES.items()}
-        self._taken: Counter[tuple[Kind, str]] = Counter()
-
-    def take(self, kind: Kind, name: str) -> bool:
-        """Count one more request of a source; whether it may have it. If not, it is not counted."""
-        key = kind, name
-        count = self._taken[key]
-        if count >= self._most[kind]:
-            return False
-        self._taken[key] = count + 1
-        return True
-
-    def give_back(self, kind: Kind, name: str) -> None:
-        """One of the requests that were counted has ended."""
-        key = kind, name
-        if self._taken[key] > 1:
-            self._taken[key] -= 1
-        else:
-            del self._taken[key]
-
-    def __len__(self) -> int:
-        return len(self._taken)
-
-
-class Claim:
-    """What one request takes of the shares; from a client at ``address``."""
-
-    __slots__ = ("_address", "_shares", "_taken")
-
-    def __init__(self, shares: Shares, address: str) -> None:
-        self._shares = shares
-        self._address = _name_address(address)
-        self._taken: list[tuple[Kind, str]] = []
-
-    def begin(self) -> None:
-        """Count the request. Raises ``ServiceBusy``, ``ShareTaken``."""
-        if not self._take("listener", ""):
-            raise ServiceBusy
-        if not self._take("address", self._address):
-            raise ShareTaken("address")
-
-    def name(self, principal: Principal) -> None:
-        """The request turned out to be one of a principal. Raises ``ShareTaken``."""
-        if not self._take("tenant", principal.tenant):
-            raise ShareTaken("tenant")
-        if not self._take("principal", f"{principal.tenant}\0{principal.id}"):
-            raise ShareTaken("principal")
-
-    def stay_anonymous(self) -> None:
-        """The request has a body, and goes on without credentials. Raises ``ShareTaken``."""
-        if not self._take("anonymous", ""):
-            raise ServiceBusy
-
-    def end(self) -> None:
-        """The request is over."""
-        for kind, name in self._taken:
-            self._shares.give_back(kind, name)
-        self._taken.clear()
-
-    def _take(self, kind: Kind, name: str) -> bool:
-        if not self._shares.take(kind, name):
-            self.end()
-            return False
-        self._taken.append((kind, name))
-        return True

@@ -159,10 +159,6 @@ def _show_defect(_error: BaseException, _path: str, _verbose: bool) -> Response:
     return _refuse(500, "this page could not be made\n")
 
 
-def _observe_nothing(_method: str, _path: str, _status: int, _seconds: float) -> None:
-    """Pages have metrics of their own, and must not blur those of the API."""
-
-
 CONSOLE_ERRORS: Final = ErrorFormat(failure=_show_failure, unauthenticated=_show_failure, defect=_show_defect)
 
 
@@ -175,6 +171,5 @@ def build_console_dialect(endpoint: ConsoleEndpoint, guard: PageGuard) -> Dialec
         roots=(ROOT,),
         public=(PublicRoute(method="ANY", path=ROOT, endpoint=endpoint, is_tree=True),),
         errors=CONSOLE_ERRORS,
-        observe=_observe_nothing,
         guard=guard,
     )

@@ -13,7 +13,6 @@ from statewright.api.http.administration import ADMINISTRATION, TRACE_SAMPLER
 from statewright.api.http.application import Dialect, ErrorFormat, Observe
 from statewright.api.http.audit import AUDIT
 from statewright.api.http.clients import ACCOUNT, CLIENTS
-from statewright.api.http.cors import ANY_ORIGIN, Cors
 from statewright.api.http.entities import ENTITIES
 from statewright.api.http.errors import build_error_format
 from statewright.api.http.flows.routes import FLOW_ROUTES
@@ -28,7 +27,7 @@ from statewright.api.http.request import Request
 from statewright.api.http.response import TEXT, Response
 from statewright.api.http.router import PublicRoute, Route
 from statewright.api.http.search import SEARCH
-from statewright.api.http.security import PageGuard
+from statewright.api.http.security import ANY_ORIGIN, VARY, Cors, Headers, PageGuard
 from statewright.api.http.statistics import STATISTICS
 from statewright.api.http.steps.routes import STEP_ROUTES
 from statewright.auth import Authenticator
@@ -55,18 +54,13 @@ OPS_ROOT: Final = "/ops/v1"
 
 Ready = Callable[[], Awaitable[bool]]
 
-STEP_PREFLIGHT: Final = Response(
-    b"",
-    200,
-    "",
+STEP_PREFLIGHT: Final[Headers] = (
+    (b"access-control-allow-methods", b"GET, POST, OPTIONS"),
     (
-        (b"access-control-allow-methods", b"GET, POST, OPTIONS"),
-        (
-            b"access-control-allow-headers",
-            b"Accept, Authorization, Content-Type, Idempotency-Key, If-Match, Last-Event-ID, Prefer",
-        ),
-        (b"access-control-max-age", b"300"),
+        b"access-control-allow-headers",
+        b"Accept, Authorization, Content-Type, Idempotency-Key, If-Match, Last-Event-ID, Prefer",
     ),
+    (b"access-control-max-age", b"300"),
 )
 
 
@@ -87,7 +81,7 @@ def build_entity_dialect(
         authenticator=authenticator,
         errors=build_error_format(context_path),
         observe=observe,
-        cors=None if origins is None else Cors(origins),
+        cors=None if origins is None else Cors(origins=origins),
         guard=guard,
         is_closed=True,
         answers_options=True,
@@ -124,6 +118,10 @@ def build_process_dialect(
     expect (docs/reference/steps.md#conventions), unless there is a ``guard``: what needs no credentials is no page's to
     read.
     """
+    cors = None
+    if origins is not None:
+        others = VARY if origins or guard is not None else ANY_ORIGIN
+        cors = Cors(origins=origins, preflight=STEP_PREFLIGHT, preflight_status=200, others=others)
     return Dialect(
         base="",
         roots=api.roots,
@@ -131,7 +129,7 @@ def build_process_dialect(
         authenticator=authenticator,
         errors=api.errors,
         observe=observe,
-        cors=None if origins is None else Cors(origins, STEP_PREFLIGHT, ANY_ORIGIN if guard is None else None),
+        cors=cors,
         guard=guard,
     )
 
@@ -152,7 +150,7 @@ def build_ops_dialect(
         authenticator=authenticator,
         errors=build_error_format(context_path),
         observe=observe,
-        cors=None if origins is None else Cors(origins),
+        cors=None if origins is None else Cors(origins=origins),
         guard=guard,
         is_closed=True,
     )
@@ -169,7 +167,6 @@ def build_absent_ops_dialect() -> Dialect:
         roots=(OPS_ROOT,),
         public=(PublicRoute(method="ANY", path=OPS_ROOT, endpoint=refuse, is_tree=True),),
         errors=build_error_format(""),
-        observe=_observe_nothing,
     )
 
 
@@ -190,11 +187,6 @@ def build_probe_dialect(ready: Ready, guard: PageGuard | None = None) -> Dialect
             PublicRoute(method="GET", path="/readyz", endpoint=check_readiness, is_probe=True),
         ),
         errors=build_error_format(""),
-        observe=_observe_nothing,
         guard=guard,
         is_logged=False,
     )
-
-
-def _observe_nothing(_method: str, _path: str, _status: int, _seconds: float) -> None:
-    """Probes are not counted."""

@@ -10,8 +10,9 @@ from urllib.parse import parse_qsl, unquote
 
 from msgspec.structs import replace
 
-from statewright.api.http.asgi import Headers, Scope
+from statewright.api.http.asgi import Scope
 from statewright.api.http.response import Response
+from statewright.api.http.security import Headers
 from statewright.auth.keys import Encrypted, KeyCipher
 from statewright.failures import InvalidParameter
 from statewright.loop.background import MAX_INLINE_BYTES, run_in_thread

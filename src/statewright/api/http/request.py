@@ -25,7 +25,7 @@ from statewright.entity import ModelKey, Principal
 from statewright.failures import BadRequest, BodyTooLarge, Failure, InvalidParameter
 from statewright.ids import EntityId, TransactionId, parse_entity_id, parse_uuid
 from statewright.instants import from_rfc3339, is_date
-from statewright.loop.background import run_by_size
+from statewright.loop.background import MAX_INLINE_BYTES, run_by_size
 from statewright.operations.idempotency import StoredAnswer
 from statewright.services.core import Caller
 from statewright.services.ops.awaiting import wait_after_write
@@ -160,7 +160,8 @@ class Request:
 
     async def read(self, read: Callable[[bytes], T], limit: int = MAX_BODY_BYTES) -> T:
         """What ``read`` makes of the whole body. Raises what it does, and as ``body``."""
-        return await read_by_size(await self.body(limit), read)
+        body = await self.body(limit)
+        return read(body) if len(body) <= MAX_INLINE_BYTES else await read_by_size(body, read)
 
     async def parts(self, limit: int = MAX_BODY_BYTES, *, excess: Excess = BodyTooLarge) -> AsyncIterator[bytes]:
         """The request body as it arrives. Raises ``excess`` beyond ``limit`` bytes, without reading on."""

@@ -19,7 +19,6 @@ from msgspec import Struct
 
 from statewright.api.http.asgi import (
     ClientGone,
-    Headers,
     Message,
     Receive,
     ResponseTorn,
@@ -27,6 +26,7 @@ from statewright.api.http.asgi import (
     Send,
     cancel_on_disconnect,
 )
+from statewright.api.http.security import Headers
 from statewright.entity import EntityView, ModelKey
 from statewright.instants import to_rfc3339
 from statewright.jsonval.codec import decode_stored, encode, encode_large

@@ -62,15 +62,12 @@ class Operation(Struct, frozen=True, kw_only=True):
     """How the response waits for what becomes of a write, where its client asks for it."""
     is_ours: bool = False
     """Whether no other server of the dialect has it, so that no existing client sends it surplus parameters."""
+    allowed_roles: frozenset[str] = frozenset()
+    """One of these the caller must have; none: whoever is authenticated may ask."""
 
     @property
     def parameter_names(self) -> frozenset[str]:
         """The query parameters that it knows."""
-        return frozenset()
-
-    @property
-    def allowed_roles(self) -> frozenset[str]:
-        """One of these the caller must have; none: whoever is authenticated may ask."""
         return frozenset()
 
 

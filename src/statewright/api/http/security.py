@@ -6,6 +6,8 @@ the ``Host``, which after DNS rebinding still is the name of the attacker, and t
 A program outside a browser sends neither ``Origin`` nor ``Sec-Fetch-Site``, and names the service by a name of it.
 
 gRPC needs no such guard: browsers cannot speak it, and its content type takes a preflight that nothing answers.
+
+Elsewhere pages of other origins may call as CORS allows (docs/reference/service.md#cors).
 """
 
 import re
@@ -13,6 +15,8 @@ from collections.abc import Collection, Mapping
 from functools import lru_cache
 from ipaddress import ip_address
 from typing import Final
+
+from msgspec import Struct
 
 from statewright.failures import Failure, HostNotAllowed, OriginNotAllowed
 
@@ -51,6 +55,46 @@ def allows_origin(origins: Collection[str], origin: str) -> bool:
     if not origins:
         return _LOOPBACK.fullmatch(origin) is not None
     return "*" in origins or origin in origins
+
+
+VARY: Final[Headers] = ((b"vary", b"Origin"),)
+EXPOSED: Final = (
+    b"access-control-expose-headers",
+    b"Idempotency-Replayed, Preference-Applied, Retry-After, X-Entity-State, X-Wait-Result, X-Workflow-Revision",
+)
+ANY_ORIGIN: Final[Headers] = ((b"access-control-allow-origin", b"*"), EXPOSED)
+
+PREFLIGHT: Final[Headers] = (
+    (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE, OPTIONS"),
+    (
+        b"access-control-allow-headers",
+        b"Authorization, Content-Type, Idempotency-Key, If-Match, Last-Event-ID, Prefer, traceparent, tracestate",
+    ),
+    (b"access-control-max-age", b"86400"),
+)
+
+
+class Cors(Struct, frozen=True, kw_only=True):
+    """Which origins a browser may call from: ``*`` = all, none configured = loopback, else exactly these. A browser
+    that asks first is answered with ``preflight``.
+    """
+
+    origins: tuple[str, ...] = ()
+    preflight: Headers = PREFLIGHT
+    preflight_status: int = 204
+    others: Headers = VARY
+    """The headers of responses to requests that name no origin, or none of these; ``ANY_ORIGIN``: any may call."""
+
+    def headers(self, origin: bytes) -> Headers:
+        """The headers of every response to a request with this ``Origin``."""
+        if self.others is ANY_ORIGIN or not allows_origin(self.origins, origin.decode("latin-1")):
+            return self.others
+        return (*VARY, (b"access-control-allow-origin", b"*" if self.origins == ("*",) else origin), EXPOSED)
+
+
+def is_preflight(headers: Mapping[bytes, bytes]) -> bool:
+    """Whether a browser asks with ``OPTIONS`` for permission rather than for the resource."""
+    return b"origin" in headers and b"access-control-request-method" in headers
 
 
 class PageGuard:
