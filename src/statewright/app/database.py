@@ -17,11 +17,11 @@ from statewright.settings import Settings
 from statewright.storage import migrate
 from statewright.storage.commit.group_commit import COMMIT_CONNECTIONS as COMMIT_CONNECTIONS
 from statewright.storage.commit.group_commit import configure_commit_sessions
-from statewright.storage.connections import DatabaseUrl, StorageFaults, connect_when_ready, describe, parse_database_url
+from statewright.storage.connections import DatabaseUrl, StorageFaults, parse_database_url
 from statewright.storage.embedded.server import run_embedded_server as embedded_server
 from statewright.storage.entities import MAX_IN_FLIGHT as READ_CONNECTIONS
 from statewright.storage.migrate import StartRefused
-from statewright.storage.pool import Pool
+from statewright.storage.pool import Pool, connect_when_ready, describe
 from statewright.storage.search.query import (
     configure_lookup_sessions,
     configure_past_sessions,

@@ -5,6 +5,7 @@ when the safety net finds a newer revision (an announcement can be lost with its
 """
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -20,7 +21,6 @@ from statewright.ids import Clock, ModelId, TenantId, model_id
 from statewright.jsonval.codec import decode
 from statewright.jsonval.values import JsonValue
 from statewright.loop.background import repeat, run_by_size
-from statewright.loop.lru import LruCache
 from statewright.schema import (
     SchemaNode,
     Violation,
@@ -90,7 +90,8 @@ class DefinitionCache:
         self._clock = clock
         self._lease_us = lease // timedelta(microseconds=1)
         self._templates = TemplateCache()
-        self._entries: LruCache[tuple[TenantId, ModelId], _Entry] = LruCache(MAX_ENTRIES)
+        self._entries: OrderedDict[tuple[TenantId, ModelId], _Entry] = OrderedDict()
+        """The one that was used last comes last."""
         self._loading: dict[tuple[TenantId, ModelId], asyncio.Task[ModelDefinition | None]] = {}
 
     async def find(self, tenant: TenantId, key: ModelKey) -> ModelDefinition | None:
@@ -105,6 +106,7 @@ class DefinitionCache:
         key = (tenant, model)
         entry = self._entries.get(key)
         if entry is not None and entry.expires_at > self._clock():
+            self._entries.move_to_end(key)
             return entry.definition
         loading = self._loading.get(key)
         if loading is None:
@@ -126,12 +128,12 @@ class DefinitionCache:
 
     def forget(self, tenant: TenantId, model: ModelId) -> None:
         """Drop a definition that was changed; a load under way is not trusted either."""
-        self._entries.discard((tenant, model))
+        self._entries.pop((tenant, model), None)
         self._loading.pop((tenant, model), None)
 
     def forget_tenant(self, tenant: TenantId) -> None:
         """Drop all definitions of a tenant."""
-        for key in [key for key in (*self._entries.keys(), *self._loading) if key[0] == tenant]:
+        for key in [key for key in (*self._entries, *self._loading) if key[0] == tenant]:
             self.forget(*key)
 
     def forget_all(self) -> None:
@@ -144,7 +146,7 @@ class DefinitionCache:
 
         Compiling is dear: one that was loaded since it changed must stay.
         """
-        entry = self._entries.peek((changed.tenant, changed.model))
+        entry = self._entries.get((changed.tenant, changed.model))
         if entry is None:
             return True
         cached = entry.definition.stored.revision, entry.definition.model.workflows_revision
@@ -155,7 +157,7 @@ class DefinitionCache:
 
     def get_cached_revision(self, tenant: TenantId, model: ModelId) -> int | None:
         """The revision that is cached, if any."""
-        entry = self._entries.peek((tenant, model))
+        entry = self._entries.get((tenant, model))
         return entry.definition.stored.revision if entry else None
 
     async def _load(self, key: tuple[TenantId, ModelId]) -> ModelDefinition | None:
@@ -178,7 +180,10 @@ class DefinitionCache:
     def _remember(self, key: tuple[TenantId, ModelId], definition: ModelDefinition) -> None:
         # The lease is jittered, so that models loaded together at start-up do not all expire together.
         jitter = _jitter.uniform(0.9, 1.1)
-        self._entries.put(key, _Entry(definition, self._clock() + int(self._lease_us * jitter)))
+        self._entries[key] = _Entry(definition, self._clock() + int(self._lease_us * jitter))
+        self._entries.move_to_end(key)
+        if len(self._entries) > MAX_ENTRIES:
+            self._entries.popitem(last=False)
 
 
 def compile_model_definition(

@@ -28,12 +28,11 @@ from collections.abc import (
     Collection,
     Hashable,
     Iterable,
-    Iterator,
     Mapping,
     Sequence,
 )
 from datetime import timedelta
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Any, Final, Generic, TypeVar
 
 import asyncpg
@@ -113,18 +112,15 @@ class SharedReads(Generic[K, V]):
             async with self._pool.connection(within=self._within) as connection:
                 found = await self._fetch(connection, list(batch), self._within.total_seconds())
         except Exception as error:  # a background task: the readers must learn of it, whatever it is
-            for waiter in _iter_waiting(batch.values()):
-                waiter.set_exception(error)
+            for waiter in chain.from_iterable(batch.values()):
+                if not waiter.done():  # a reader may have been cancelled
+                    waiter.set_exception(error)
             return
         for key, readers in batch.items():
             value = found.get(key)
-            for waiter in _iter_waiting([readers]):
-                waiter.set_result(value)
-
-
-def _iter_waiting(waiters: "Iterable[list[asyncio.Future[V | None]]]") -> "Iterator[asyncio.Future[V | None]]":
-    """Those who still wait: a reader may have been cancelled."""
-    return (waiter for readers in waiters for waiter in readers if not waiter.done())
+            for waiter in readers:
+                if not waiter.done():
+                    waiter.set_result(value)
 
 
 SETTLED_WINDOW: Final = timedelta(minutes=10)

@@ -25,9 +25,8 @@ from statewright.ids import EntityId, TenantId, TransactionId
 from statewright.operations.idempotency import KeyScope, KeyStatus, StoredAnswer
 from statewright.storage.commit.statement import Part, read_sections
 from statewright.storage.commit.submission import PartRefused, Refusal, StagedPart, Submission
-from statewright.storage.connections import DatabaseConnection
 from statewright.storage.entities import SharedReads
-from statewright.storage.pool import ACQUIRE_TIMEOUT, LEASE_LIMIT, ConnectionLease, Pool
+from statewright.storage.pool import ACQUIRE_TIMEOUT, LEASE_LIMIT, ConnectionLease, DatabaseConnection, Pool
 
 NOBODY: Final = "00000000-0000-0000-0000-000000000000"
 """The token of an attempt that is over with its first write."""

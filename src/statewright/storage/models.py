@@ -18,9 +18,9 @@ from statewright.entity import Actor, ModelKey
 from statewright.ids import ModelId, TenantId, model_id
 from statewright.loop.background import repeat
 from statewright.operations.service import Act
-from statewright.storage.connections import DatabaseUrl, connect
+from statewright.storage.connections import DatabaseUrl
 from statewright.storage.ops.audit import record_act
-from statewright.storage.pool import Pool
+from statewright.storage.pool import Pool, connect
 from statewright.telemetry import logs
 
 CHANNEL: Final = "statewright_definitions"

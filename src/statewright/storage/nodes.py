@@ -19,7 +19,8 @@ import msgspec
 from msgspec import Struct
 
 from statewright.ids import NodeId, TenantId
-from statewright.storage.connections import DatabaseConnection, DatabaseUrl, connect
+from statewright.storage.connections import DatabaseUrl
+from statewright.storage.pool import DatabaseConnection, connect
 
 CHANNEL: Final = "statewright_cluster"
 

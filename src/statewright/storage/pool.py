@@ -1,4 +1,4 @@
-"""A thin, fair pool of connections.
+"""A thin, fair pool of connections to PostgreSQL, and how they are opened.
 
 Why not asyncpg's: it sends a reset query at every release, wraps each connection in a proxy, and can starve a waiter.
 What one may rely on here:
@@ -22,24 +22,19 @@ of them is opened for one waiter, who is told when that fails; but whatever beco
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Final, Protocol, Self, TypeVar, cast
 
 import asyncpg
 from msgspec import Struct
 
 from statewright.failures import StorageUnavailable
-from statewright.storage.connections import (
-    DatabaseConnection,
-    DatabaseUrl,
-    StorageFaults,
-    connect,
-    is_lost,
-    is_unavailable,
-)
+from statewright.loop.lru import LruCache
+from statewright.network.sockets import enable_keepalive
+from statewright.storage.connections import DatabaseUrl, StorageFaults
 from statewright.telemetry import logs
 
 ACQUIRE_TIMEOUT: Final = timedelta(seconds=5)
@@ -73,6 +68,154 @@ STOPPING_MESSAGE: Final = "the service is stopping"
 R = TypeVar("R")
 
 log = logs.logger(__name__)
+
+
+MAX_PREPARED: Final = 100
+"""Statements that a connection keeps prepared besides those that asyncpg does."""
+
+
+class _AsyncpgProtocol(Protocol):
+    """What we ask of asyncpg's protocol object."""
+
+    def _is_cancelling(self) -> bool: ...
+
+    async def bind_execute(
+        self, state: object, args: Sequence[object], portal: str, limit: int, return_extra: bool, seconds: float | None
+    ) -> list[asyncpg.Record]: ...
+
+
+class _PreparedStatement(Protocol):
+    """What we take of asyncpg's prepared statement."""
+
+    _state: object
+
+
+class DatabaseConnection(asyncpg.Connection):
+    """asyncpg's connection, which also knows whether the next user may have it."""
+
+    _protocol: _AsyncpgProtocol
+    _transport: asyncio.Transport
+
+    process_id: int
+    started_at: datetime
+    """Of the backend; known after the connection is lost, too. Numbers are used again, so its birth belongs to it."""
+
+    is_broken: bool
+    """Set when an error showed that this connection is of no more use."""
+
+    prepared: LruCache[str, _PreparedStatement]
+    """Statements of :meth:`fetch_prepared`."""
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether the connection is open, outside a transaction, and no cancelled statement may still run on it."""
+        # asyncpg has no public word for the last point, and its own pool asks the same question.
+        return (
+            not self.is_closed()
+            and not self.is_broken
+            and not self.is_in_transaction()
+            and not self._protocol._is_cancelling()  # pyright: ignore[reportPrivateUsage]
+        )
+
+    async def fetch_prepared(self, text: str, args: Sequence[object]) -> list[asyncpg.Record]:
+        """As ``fetch``, outside transactions, for statements that come again and again.
+
+        It goes the shortest way through asyncpg: the other one costs as much as finding some rows.
+        """
+        statement = self.prepared.get(text)
+        if statement is None:
+            statement = cast("_PreparedStatement", await self.prepare(text))
+            self.prepared.put(text, statement)
+        state = statement._state  # pyright: ignore[reportPrivateUsage]
+        try:
+            return await self._protocol.bind_execute(state, args, "", 0, False, None)
+        except (asyncpg.InvalidCachedStatementError, asyncpg.OutdatedSchemaCacheError):  # the table was altered
+            self.prepared.clear()
+            return await self.fetch(text, *args)
+
+    def watch_peer(self) -> None:
+        """Have the kernel watch the server: one that does not answer for half a minute is gone. By default the kernel
+        waits a quarter of an hour, during which requests would hang.
+        """
+        enable_keepalive(
+            self._transport.get_extra_info("socket"), idle_s=15, interval_s=5, probes=3, unacknowledged_s=20
+        )
+
+
+BEGIN_SESSION: Final = """
+    -- Sets what a session wants set, and tells when its backend was started.
+    SELECT backend_start, (SELECT count(set_config(name, value, false))
+                             FROM unnest($1::text[], $2::text[]) AS setting (name, value))
+      FROM pg_stat_get_activity(pg_backend_pid())
+"""
+
+
+async def connect(database: DatabaseUrl) -> DatabaseConnection:
+    """A new connection; raises ``StorageUnavailable`` caused by whatever stood in the way."""
+    try:
+        connection = await asyncpg.connect(
+            database.dsn,
+            connection_class=DatabaseConnection,
+            timeout=database.connect_timeout.total_seconds(),
+            max_cached_statement_lifetime=0,  # else everything is prepared anew every five minutes
+            server_settings={"application_name": database.application_name},
+        )
+        try:
+            connection.started_at = await connection.fetchval(
+                BEGIN_SESSION,
+                [name for name, _ in database.session],
+                [value for _, value in database.session],
+                timeout=database.connect_timeout.total_seconds(),
+            )
+        except BaseException:
+            connection.terminate()
+            raise
+    except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
+        raise StorageUnavailable from error
+    connection.process_id = connection.get_server_pid()
+    connection.is_broken = False
+    connection.prepared = LruCache(MAX_PREPARED)
+    connection.watch_peer()
+    return connection
+
+
+PAUSE_S: Final = 0.5
+"""Between attempts to reach a database that is waited for."""
+
+NOT_YET_ERRORS: Final = (
+    OSError,  # refused, no such host, no such socket, too late
+    asyncpg.CannotConnectNowError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.TargetServerAttributeNotMatched,
+)
+"""What a database says that is being started, or of which no host takes writes yet. All else stays as it is: a wrong
+password, say.
+"""
+
+
+async def connect_when_ready(database: DatabaseUrl) -> DatabaseConnection:
+    """A new connection to a database that may not be there yet; the caller limits the time.
+
+    Raises ``StorageUnavailable`` for what waiting does not change.
+    """
+    is_told = False
+    while True:
+        try:
+            return await connect(database)
+        except StorageUnavailable as away:
+            if not isinstance(away.__cause__, NOT_YET_ERRORS):
+                raise
+            if not is_told:
+                log.warning("database_awaited", database=database.location, error=describe(away))
+                is_told = True
+        await asyncio.sleep(PAUSE_S)
+
+
+def describe(failure: StorageUnavailable) -> str:
+    """What stood in the way, in a line."""
+    cause = failure.__cause__ or failure
+    return str(cause) or type(cause).__name__
 
 
 class ConnectionLost(StorageUnavailable):
@@ -193,11 +336,24 @@ class Pool:
         if self._closing or not connection.is_clean:
             self._leased.remove(connection)
             self._retire(connection)
-        elif (waiter := self._pop_waiter()) is not None:
+        elif self._waiters and (waiter := self._pop_waiter()) is not None:
             waiter.set_result(connection)
         else:
             self._leased.remove(connection)
-            self._add_idle(connection)
+            loop = asyncio.get_running_loop()
+            self._idle.append((loop.time(), connection))
+            if self._sweeper is None:
+                self._sweeper = loop.call_later(self._idle_timeout_s, self._sweep)
+
+    def give_back(self, connection: DatabaseConnection, error: BaseException) -> None:
+        """Take back what a block had that has failed. Raises ``StorageUnavailable`` if the database is to blame."""
+        failure = _translate_failure(error, connection)
+        if failure is not None:
+            self.faults.count(error, is_lost=isinstance(failure, ConnectionLost))
+            connection.is_broken = True
+        self.release(connection)
+        if failure is not None:
+            raise failure from error
 
     async def close(self, *, within: timedelta = CLOSE_TIMEOUT) -> None:
         """Refuse new users at once, let the present ones finish, close everything; what lasts longer is cut off."""
@@ -345,12 +501,6 @@ class Pool:
         self._retiring.remove(task)
         self._pass_capacity_on()
 
-    def _add_idle(self, connection: DatabaseConnection) -> None:
-        loop = asyncio.get_running_loop()
-        self._idle.append((loop.time(), connection))
-        if self._sweeper is None:
-            self._sweeper = loop.call_later(self._idle_timeout_s, self._sweep)
-
     def _sweep(self) -> None:
         """Close what has been idle for long; come back as long as anything is idle."""
         loop = asyncio.get_running_loop()
@@ -376,20 +526,16 @@ class ConnectionGuard:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        failure = None if error is None else _translate_failure(error, self._connection)
-        if failure is not None:
-            assert error is not None  # noqa: S101 - it was translated
-            self._pool.faults.count(error, is_lost=isinstance(failure, ConnectionLost))
-            self._connection.is_broken = True
-        self._pool.release(self._connection)
-        if failure is not None:
-            raise failure from error
+        if error is None:
+            self._pool.release(self._connection)
+        else:
+            self._pool.give_back(self._connection, error)
 
 
 class ConnectionLease:
     """``async with lease as connection``: the connection is the block's alone."""
 
-    __slots__ = ("_connection", "_guard", "_limit", "_pool", "_timer", "_within")
+    __slots__ = ("_connection", "_limit", "_pool", "_timer", "_within")
 
     def __init__(self, pool: Pool, within: timedelta, limit: timedelta | None) -> None:
         self._pool = pool
@@ -399,8 +545,7 @@ class ConnectionLease:
         """As long as the block lasts."""
 
     async def __aenter__(self) -> DatabaseConnection:
-        connection = self._connection = await self._pool.acquire(self._within)
-        self._guard = ConnectionGuard(self._pool, connection)
+        connection = self._connection = self._pool.take_idle() or await self._pool.acquire(self._within)
         if self._limit is None:
             self.watch()
         else:
@@ -410,9 +555,13 @@ class ConnectionLease:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._connection = None
+        connection, self._connection = self._connection, None
+        assert connection is not None  # noqa: S101 - the block had it
         self._timer.cancel()
-        self._guard.__exit__(kind, error, trace)
+        if error is None:
+            self._pool.release(connection)
+        else:
+            self._pool.give_back(connection, error)
 
     def watch(self) -> None:
         """Have a look at the database after a while, should the block not be over by then."""
@@ -424,6 +573,39 @@ class ConnectionLease:
         """End the connection, and with it the statement that waits for an answer."""
         if self._connection is not None:
             self._connection.terminate()
+
+
+LOST_ERRORS: Final = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.DatabaseDroppedError,
+    asyncpg.IdleSessionTimeoutError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+)
+"""The server says that the session is over."""
+
+UNAVAILABLE_ERRORS: Final = (
+    asyncpg.CannotConnectNowError,
+    asyncpg.InsufficientResourcesError,  # disk full, out of memory, too many connections
+    asyncpg.PostgresSystemError,
+    asyncpg.ReadOnlySQLTransactionError,  # a fail-over made our server a replica; its successor wants a new connection
+)
+"""The server is there and cannot do what it is for."""
+
+
+def is_lost(error: BaseException, connection: DatabaseConnection) -> bool:
+    """Whether the connection failed under the statement, so that its outcome is not known."""
+    if isinstance(error, LOST_ERRORS):
+        return True
+    if isinstance(error, TimeoutError):  # of the statement; some other code's leaves the connection clean
+        return not connection.is_clean
+    return isinstance(error, OSError | asyncpg.InterfaceError | asyncpg.InternalClientError) and connection.is_closed()
+
+
+def is_unavailable(error: BaseException) -> bool:
+    """Whether the database turned the statement down for a reason that has nothing to do with the statement."""
+    return isinstance(error, UNAVAILABLE_ERRORS)
 
 
 def _translate_failure(error: BaseException, connection: DatabaseConnection) -> StorageUnavailable | None:

@@ -16,7 +16,7 @@ import pytest
 from statewright.api.http.ops.route import OpsRoute
 from statewright.api.http.ops.routes import OPS_ROUTES
 from statewright.operations.service import Act
-from statewright.storage.connections import DatabaseConnection
+from statewright.storage.pool import DatabaseConnection
 from tests.builders import SAMPLE, Json, a_processor, a_workflow, manual
 from tests.database import connected
 from tests.integration.node import a_node

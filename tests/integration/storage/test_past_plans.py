@@ -14,7 +14,8 @@ import pytest
 from statewright.conditions import EVERYTHING
 from statewright.ids import ModelId, TenantId
 from statewright.storage import entities
-from statewright.storage.connections import connect, parse_database_url
+from statewright.storage.connections import parse_database_url
+from statewright.storage.pool import connect
 from statewright.storage.search.grouping import GROUP_COLUMNS
 from statewright.storage.search.query import configure_past_sessions
 from statewright.storage.search.statements import EntityQuery, select_versions

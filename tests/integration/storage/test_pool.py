@@ -12,8 +12,8 @@ import asyncpg
 import pytest
 
 from statewright.failures import StorageUnavailable
-from statewright.storage.connections import DatabaseConnection, connect, parse_database_url
-from statewright.storage.pool import ConnectionLost, Pool
+from statewright.storage.connections import parse_database_url
+from statewright.storage.pool import ConnectionLost, DatabaseConnection, Pool, connect
 from tests.database import connected
 
 SOON = timedelta(milliseconds=50)

@@ -10,7 +10,8 @@ import pytest
 
 from statewright.failures import StorageUnavailable
 from statewright.storage.commit.group_commit import configure_commit_sessions
-from statewright.storage.connections import connect, connect_when_ready, parse_database_url
+from statewright.storage.connections import parse_database_url
+from statewright.storage.pool import connect, connect_when_ready
 from statewright.storage.search.query import configure_past_sessions
 from tests.integration.storage.network import Network
 

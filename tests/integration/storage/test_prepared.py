@@ -1,4 +1,4 @@
-"""Statements that a connection keeps prepared (storage/connections.py)."""
+"""Statements that a connection keeps prepared (storage/pool.py)."""
 
 from collections.abc import AsyncIterator
 
@@ -6,8 +6,8 @@ import asyncpg
 import pytest
 
 from statewright.failures import StorageUnavailable
-from statewright.storage.connections import MAX_PREPARED, DatabaseConnection, connect, parse_database_url
-from statewright.storage.pool import ConnectionGuard, Pool
+from statewright.storage.connections import parse_database_url
+from statewright.storage.pool import MAX_PREPARED, ConnectionGuard, DatabaseConnection, Pool, connect
 
 
 @pytest.fixture

@@ -186,6 +186,8 @@ async def _has_existed(request: Request, entity_text: str) -> bool:
 
 async def _read_version(request: Request, entity_id: EntityId) -> Entity:
     """The version the query asks for. Both scopes at once are refused before anything is looked up."""
+    if not request.has_query:
+        return await entities.read(request.runtime.core, request.caller, entity_id)
     instant, transaction = request.query_instant("pointInTime"), request.query_transaction("transactionId")
     if instant is not None and transaction is not None:
         raise BadRequest("pointInTime and transactionId are mutually exclusive")

@@ -197,12 +197,12 @@ def encode_envelope(entity: EntityView, model: ModelKey, *, instant: int | None 
     No trailing newline.
     """
     moment = f'"pointInTime":"{to_rfc3339(instant)}",' if instant is not None else ""
-    transition = f',"transitionForLatestSave":{_quote(entity.transition)}' if entity.transition else ""
+    transition = f',"transitionForLatestSave":{_encode_text(entity.transition).decode()}' if entity.transition else ""
     meta = (
         f'"creationDate":"{to_rfc3339(entity.created_at)}","id":"{entity.id}",'
         f'"lastUpdateTime":"{to_rfc3339(entity.updated_at)}",'
-        f'"modelKey":{{"name":{_quote(model.name)},"version":{model.version}}},{moment}"state":{_quote(entity.state)},'
-        f'"transactionId":"{entity.transaction_id}"{transition}'
+        f'"modelKey":{{"name":{_encode_text(model.name).decode()},"version":{model.version}}},{moment}'
+        f'"state":{_encode_text(entity.state).decode()},"transactionId":"{entity.transaction_id}"{transition}'
     )
     return b'{"data":%b,"meta":{%b},"type":"ENTITY"}' % (_encode_document(entity.document), meta.encode())
 
@@ -328,7 +328,3 @@ def _encode_document(stored: str) -> bytes:
     del value
     take_apart(values)
     return encoded
-
-
-def _quote(text: str) -> str:
-    return _encode_text(text).decode()

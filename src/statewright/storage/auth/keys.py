@@ -18,9 +18,8 @@ import msgspec
 from statewright.auth.keys import Audience, Encrypted, JwkMembers, KeyPair, TrustedKey, read_jwk
 from statewright.ids import TenantId
 from statewright.storage.auth.clients import TenantAct, record
-from statewright.storage.connections import DatabaseConnection
 from statewright.storage.entities import SharedReads
-from statewright.storage.pool import Pool
+from statewright.storage.pool import DatabaseConnection, Pool
 
 CHANNEL: Final = "statewright_signing_keys"
 

@@ -24,8 +24,7 @@ from statewright.entity import Actor
 from statewright.ids import TenantId
 from statewright.operations.service import Act
 from statewright.storage.auth.clients import TenantAct, record
-from statewright.storage.connections import DatabaseConnection
-from statewright.storage.pool import Pool
+from statewright.storage.pool import DatabaseConnection, Pool
 
 CHANNEL: Final = "statewright_oidc_providers"
 

@@ -43,8 +43,8 @@ from statewright.conditions.sql_terms import DOCUMENT, Argument, resolve_place
 from statewright.failures import StorageUnavailable
 from statewright.ids import ModelId, TenantId
 from statewright.operations.listings import BuildProgress, DeclaredIndex, IndexKind, IndexStatus
-from statewright.storage.connections import DatabaseConnection, DatabaseUrl, connect
-from statewright.storage.pool import Pool
+from statewright.storage.connections import DatabaseUrl
+from statewright.storage.pool import DatabaseConnection, Pool, connect
 
 MAX_ROWS: Final = 1000
 """Entities that the most frequent value of a field may have, for a plan to be good for all values."""

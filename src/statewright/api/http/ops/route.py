@@ -5,23 +5,18 @@ from statewright.operations.idempotency import Recording
 from statewright.operations.records import name_record
 from statewright.operations.table import ADMIN as ADMIN
 from statewright.operations.table import OPERATOR as OPERATOR
-from statewright.operations.table import ApiOperation, Role
+from statewright.operations.table import ApiOperation
 
 
 class OpsRoute(Route, frozen=True, kw_only=True):
     """An operation of operators and automation. ``path`` is the whole one: it is at the root of the server.
 
-    ``role`` is the least one that may call it; None: any authenticated principal. Unknown query parameters are refused.
+    Unknown query parameters are refused.
     """
 
     tag: str = "Ops"
     is_ours: bool = True
     recording: Recording = "transaction"
-    role: Role | None = None
-
-    @property
-    def allowed_roles(self) -> frozenset[str]:
-        return frozenset() if self.role is None else frozenset({self.role, ADMIN})
 
 
 def serve(operation: ApiOperation[object], endpoint: Endpoint) -> OpsRoute:
@@ -32,7 +27,7 @@ def serve(operation: ApiOperation[object], endpoint: Endpoint) -> OpsRoute:
         endpoint=endpoint,
         id=operation.id,
         summary=operation.summary,
-        role=operation.role,
+        allowed_roles=frozenset() if operation.role is None else frozenset({operation.role, ADMIN}),
         recording=operation.recording,
         is_read=operation.is_read,
         query=operation.query,
