@@ -8,13 +8,17 @@ from typing import Final, Literal, Protocol
 
 from statewright.auth.principals import text_claim
 from statewright.auth.providers import FederatedTokens
-from statewright.auth.tokens import TokenRefused, TokenVerifier, UnknownKey
+from statewright.auth.tokens import TokenRefused, TokenVerifier, UnknownKey, VerifiedToken
 from statewright.entity import Principal
 from statewright.failures import Unauthorized
 
 Reason = Literal["missing-header", "invalid-format", "empty-bearer", "token-invalid"]
 
 _SCHEME: Final = "Bearer "
+_MAX_REMEMBERED: Final = 16_384
+"""Verified tokens that are remembered; with the length below at most 64 MiB, in practice about 16 MiB."""
+_MAX_REMEMBERED_CHARS: Final = 4096
+"""Characters of a header that is remembered; longer ones are verified each time."""
 
 
 class AuthenticationFailed(Unauthorized):
@@ -100,6 +104,8 @@ class JwtAuthenticator:
     matched to the letter, with one blank; the rest is the token.
 
     Only for tokens whose key id is unknown to the one the other is asked; every other refusal is final.
+
+    A verified token is remembered until it ends: its next use costs a look-up.
     """
 
     def __init__(
@@ -108,12 +114,22 @@ class JwtAuthenticator:
         self._tokens = tokens
         self._federated = federated
         self._late_keys = late_keys
+        self._clock = tokens.clock
+        self._remembered: dict[str, VerifiedToken] = {}
+        """By the header."""
 
     def authenticate(self, authorization: str | None) -> Principal:
         """The principal of the token. Raises :class:`AuthenticationFailed`."""
-        token = _read_bearer(authorization)
+        known = self._remembered.get(authorization or "")
+        if (
+            known is not None
+            and known.generation == known.keys.generation
+            and (now := self._clock()) < known.ends_at
+            and (known.recheck is None or known.recheck(now))
+        ):
+            return known.principal
         try:
-            return self._verify(token)
+            return self._verify(authorization)
         except UnknownKey as unknown:
             late = self._late_keys
             if late is not None and late.may_find(unknown.parsed.kid, text_claim(unknown.parsed.claims, "iss")):
@@ -124,30 +140,33 @@ class JwtAuthenticator:
 
     async def authenticate_later(self, authorization: str | None) -> Principal:
         """The principal of a token, after its key was looked for elsewhere. Raises :class:`AuthenticationFailed`."""
-        token = _read_bearer(authorization)
         try:
             try:
-                return self._verify(token)
+                return self._verify(authorization)
             except UnknownKey as unknown:
                 if self._late_keys is None:
                     raise
                 await self._late_keys.look_for(unknown.parsed.kid, text_claim(unknown.parsed.claims, "iss"))
-            return self._verify(token)
+            return self._verify(authorization)
         except TokenRefused as refused:
             raise AuthenticationFailed("token-invalid", str(refused)) from None
 
-    def _verify(self, token: str) -> Principal:
-        """Raises ``TokenRefused``."""
-        federated = self._federated
-        if federated is None:
-            return self._tokens.verify(token)
-        known = federated.recall(token)
-        if known is not None:
-            return known
+    def _verify(self, authorization: str | None) -> Principal:
+        """The principal of a header that is not remembered. Raises ``AuthenticationFailed``, ``TokenRefused``."""
+        token = _read_bearer(authorization)
         try:
-            return self._tokens.verify(token)
+            verified = self._tokens.verify(token)
         except UnknownKey as unknown:
-            return federated.verify(token, unknown.parsed)
+            if self._federated is None:
+                raise
+            verified = self._federated.verify(unknown.parsed)
+        header = f"{_SCHEME}{token}"
+        self._remembered.pop(header, None)
+        if len(header) <= _MAX_REMEMBERED_CHARS:
+            if len(self._remembered) >= _MAX_REMEMBERED:
+                del self._remembered[next(iter(self._remembered))]  # the oldest
+            self._remembered[header] = verified
+        return verified.principal
 
 
 def _read_bearer(authorization: str | None) -> str:

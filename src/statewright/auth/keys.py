@@ -308,15 +308,18 @@ class KeyRing:
     """The signing keys of the service as this process knows them."""
 
     def __init__(self, *keys: SigningKey) -> None:
+        self.generation = 0
+        """Changes whenever a key does, so that tokens are remembered no longer."""
+        self._verifying: dict[str, tuple[RSAPublicKey, int, int]] = {}
         self.replace_all(keys)
 
     def replace_all(self, keys: Iterable[SigningKey]) -> None:
-        """From now on there are exactly these keys. A public key that stays is to be the same object as before: tokens
-        are remembered with theirs.
-        """
+        """From now on there are exactly these keys."""
         self._keys = {key.kid: key for key in keys}
-        # What every request with a token looks at.
-        self._verifying = {kid: (key.public, *key.verifying_window) for kid, key in self._keys.items()}
+        verifying = {kid: (key.public, *key.verifying_window) for kid, key in self._keys.items()}
+        if verifying != self._verifying:
+            self._verifying = verifying
+            self.generation += 1
 
     def find_verifying_key(self, kid: str, now: int) -> RSAPublicKey | None:
         """The public key with this id, if what it has signed counts at ``now``."""
@@ -325,6 +328,10 @@ class KeyRing:
             return None
         public, begins, ends = known
         return public if begins <= now < ends else None
+
+    def get_end(self, kid: str) -> int:
+        """Until when a token counts that the key with this id has signed; there is to be one."""
+        return self._verifying[kid][2]
 
     def find_signing_key(self, now: int) -> SigningKey | None:
         """The key whose validity began last, of those that may sign; ``None`` when there is none, so that no token can

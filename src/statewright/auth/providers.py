@@ -11,6 +11,7 @@ have, the one counts that has claimed issuer and audience first. Its claims make
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -20,7 +21,7 @@ from msgspec import Struct
 from statewright.auth import keys as jws
 from statewright.auth.keys import MAX_CLOCK_SKEW_S, UnusableJwk, read_jwk, to_seconds
 from statewright.auth.principals import Claims, text_claim
-from statewright.auth.tokens import TokenRefused, UnknownKey
+from statewright.auth.tokens import Generations, TokenRefused, UnknownKey, VerifiedToken, find_end
 from statewright.entity import Principal
 from statewright.ids import Clock, TenantId
 
@@ -181,10 +182,6 @@ def map_roles(value: object) -> tuple[str, ...]:
     return tuple(name for name in names if name and "," not in name)[:MAX_ROLES]
 
 
-_MAX_REMEMBERED: Final = 8192
-_MAX_REMEMBERED_CHARS: Final = 4096
-
-
 class PublishedKeys(Protocol):
     """The keys of a provider, as they were fetched."""
 
@@ -200,11 +197,9 @@ class KnownProvider(Struct, frozen=True, eq=False):
     keys: PublishedKeys
 
 
-class KnownProviders(Protocol):
-    """The active providers of all tenants."""
+class KnownProviders(Generations, Protocol):
+    """The active providers of all tenants. Another generation: a provider is another, or an issuer that it names."""
 
-    generation: int
-    """Changes whenever a provider does, or an issuer that one has published."""
     hits: int
     misses: int
 
@@ -213,52 +208,38 @@ class KnownProviders(Protocol):
         ...
 
 
-class _VerifiedToken(Struct, frozen=True):
-    principal: Principal
-    until: int
-    kid: str
-    key: RSAPublicKey
-    keys: PublishedKeys
-    generation: int
-
-
 class FederatedTokens:
-    """Verifies tokens of providers, and remembers them as long as they, their keys and their providers count."""
+    """Verifies tokens of providers, which count as long as they, their keys and their providers do."""
 
     def __init__(self, providers: KnownProviders, roles_claim: str, clock: Clock) -> None:
         self._providers = providers
         self._roles_claim = roles_claim
         self._clock = clock
-        self._remembered: dict[str, _VerifiedToken] = {}
 
-    def recall(self, token: str) -> Principal | None:
-        """The principal of a token that was verified before and still counts."""
-        known = self._remembered.get(token)
-        if known is None:
-            return None
+    def verify(self, token: jws.Jws) -> VerifiedToken:
+        """What counts of a token. Raises ``TokenRefused``; ``UnknownKey`` when no provider has its key."""
         at = self._clock()
-        is_current = known.generation == self._providers.generation and at // _SECOND_US <= known.until
-        if is_current and known.keys.find_key(known.kid, at) is known.key:
-            self._providers.hits += 1
-            return known.principal
-        del self._remembered[token]
-        return None
-
-    def verify(self, token: str, parsed: jws.Jws) -> Principal:
-        """The principal of a token. Raises ``TokenRefused``; ``UnknownKey`` when no provider has its key."""
-        at = self._clock()
-        problem = find_time_problem(parsed.claims, at // _SECOND_US)
+        problem = find_time_problem(token.claims, at // _SECOND_US)
         if problem is not None:
             raise TokenRefused(problem)
-        chosen, key = self._choose(parsed, at)
-        problem = find_problem(parsed.claims, chosen.provider)
+        chosen, key = self._choose(token, at)
+        problem = find_problem(token.claims, chosen.provider)
         if problem is not None:
             raise TokenRefused(problem)
-        principal = build_principal(parsed.claims, chosen.provider, self._roles_claim)
-        until = jws.get_expiry(parsed.claims) + jws.MAX_CLOCK_SKEW_S
-        verified = _VerifiedToken(principal, until, parsed.kid, key, chosen.keys, self._providers.generation)
-        self._remember(token, verified)
-        return principal
+        return VerifiedToken(
+            principal=build_principal(token.claims, chosen.provider, self._roles_claim),
+            ends_at=find_end(token.claims),
+            keys=self._providers,
+            generation=self._providers.generation,
+            recheck=partial(self._recheck, chosen.keys, token.kid, key),
+        )
+
+    def _recheck(self, keys: PublishedKeys, kid: str, key: RSAPublicKey, now: int) -> bool:
+        """Whether a provider has a key still."""
+        if keys.find_key(kid, now) is not key:
+            return False
+        self._providers.hits += 1
+        return True
 
     def _choose(self, parsed: jws.Jws, at: int) -> tuple[KnownProvider, RSAPublicKey]:
         """The provider that has signed a token, with the key."""
@@ -278,10 +259,3 @@ class FederatedTokens:
             raise TokenRefused("bad signature")
         meant = [(known, key) for known, key in signed if accepts_audience(parsed.claims, known.provider)]
         return next(iter(meant), signed[0])
-
-    def _remember(self, token: str, verified: _VerifiedToken) -> None:
-        if len(token) > _MAX_REMEMBERED_CHARS:
-            return
-        if len(self._remembered) >= _MAX_REMEMBERED and token not in self._remembered:
-            del self._remembered[next(iter(self._remembered))]  # the oldest
-        self._remembered[token] = verified

@@ -1,7 +1,7 @@
 """Issuing and verifying first-party access tokens (docs/reference/authentication.md#access-tokens).
 
 There is no registry of tokens: for a token signed by a key of the service its claims alone decide, also when an
-external tool issued it. A verified token is remembered until it expires, so that its next use costs a look-up.
+external tool issued it.
 """
 
 import uuid
@@ -19,10 +19,6 @@ from statewright.entity import Principal
 from statewright.ids import Clock
 
 _SECOND_US: Final = 1_000_000
-_MAX_REMEMBERED: Final = 8192
-"""Verified tokens that are remembered; with the length below at most 32 MiB, in practice about 8 MiB."""
-_MAX_REMEMBERED_CHARS: Final = 4096
-"""Characters of a token that is remembered; longer ones are verified each time."""
 
 
 class TokenRefused(Exception):
@@ -39,13 +35,22 @@ class UnknownKey(TokenRefused):
         self.parsed = parsed
 
 
-class VerifyingKeys(Protocol):
+class Generations(Protocol):
+    """What tokens are verified with."""
+
+    generation: int
+    """Changes whenever a token that was verified before may not count any more."""
+
+
+class VerifyingKeys(Generations, Protocol):
     """Finds the keys that verify tokens."""
 
     def find_verifying_key(self, kid: str, now: int) -> RSAPublicKey | None:
-        """The key with this id, if it counts at ``now`` (microseconds since 1970): the same object each time, as long
-        as it does.
-        """
+        """The key with this id, if it counts at ``now`` (microseconds since 1970)."""
+        ...
+
+    def get_end(self, kid: str) -> int:
+        """Until when it counts."""
         ...
 
 
@@ -65,13 +70,21 @@ class TokenRules(Struct, frozen=True, kw_only=True):
     expiry_seconds: int
 
 
-class _VerifiedToken(Struct, frozen=True):
+class VerifiedToken(Struct, frozen=True, kw_only=True, eq=False):
+    """A token that counts before ``ends_at`` (microseconds since 1970), as long as ``keys`` are of this ``generation``,
+    and as ``recheck`` says so of the present, if there is one.
+    """
+
     principal: Principal
-    until: int
-    """The last second, since 1970, in which the token is valid."""
-    kid: str
-    key: RSAPublicKey
-    """The key that signed it. It is compared with the key ring at each use, so that no token outlives its key."""
+    ends_at: int
+    keys: Generations
+    generation: int
+    recheck: Callable[[int], bool] | None = None
+
+
+def find_end(claims: Claims) -> int:
+    """When a token ends by its claims, which have no time problem, in microseconds since 1970."""
+    return (jws.get_expiry(claims) + jws.MAX_CLOCK_SKEW_S + 1) * _SECOND_US
 
 
 class TokenVerifier:
@@ -80,26 +93,13 @@ class TokenVerifier:
     def __init__(self, keys: VerifyingKeys, rules: TokenRules, clock: Clock) -> None:
         self._keys = keys
         self._rules = rules
-        self._clock = clock
-        self._remembered: dict[str, _VerifiedToken] = {}
+        self.clock = clock
 
-    def verify(self, token: str) -> Principal:
-        """The principal of a token. Raises :class:`TokenRefused`; :class:`UnknownKey` when no key of ours has its key
-        id.
-        """
-        at = self._clock()
-        now = at // _SECOND_US
-        known = self._remembered.get(token)
-        if known is not None and now <= known.until and self._keys.find_verifying_key(known.kid, at) is known.key:
-            return known.principal
-        verified = self._verify_signature(token, at)
-        self._remember(token, verified)
-        return verified.principal
-
-    def _verify_signature(self, token: str, at: int) -> _VerifiedToken:
+    def verify(self, token: str) -> VerifiedToken:
         """The checks of docs/reference/authentication.md#claims-that-are-read in their order; the first failure
-        decides.
+        decides. Raises :class:`TokenRefused`; :class:`UnknownKey` when no key of ours has the key id.
         """
+        at = self.clock()
         try:
             parsed = jws.parse(token)
         except jws.MalformedToken as malformed:
@@ -114,7 +114,8 @@ class TokenVerifier:
         if not jws.is_signed_by(key, parsed):
             raise TokenRefused("bad signature")
         principal = self._verify_claims(parsed.claims, at // _SECOND_US)
-        return _VerifiedToken(principal, jws.get_expiry(parsed.claims) + jws.MAX_CLOCK_SKEW_S, parsed.kid, key)
+        ends_at = min(find_end(parsed.claims), self._keys.get_end(parsed.kid))
+        return VerifiedToken(principal=principal, ends_at=ends_at, keys=self._keys, generation=self._keys.generation)
 
     def _verify_claims(self, claims: Claims, now: int) -> Principal:
         problem = jws.find_time_problem(claims, now)
@@ -128,13 +129,6 @@ class TokenVerifier:
         if principal is None:
             raise TokenRefused("no user or no tenant")
         return principal
-
-    def _remember(self, token: str, verified: _VerifiedToken) -> None:
-        if len(token) > _MAX_REMEMBERED_CHARS:
-            return
-        if len(self._remembered) >= _MAX_REMEMBERED and token not in self._remembered:
-            del self._remembered[next(iter(self._remembered))]  # the oldest
-        self._remembered[token] = verified
 
 
 class TokenIssuer:

@@ -87,7 +87,7 @@ async def test_a_client_gets_a_token_that_the_service_accepts():
     status, body = await answer(request())
     assert status == 200
     assert body | {"access_token": ""} == {"access_token": "", "token_type": "Bearer", "expires_in": 3600}
-    principal = verifier().verify(str(body["access_token"]))
+    principal = verifier().verify(str(body["access_token"])).principal
     assert (principal.id, principal.tenant, principal.kind, principal.roles) == (
         "operator", "acme", "service", ("ROLE_M2M",),
     )  # fmt: skip
@@ -263,7 +263,7 @@ async def test_a_client_may_act_for_the_subject_of_a_trusted_signer():
     assert body | {"access_token": ""} == {
         "access_token": "", "token_type": "Bearer", "expires_in": 3600, "issued_token_type": JWT_TYPE,
     }  # fmt: skip
-    principal = verifier().verify(str(body["access_token"]))
+    principal = verifier().verify(str(body["access_token"])).principal
     assert (principal.id, principal.kind, principal.roles) == ("ann", "user", ("ROLE_ADMIN",))
 
 

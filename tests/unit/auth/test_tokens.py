@@ -11,8 +11,9 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright.auth import KeyRing, TokenIssuer, TokenRules, TokenVerifier
+from statewright.auth import AuthenticationFailed, JwtAuthenticator, KeyRing, TokenIssuer, TokenRules, TokenVerifier
 from statewright.auth.tokens import TokenRefused, UnknownKey
+from statewright.entity import Principal
 from tests.unit.auth.builders import ABSENT, NOW, RULES, Clock, a_client, claims, minted, rsa_key, signing_key, verifier
 
 AUDIENCE_RULES = TokenRules(issuer="cyoda", audience="orders", expiry_seconds=60)
@@ -39,7 +40,7 @@ def signed(header: object, body: object, key: str = "main") -> str:
 
 
 def test_a_token_minted_with_the_configured_key_is_accepted_on_its_claims():
-    principal = verifier().verify(minted(scopes=["S"], user_roles=ABSENT))
+    principal = verifier().verify(minted(scopes=["S"], user_roles=ABSENT)).principal
     assert (principal.id, principal.tenant, principal.kind, principal.roles) == ("ann", "acme", "service", ("S",))
 
 
@@ -153,12 +154,12 @@ def test_the_first_claim_that_fails_decides(change: dict[str, object], problem: 
     ],
 )  # fmt: skip
 def test_times_have_thirty_seconds_of_grace_and_no_fractions(change: dict[str, object]):
-    assert verifier().verify(signed({"alg": "RS256", "kid": signing_key().kid}, claims(**change))).id == "ann"
+    assert verifier().verify(signed({"alg": "RS256", "kid": signing_key().kid}, claims(**change))).principal.id == "ann"
 
 
 @pytest.mark.parametrize("audience", ["orders", ["x", "orders"]])
 def test_a_required_audience_may_be_named_alone_or_in_a_list(audience: object):
-    assert verifier(rules=AUDIENCE_RULES).verify(minted(aud=audience)).id == "ann"
+    assert verifier(rules=AUDIENCE_RULES).verify(minted(aud=audience)).principal.id == "ann"
 
 
 @pytest.mark.parametrize("audience", [ABSENT, "other", ["other"], [], "orders ", {"orders": 1}])
@@ -168,7 +169,7 @@ def test_a_required_audience_must_be_named(audience: object):
 
 
 def test_without_a_required_audience_any_will_do():
-    assert verifier().verify(minted(aud="whoever")).id == "ann"
+    assert verifier().verify(minted(aud="whoever")).principal.id == "ann"
 
 
 @given(st.text())
@@ -201,53 +202,90 @@ class CountingKeys:
     def __init__(self) -> None:
         self.key = CountingKey()
         self.is_withdrawn = False
+        self.end = 1 << 63
+
+    @property
+    def generation(self) -> int:
+        return int(self.is_withdrawn)
 
     def find_verifying_key(self, kid: str, now: int) -> RSAPublicKey | None:
-        return None if self.is_withdrawn or kid != signing_key().kid else self.key  # type: ignore[return-value]
+        is_known = not self.is_withdrawn and kid == signing_key().kid and now < self.end
+        return self.key if is_known else None  # type: ignore[return-value]
+
+    def get_end(self, kid: str) -> int:
+        return self.end
+
+
+def authenticated(authenticator: JwtAuthenticator, token: str) -> Principal:
+    return authenticator.authenticate(f"Bearer {token}")
+
+
+def reason(authenticator: JwtAuthenticator, token: str) -> str:
+    """Why a token is refused."""
+    with pytest.raises(AuthenticationFailed) as refused:
+        authenticated(authenticator, token)
+    return refused.value.detail_for_log
 
 
 def test_a_remembered_token_expires_like_any_other():
     clock = Clock()
-    watched, token = verifier(clock=clock), minted(exp=NOW + 10)
-    assert watched.verify(token).id == "ann"
+    watched, token = JwtAuthenticator(verifier(clock=clock)), minted(exp=NOW + 10)
+    assert authenticated(watched, token).id == "ann"
     clock.seconds = NOW + 40.9
-    assert watched.verify(token).id == "ann"
+    assert authenticated(watched, token).id == "ann"
     clock.seconds = NOW + 41
-    with pytest.raises(TokenRefused, match="token expired"):
-        watched.verify(token)
+    assert reason(watched, token) == "token expired"
 
 
 def test_a_remembered_token_does_not_outlive_its_key():
     keys = CountingKeys()
-    watched, token = TokenVerifier(keys, RULES, Clock()), minted()
-    assert watched.verify(token).id == "ann"
+    watched, token = JwtAuthenticator(TokenVerifier(keys, RULES, Clock())), minted()
+    assert authenticated(watched, token).id == "ann"
     keys.is_withdrawn = True
-    with pytest.raises(UnknownKey):
-        watched.verify(token)
+    assert reason(watched, token) == "unknown key"
+
+
+def test_a_remembered_token_ends_with_the_validity_of_its_key():
+    keys, clock = CountingKeys(), Clock()
+    keys.end = (NOW + 10) * 1_000_000
+    watched, token = JwtAuthenticator(TokenVerifier(keys, RULES, clock)), minted()
+    clock.seconds = NOW + 9.9
+    assert authenticated(watched, token).id == authenticated(watched, token).id == "ann"
+    clock.seconds = NOW + 10
+    assert reason(watched, token) == "unknown key"
+
+
+def test_a_key_ring_is_of_another_generation_when_a_key_has_changed():
+    ring = KeyRing(signing_key())
+    before = ring.generation
+    ring.replace_all([signing_key()])
+    assert ring.generation == before
+    ring.replace_all([signing_key(), signing_key("other")])
+    ring.replace_all([signing_key()])
+    assert ring.generation == before + 2
 
 
 def test_a_refused_token_is_not_remembered():
     clock = Clock(NOW - 100)
-    watched, token = verifier(clock=clock), minted(iat=NOW)
-    with pytest.raises(TokenRefused, match="future"):
-        watched.verify(token)
+    watched, token = JwtAuthenticator(verifier(clock=clock)), minted(iat=NOW)
+    assert "future" in reason(watched, token)
     clock.seconds = NOW
-    assert watched.verify(token).id == "ann"
+    assert authenticated(watched, token).id == "ann"
 
 
 def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("statewright.auth.tokens._MAX_REMEMBERED", 2)
-    watched = verifier()
+    monkeypatch.setattr("statewright.auth.authenticators._MAX_REMEMBERED", 2)
+    watched = JwtAuthenticator(verifier())
     for number in range(5):
-        watched.verify(minted(sub=f"user-{number}"))
+        authenticated(watched, minted(sub=f"user-{number}"))
     assert len(watched._remembered) == 2
-    assert watched.verify(minted(sub="user-0")).id == "user-0"
+    assert authenticated(watched, minted(sub="user-0")).id == "user-0"
 
 
 def test_a_remembered_token_is_not_verified_again():
     keys = CountingKeys()
-    watched, token = TokenVerifier(keys, RULES, Clock()), minted()
-    assert watched.verify(token) is watched.verify(token)
+    watched, token = JwtAuthenticator(TokenVerifier(keys, RULES, Clock())), minted()
+    assert authenticated(watched, token) is authenticated(watched, token)
     assert keys.key.checks == 1
 
 
@@ -307,7 +345,7 @@ def test_the_roles_of_the_subject_are_copied_as_they_are(said: dict[str, object]
 def test_a_service_with_an_audience_issues_tokens_that_it_accepts_itself():
     token = issuer(rules=AUDIENCE_RULES).issue_for_client(a_client())
     assert token is not None
-    assert verifier(rules=AUDIENCE_RULES).verify(token).id == "operator"
+    assert verifier(rules=AUDIENCE_RULES).verify(token).principal.id == "operator"
 
 
 def test_every_token_has_an_id_of_its_own():
