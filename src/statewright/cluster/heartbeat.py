@@ -31,6 +31,7 @@ from msgspec.structs import replace
 from statewright.compute.members import Member, Members
 from statewright.ids import NodeId, TenantId
 from statewright.loop.background import wait_at_most
+from statewright.loop.deadlines import Lease
 from statewright.storage.connections import DatabaseUrl
 from statewright.storage.nodes import MemberCounters, MemberRow, NodeRow, NodeTable, open_node_table
 from statewright.telemetry import logs
@@ -199,7 +200,7 @@ log = logs.logger(__name__)
 
 
 class Heartbeat:
-    """The presence of this node. ``gone`` is told of nodes that are no more."""
+    """The presence of this node. ``on_gone`` is told of nodes that are no more."""
 
     def __init__(
         self,
@@ -209,6 +210,7 @@ class Heartbeat:
         peer_table: PeerTable,
         *,
         lease: timedelta,
+        presence: Lease,
         on_gone: Callable[[NodeId], None],
     ) -> None:
         self._node = node
@@ -217,7 +219,7 @@ class Heartbeat:
         self._peer_table = peer_table
         self._lease = lease
         self._on_gone = on_gone
-        self._lease_until = 0.0
+        self._presence = presence
         self._published: frozenset[MemberRow] = frozenset()
         self._counters: dict[tuple[TenantId, str], MemberCounters] = {}
         self._counters_at = 0.0
@@ -229,11 +231,6 @@ class Heartbeat:
         self._cleanup_at = 0.0
         members.observers.append(self._on_members_changed)
         peer_table.request_refresh = self._refresh_requested.set
-
-    @property
-    def has_lease(self) -> bool:
-        """Whether the others can still take this node for alive."""
-        return asyncio.get_running_loop().time() < self._lease_until
 
     async def run(self) -> None:
         """Keep the claim until cancelled."""
@@ -264,9 +261,9 @@ class Heartbeat:
             await self._publish(connection, stored)
             await self._publish_counters(connection)
             await self._refresh_peers(connection)
-        if not self._lease_until:
+        if not self._presence.until:
             log.info("node_joined", node=self._node.id, name=self._node.name, peers=len(self._peer_table.peers))
-        self._lease_until = sent + self._lease.total_seconds()
+        self._presence.until = sent + self._lease.total_seconds()
         self._started.set()
 
     def drain(self) -> None:
@@ -349,7 +346,7 @@ class Heartbeat:
         return False
 
     def _forget_peers_if_expired(self) -> None:
-        if self._lease_until and not self.has_lease and self._peer_table:
+        if 0 < self._presence.until <= asyncio.get_running_loop().time() and self._peer_table:
             log.error("node_lease_lost", node=self._node.id)
             self._cache = {}
             self._update_peers([])

@@ -41,6 +41,7 @@ from statewright.compute.dispatch import Dispatcher
 from statewright.compute.members import Members
 from statewright.failures import ComputeMemberDisconnected, Failure, MemberNotFound
 from statewright.ids import NodeId, TenantId
+from statewright.loop.deadlines import Lease
 from statewright.network.sockets import bind_watched_socket
 from statewright.proto import cluster_pb2 as pb
 from statewright.proto.cluster_pb2_grpc import NodeServicer, NodeStub, add_NodeServicer_to_server
@@ -214,6 +215,8 @@ class ClusterNode:
         self.name = config.name or f"{socket.gethostname()}:{os.getpid()}"
         self.secret = secret
         """Signs transaction tokens. Never to be logged."""
+        self.presence = Lease()
+        """As long as the others can take it for alive."""
         self.peer_table = PeerTable()
         self._config = config
         self._database = database
@@ -239,7 +242,7 @@ class ClusterNode:
     @property
     def is_alive(self) -> bool:
         """Whether the others can take it for alive."""
-        return self._heartbeat is not None and self._heartbeat.has_lease
+        return asyncio.get_running_loop().time() < self.presence.until
 
     def get_port_load(self) -> PortLoad | None:
         """What other nodes take of this one at the moment; None before it is open."""
@@ -259,6 +262,7 @@ class ClusterNode:
             self.members,
             self.peer_table,
             lease=self._config.lease,
+            presence=self.presence,
             on_gone=self.channels.drop,
         )
         self._heartbeat_task = await start_heartbeat(self._heartbeat, within=self._config.within)

@@ -8,7 +8,15 @@ import asyncio
 from types import TracebackType
 from typing import Final, Protocol
 
+from msgspec import Struct
+
 RESOLUTION_S: Final = 0.02
+
+
+class Lease(Struct):
+    """What counts before ``until``, by the loop's clock, and is renewed."""
+
+    until: float = 0.0
 
 
 class Expiring(Protocol):

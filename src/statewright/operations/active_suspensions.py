@@ -4,9 +4,11 @@
 A tenant without any costs a look into a dictionary.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
+from math import inf
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -14,6 +16,7 @@ from msgspec import Struct
 from statewright.entity import Actor, ModelKey
 from statewright.failures import Suspended
 from statewright.ids import EntityId, ModelId, TenantId, model_id
+from statewright.loop.deadlines import Lease
 from statewright.operations.suspensions import Scope, TimerPolicy
 
 FLAGGED: Final[tuple[Scope, ...]] = ("ENTITY", "INSTANCE")
@@ -113,8 +116,8 @@ class ActiveSuspensions:
         self._held_timers: HeldTimers | None = None
         self.refusals: Counter[Scope] = Counter()
         """Requests that were refused, by scope."""
-        self.is_current: Callable[[], bool] = lambda: True
-        """Whether this node would have been waited for, had there been a change."""
+        self.presence = Lease(inf)
+        """That of this node: as long as it lasts, a change would have waited for it."""
         self.refresh: Callable[[], Awaitable[None]] | None = None
         """Loads them anew."""
         self.on_change: list[Callable[[], None]] = []
@@ -139,6 +142,11 @@ class ActiveSuspensions:
         self.revision = revision
         for notify in self.on_change:
             notify()
+
+    def is_current(self) -> bool:
+        """Whether this node would have been waited for, had there been a change."""
+        until = self.presence.until
+        return until == inf or asyncio.get_running_loop().time() < until
 
     async def ensure_current(self) -> None:
         """Load them anew if this node counts as dead for the others, who do not wait for it."""

@@ -240,7 +240,7 @@ class SuspensionFollower:
         self._changed = asyncio.Event()
         self.confirmed_by_all = 0
         """A revision by which every node was seen to act."""
-        active.is_current = self._is_current
+        active.presence = node.presence
         active.refresh = self.refresh
         active.on_late_end = self.announce_change
 
@@ -278,9 +278,6 @@ class SuspensionFollower:
     async def _confirm(self) -> None:
         under_way = self._active.count_under_way()
         await stored.confirm_revision(self._pool, self._node.id, self._active.revision, under_way)
-
-    def _is_current(self) -> bool:
-        return self._node.is_alive
 
 
 class SuspensionEnder:
