@@ -6,6 +6,7 @@ What the bodies of the administration of keys have in common (docs/reference/aut
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final, TypeVar
 
 import msgspec
@@ -74,56 +75,48 @@ def _describe_credentials(issued: IssuedSecret) -> dict[str, object]:
 JWT_ONLY: Final = (("x-cyoda-iam-mode", "jwt"),)
 """What the OpenAPI document says of operations that mock mode does not have."""
 
+_read = partial(Route, tag="Clients", markers=JWT_ONLY)
+_change = partial(_read, recording="transaction")
+
 CLIENTS: tuple[Route, ...] = (
-    Route(
+    _read(
         method="GET",
         path="/clients",
         endpoint=list_clients,
         id="listTechnicalUsers",
-        tag="Clients",
         summary="List the machine clients of the tenant",
         reply="Clients",
         problems=("FORBIDDEN", "NOT_IMPLEMENTED"),
-        markers=JWT_ONLY,
     ),
-    Route(
+    _change(
         method="POST",
         path="/clients",
         endpoint=create_client,
-        recording="transaction",
         answers_secret=True,
         id="createTechnicalUser",
-        tag="Clients",
         summary="Create a machine client; its secret is shown once",
         query=(QueryParameter("withAdminRole", "boolean", "give it `ROLE_ADMIN`, too, where a setting allows that"),),
         reply="ClientCredentials",
         problems=("BAD_REQUEST", "FORBIDDEN", "FEATURE_DISABLED", "NOT_IMPLEMENTED"),
-        markers=JWT_ONLY,
     ),
-    Route(
+    _change(
         method="DELETE",
         path="/clients/{clientId}",
         endpoint=delete_client,
-        recording="transaction",
         id="deleteTechnicalUser",
-        tag="Clients",
         summary="Delete a machine client: it gets no more tokens",
         reply="ClientDeletion",
         problems=("BAD_REQUEST", "FORBIDDEN", "M2M_CLIENT_NOT_FOUND", "NOT_IMPLEMENTED"),
-        markers=JWT_ONLY,
     ),
-    Route(
+    _change(
         method="PUT",
         path="/clients/{clientId}/secret",
         endpoint=rotate_client_secret,
-        recording="transaction",
         answers_secret=True,
         id="resetTechnicalUserSecret",
-        tag="Clients",
         summary="Give a machine client another secret, which is shown once",
         reply="ClientCredentials",
         problems=("BAD_REQUEST", "FORBIDDEN", "M2M_CLIENT_NOT_FOUND", "NOT_IMPLEMENTED"),
-        markers=JWT_ONLY,
     ),
 )
 

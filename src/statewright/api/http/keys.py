@@ -4,6 +4,7 @@ Keys of others that the caller's tenant trusts (docs/reference/authentication.md
 """
 
 import base64
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -96,72 +97,59 @@ def _show_pair(pair: KeyPair) -> Response:
 
 _PAIRS: Final = "/oauth/keys/keypair"
 _PAIR: Final = f"{_PAIRS}/{{keyId}}"
-_TAG: Final = "Signing keys"
+_pair_read = partial(Route, tag="Signing keys", markers=JWT_ONLY)
+_pair_change = partial(_pair_read, recording="transaction")
 
 SIGNING_KEYS: tuple[Route, ...] = (
-    Route(
+    _pair_change(
         method="POST",
         path=_PAIRS,
         endpoint=issue_key_pair,
-        recording="transaction",
         id="issueJwtKeyPair",
-        tag=_TAG,
         summary="Issue a key pair that signs or verifies tokens",
         body="NewKeyPair",
         reply="KeyPair",
         problems=("BAD_REQUEST", "UNSUPPORTED_ALGORITHM", "FORBIDDEN", "NOT_IMPLEMENTED"),
-        markers=JWT_ONLY,
     ),
-    Route(
+    _pair_read(
         method="GET",
         path=f"{_PAIRS}/current",
         endpoint=get_current_key_pair,
         id="getCurrentJwtKeyPair",
-        tag=_TAG,
         summary="The active key pair of an audience whose validity began last",
         query=(QueryParameter("audience", "string", "`client` or `human`; required"),),
         reply="KeyPair",
         problems=("BAD_REQUEST", "FORBIDDEN", "KEYPAIR_NOT_FOUND", "NOT_IMPLEMENTED"),
-        markers=JWT_ONLY,
     ),
-    Route(
+    _pair_change(
         method="DELETE",
         path=_PAIR,
         endpoint=delete_key_pair,
-        recording="transaction",
         id="deleteJwtKeyPair",
-        tag=_TAG,
         summary="Delete a key pair: what it has signed counts no more",
         reply="",
         problems=("FORBIDDEN", "KEYPAIR_NOT_FOUND", "NOT_IMPLEMENTED"),
-        markers=JWT_ONLY,
     ),
-    Route(
+    _pair_change(
         method="POST",
         path=f"{_PAIR}/invalidate",
         endpoint=invalidate_key_pair,
-        recording="transaction",
         id="invalidateJwtKeyPair",
-        tag=_TAG,
         summary="Have a key pair sign no more; what it has signed counts until a grace is over",
         body="Grace",
         body_required=False,
         reply="",
         problems=("BAD_REQUEST", "FORBIDDEN", "KEYPAIR_NOT_FOUND", "NOT_IMPLEMENTED"),
-        markers=JWT_ONLY,
     ),
-    Route(
+    _pair_change(
         method="POST",
         path=f"{_PAIR}/reactivate",
         endpoint=reactivate_key_pair,
-        recording="transaction",
         id="reactivateJwtKeyPair",
-        tag=_TAG,
         summary="Make a key pair active again in a new window",
         body="Validity",
         reply="KeyPair",
         problems=("BAD_REQUEST", "FORBIDDEN", "KEYPAIR_NOT_FOUND", "NOT_IMPLEMENTED"),
-        markers=JWT_ONLY,
     ),
 )
 
@@ -240,29 +228,27 @@ def _describe_key(key: TrustedKey) -> dict[str, object]:
 
 _KEYS: Final = "/oauth/keys/trusted"
 _KEY: Final = f"{_KEYS}/{{keyId}}"
-_TRUSTED_KEYS_TAG: Final = "Trusted keys"
 _GATED: Final = ("FORBIDDEN", "FEATURE_DISABLED", "NOT_IMPLEMENTED")
 _MARKERS: Final = (*JWT_ONLY, ("x-cyoda-feature", "trusted-key-registration"))
 
+_key_read = partial(Route, tag="Trusted keys", markers=_MARKERS)
+_key_change = partial(_key_read, recording="transaction")
+
 TRUSTED_KEYS: tuple[Route, ...] = (
-    Route(
+    _key_read(
         method="GET",
         path=_KEYS,
         endpoint=list_trusted_keys,
         id="listTrustedKeys",
-        tag=_TRUSTED_KEYS_TAG,
         summary="List the keys that the tenant trusts",
         reply="TrustedKeys",
         problems=_GATED,
-        markers=_MARKERS,
     ),
-    Route(
+    _key_change(
         method="POST",
         path=_KEYS,
         endpoint=register_trusted_key,
-        recording="transaction",
         id="registerTrustedKey",
-        tag=_TRUSTED_KEYS_TAG,
         summary="Trust a key, or another one under the same id",
         body="NewTrustedKey",
         reply="TrustedKey",
@@ -273,45 +259,35 @@ TRUSTED_KEYS: tuple[Route, ...] = (
             "KEY_OWNED_BY_DIFFERENT_TENANT",
             *_GATED,
         ),
-        markers=_MARKERS,
     ),
-    Route(
+    _key_change(
         method="DELETE",
         path=_KEY,
         endpoint=delete_trusted_key,
-        recording="transaction",
         id="deleteTrustedKey",
-        tag=_TRUSTED_KEYS_TAG,
         summary="Forget a key",
         reply="",
         problems=("BAD_REQUEST", "TRUSTED_KEY_NOT_FOUND", *_GATED),
-        markers=_MARKERS,
     ),
-    Route(
+    _key_change(
         method="POST",
         path=f"{_KEY}/invalidate",
         endpoint=invalidate_trusted_key,
-        recording="transaction",
         id="invalidateTrustedKey",
-        tag=_TRUSTED_KEYS_TAG,
         summary="Trust a key no more",
         body="Grace",
         body_required=False,
         reply="",
         problems=("BAD_REQUEST", "TRUSTED_KEY_NOT_FOUND", *_GATED),
-        markers=_MARKERS,
     ),
-    Route(
+    _key_change(
         method="POST",
         path=f"{_KEY}/reactivate",
         endpoint=reactivate_trusted_key,
-        recording="transaction",
         id="reactivateTrustedKey",
-        tag=_TRUSTED_KEYS_TAG,
         summary="Trust a key again, in a new window",
         body="Validity",
         reply="TrustedKey",
         problems=("BAD_REQUEST", "TRUSTED_KEY_NOT_FOUND", *_GATED),
-        markers=_MARKERS,
     ),
 )

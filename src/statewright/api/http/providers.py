@@ -1,5 +1,6 @@
 """Identity providers of the caller's tenant (docs/reference/oidc.md#providers)."""
 
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -120,96 +121,78 @@ def _describe_provider(provider: Provider) -> dict[str, object]:
 
 _PROVIDERS: Final = "/oauth/oidc/providers"
 _PROVIDER: Final = f"{_PROVIDERS}/{{id}}"
-_TAG: Final = "Identity providers"
 _ADMIN_ONLY: Final = ("BAD_REQUEST", "FORBIDDEN", "NOT_IMPLEMENTED")
 
+_read = partial(Route, tag="Identity providers", markers=JWT_ONLY)
+_change = partial(_read, recording="transaction")
+
 PROVIDERS: tuple[Route, ...] = (
-    Route(
+    _read(
         method="GET",
         path=_PROVIDERS,
         endpoint=list_providers,
         id="listOidcProviders",
-        tag=_TAG,
         summary="List the identity providers of the tenant",
         query=(QueryParameter("activeOnly", "boolean", "leave out those that were invalidated"),),
         reply="OidcProviders",
         problems=("BAD_REQUEST", "NOT_IMPLEMENTED"),
-        markers=JWT_ONLY,
     ),
-    Route(
+    _change(
         method="POST",
-        recording="transaction",
         path=_PROVIDERS,
         endpoint=register_provider,
         id="registerOidcProvider",
-        tag=_TAG,
         summary="Accept the tokens of an identity provider",
         body="NewOidcProvider",
         reply="OidcProvider",
         problems=("OIDC_SSRF_BLOCKED", "OIDC_INVALID_TENANT", "OIDC_PROVIDER_DUPLICATE", *_ADMIN_ONLY),
-        markers=JWT_ONLY,
     ),
-    Route(
+    _change(
         method="POST",
-        recording="transaction",
         path=f"{_PROVIDERS}/reload",
         endpoint=reload_providers,
         id="reloadOidcProviders",
-        tag=_TAG,
         summary="Fetch the keys of the tenant's identity providers again, on all nodes",
         reply="",
         problems=("FORBIDDEN", "NOT_IMPLEMENTED"),
-        markers=JWT_ONLY,
     ),
-    Route(
+    _change(
         method="PATCH",
-        recording="transaction",
         path=_PROVIDER,
         endpoint=update_provider,
         id="updateOidcProvider",
-        tag=_TAG,
         summary="Change an identity provider, and fetch its keys again",
         body="OidcProviderPatch",
         reply="OidcProvider",
         problems=("OIDC_PROVIDER_NOT_FOUND", "OIDC_PROVIDER_INACTIVE", *_ADMIN_ONLY),
-        markers=JWT_ONLY,
     ),
-    Route(
+    _change(
         method="DELETE",
-        recording="transaction",
         path=_PROVIDER,
         endpoint=delete_provider,
         id="deleteOidcProvider",
-        tag=_TAG,
         summary="Forget an identity provider",
         reply="",
         problems=("OIDC_PROVIDER_NOT_FOUND", *_ADMIN_ONLY),
-        markers=JWT_ONLY,
     ),
-    Route(
+    _change(
         method="POST",
-        recording="transaction",
         path=f"{_PROVIDER}/invalidate",
         endpoint=invalidate_provider,
         id="invalidateOidcProvider",
-        tag=_TAG,
         summary="Accept the tokens of an identity provider no more",
         reply="",
         problems=("OIDC_PROVIDER_NOT_FOUND", *_ADMIN_ONLY),
-        markers=JWT_ONLY,
     ),
-    Route(
+    _change(
         method="POST",
-        recording="transaction",
         path=f"{_PROVIDER}/reactivate",
         endpoint=reactivate_provider,
         id="reactivateOidcProvider",
-        tag=_TAG,
         summary="Accept the tokens of an identity provider again",
         body="OidcReactivation",
         body_required=False,
         reply="OidcProvider",
         problems=("OIDC_PROVIDER_NOT_FOUND", *_ADMIN_ONLY),
-        markers=JWT_ONLY,
     ),
 )

@@ -10,8 +10,10 @@ What administrators of clients, keys and providers do stands in the trail of ope
 (docs/reference/operations.md#audit). An act is recorded in the transaction of what it does.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Final, Self
 
 import asyncpg
 from msgspec import Struct
@@ -23,7 +25,7 @@ from statewright.operations.service import Act
 from statewright.settings import Secret
 from statewright.storage.entities import SharedReads
 from statewright.storage.ops.audit import record_act
-from statewright.storage.pool import Pool
+from statewright.storage.pool import DatabaseConnection, Pool
 
 
 class TenantAct(Struct, frozen=True):
@@ -40,6 +42,45 @@ async def record(connection: asyncpg.Connection, act: TenantAct | None) -> None:
         await record_act(connection, act.tenant, act.actor, act.act)
 
 
+LOCK_TIMEOUT: Final = timedelta(seconds=10)
+
+
+class AdministeredRows:
+    """The rows of a table that administrators change. ``configured`` is the id of the row that the settings of this
+    node are about, if there is one: those of other nodes do not count here.
+    """
+
+    def __init__(self, pool: Pool, configured: str = "") -> None:
+        self._pool = pool
+        self._configured = configured
+
+    def within(self, pool: Pool) -> Self:
+        """The same, whose statements go over this pool."""
+        return type(self)(pool, self._configured)
+
+    async def _fetch(self, statement: str, *args: object) -> list[asyncpg.Record]:
+        async with self._pool.connection() as connection:
+            return await connection.fetch(statement, *args)
+
+    async def _change(self, statement: str, *args: object, act: TenantAct | None) -> asyncpg.Record | None:
+        """The row that a statement returns because it has changed it; with the act, unless there is none."""
+        async with self._pool.connection() as connection, connection.transaction(isolation="read_committed"):
+            row = await connection.fetchrow(statement, *args)
+            if row is not None:
+                await record(connection, act)
+        return row
+
+    @asynccontextmanager
+    async def _open_change(self, lock: str, *args: object) -> AsyncIterator[DatabaseConnection]:
+        """A transaction that follows others which take the same lock."""
+        async with (
+            self._pool.connection(limit=LOCK_TIMEOUT) as connection,
+            connection.transaction(isolation="read_committed"),
+        ):
+            await connection.execute(lock, *args)
+            yield connection
+
+
 MAX_CLIENTS: Final = 1000
 """Clients of one tenant."""
 
@@ -49,19 +90,12 @@ MAX_ID_CHARACTERS: Final = 256
 COLUMNS: Final = "tenant, id, user_id, roles, secret_hash, configured, created_at, updated_at"
 
 
-class StoredClients:
-    """The clients of one database. ``configured_id`` is the id of the client in the settings of this node, if it has
-    one: such clients of other nodes do not count here.
-    """
+class StoredClients(AdministeredRows):
+    """The clients of one database."""
 
-    def __init__(self, pool: Pool, configured_id: str = "") -> None:
-        self._pool = pool
-        self._configured_id = configured_id
+    def __init__(self, pool: Pool, configured: str = "") -> None:
+        super().__init__(pool, configured)
         self._reads = SharedReads(pool, self._fetch_batch, name="clients")
-
-    def within(self, pool: Pool) -> "StoredClients":
-        """The same, whose statements go over this pool."""
-        return StoredClients(pool, self._configured_id)
 
     FIND = f"SELECT {COLUMNS} FROM auth_client WHERE id = ANY ($1::text[])"  # noqa: S608 - the columns are a constant
 
@@ -75,7 +109,7 @@ class StoredClients:
         self, connection: asyncpg.Connection, ids: Sequence[str], within_s: float
     ) -> Mapping[str, Client]:
         rows = await connection.fetch(self.FIND, ids, timeout=within_s)
-        return {row["id"]: _to_client(row) for row in rows if not row["configured"] or row["id"] == self._configured_id}
+        return {row["id"]: _to_client(row) for row in rows if not row["configured"] or row["id"] == self._configured}
 
     LIST = f"""
         SELECT {COLUMNS} FROM auth_client
@@ -85,33 +119,25 @@ class StoredClients:
 
     async def list_for_tenant(self, tenant: TenantId) -> list[Client]:
         """The clients of a tenant, the oldest first."""
-        async with self._pool.connection() as connection:
-            return [_to_client(row) for row in await connection.fetch(self.LIST, tenant, self._configured_id)]
+        return [_to_client(row) for row in await self._fetch(self.LIST, tenant, self._configured)]
 
     CREATE = """
         INSERT INTO auth_client (tenant, id, user_id, roles, secret_hash, configured, created_at, updated_at)
         SELECT $1, $2, $3, $4::text[], $5, false, $6::bigint, $6::bigint
          WHERE (SELECT count(*) FROM auth_client WHERE tenant = $1) < $7::bigint
+     RETURNING id
     """
 
     async def create(self, client: Client, *, act: TenantAct | None = None) -> bool:
         """Add a client; False when its tenant has :data:`MAX_CLIENTS` already."""
         values = (client.tenant, client.id, client.user_id, list(client.roles), client.secret_hash.reveal())
-        async with self._pool.connection() as connection, connection.transaction(isolation="read_committed"):
-            if await connection.execute(self.CREATE, *values, client.created_at, MAX_CLIENTS) != "INSERT 0 1":
-                return False
-            await record(connection, act)
-        return True
+        return await self._change(self.CREATE, *values, client.created_at, MAX_CLIENTS, act=act) is not None
 
-    DELETE = "DELETE FROM auth_client WHERE tenant = $1 AND id = $2 AND (NOT configured OR id = $3)"
+    DELETE = "DELETE FROM auth_client WHERE tenant = $1 AND id = $2 AND (NOT configured OR id = $3) RETURNING id"
 
     async def delete(self, tenant: TenantId, client_id: str, *, act: TenantAct | None = None) -> bool:
         """Remove a client; False when the tenant has none of this id."""
-        async with self._pool.connection() as connection, connection.transaction(isolation="read_committed"):
-            if await connection.execute(self.DELETE, tenant, client_id, self._configured_id) != "DELETE 1":
-                return False
-            await record(connection, act)
-        return True
+        return await self._change(self.DELETE, tenant, client_id, self._configured, act=act) is not None
 
     # Clocks of nodes differ: a later change never has an earlier time.
     REPLACE_SECRET = f"""
@@ -124,13 +150,9 @@ class StoredClients:
         self, tenant: TenantId, client_id: str, secret_hash: Secret, *, now: int, act: TenantAct | None = None
     ) -> Client | None:
         """Give a client another secret; the client as it is then, or None when the tenant has none of this id."""
-        key = (tenant, client_id, self._configured_id)
-        async with self._pool.connection() as connection, connection.transaction(isolation="read_committed"):
-            row = await connection.fetchrow(self.REPLACE_SECRET, *key, secret_hash.reveal(), now)
-            if row is None:
-                return None
-            await record(connection, act)
-        return _to_client(row)
+        key = (tenant, client_id, self._configured)
+        row = await self._change(self.REPLACE_SECRET, *key, secret_hash.reveal(), now, act=act)
+        return None if row is None else _to_client(row)
 
     ENTER = """
         INSERT INTO auth_client (tenant, id, user_id, roles, secret_hash, configured, created_at, updated_at)

@@ -9,7 +9,6 @@ is true on every other at once.
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from typing import Final, Literal
 
 import asyncpg
@@ -17,7 +16,7 @@ import msgspec
 
 from statewright.auth.keys import Audience, Encrypted, JwkMembers, KeyPair, TrustedKey, read_jwk
 from statewright.ids import TenantId
-from statewright.storage.auth.clients import TenantAct, record
+from statewright.storage.auth.clients import AdministeredRows, TenantAct, record
 from statewright.storage.entities import SharedReads
 from statewright.storage.pool import DatabaseConnection, Pool
 
@@ -28,21 +27,9 @@ MAX_KEY_PAIRS: Final = 100
 
 COLUMNS: Final = "kid, audience, public_key, private_key, encrypted_by, active, valid_from, valid_to, unlimited"
 
-LOCK_TIMEOUT: Final = timedelta(seconds=10)
 
-
-class StoredKeyPairs:
-    """The pairs of one database. ``configured_kid`` is the key in the settings of this node; those of other nodes do
-    not count here.
-    """
-
-    def __init__(self, pool: Pool, configured_kid: str = "") -> None:
-        self._pool = pool
-        self._configured_kid = configured_kid
-
-    def within(self, pool: Pool) -> "StoredKeyPairs":
-        """The same, whose statements go over this pool."""
-        return StoredKeyPairs(pool, self._configured_kid)
+class StoredKeyPairs(AdministeredRows):
+    """The pairs of one database."""
 
     LIST = f"""
         SELECT {COLUMNS} FROM signing_key
@@ -52,8 +39,7 @@ class StoredKeyPairs:
 
     async def list_all(self) -> list[KeyPair]:
         """All pairs that this node knows, the oldest first."""
-        async with self._pool.connection() as connection:
-            return [_to_pair(row) for row in await connection.fetch(self.LIST, self._configured_kid)]
+        return [_to_pair(row) for row in await self._fetch(self.LIST, self._configured)]
 
     CURRENT = f"""
         SELECT {COLUMNS} FROM signing_key
@@ -65,9 +51,8 @@ class StoredKeyPairs:
 
     async def find_current(self, audience: Audience, *, now: int) -> KeyPair | None:
         """The active pair of an audience whose validity began last."""
-        async with self._pool.connection() as connection:
-            row = await connection.fetchrow(self.CURRENT, self._configured_kid, audience, now)
-        return None if row is None else _to_pair(row)
+        rows = await self._fetch(self.CURRENT, self._configured, audience, now)
+        return _to_pair(rows[0]) if rows else None
 
     LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('statewright signing_key', 0))"
 
@@ -89,11 +74,7 @@ class StoredKeyPairs:
         assert pair.private_key is not None  # noqa: S101 - it was generated
         private = (pair.private_key.ciphertext, pair.private_key.key_name)
         values = (pair.kid, pair.audience, pair.public_key, *private, pair.valid_from, pair.valid_to)
-        async with (
-            self._pool.connection(limit=LOCK_TIMEOUT) as connection,
-            connection.transaction(isolation="read_committed"),
-        ):
-            await connection.execute(self.LOCK)
+        async with self._open_change(self.LOCK) as connection:
             if await connection.execute(self.ISSUE, *values, MAX_KEY_PAIRS) != "INSERT 0 1":
                 return False
             if others_end_at is not None:
@@ -109,7 +90,7 @@ class StoredKeyPairs:
 
     async def invalidate(self, kid: str, *, ends_at: int, act: TenantAct | None = None) -> bool:
         """Have a pair end at an instant, or earlier if it would have; False when there is none."""
-        return await self._change(self.INVALIDATE, kid, ends_at, act=act)
+        return await self._change_pair(self.INVALIDATE, kid, ends_at, act=act)
 
     REACTIVATE = """
         UPDATE signing_key SET active = true, unlimited = false, valid_from = $3::bigint, valid_to = $4::bigint
@@ -118,7 +99,7 @@ class StoredKeyPairs:
 
     async def reactivate(self, kid: str, *, valid_from: int, valid_to: int, act: TenantAct | None = None) -> bool:
         """Make a pair active in another window; False when there is none."""
-        return await self._change(self.REACTIVATE, kid, valid_from, valid_to, act=act)
+        return await self._change_pair(self.REACTIVATE, kid, valid_from, valid_to, act=act)
 
     REMOVE = """
         UPDATE signing_key SET active = false, unlimited = false, removed = true
@@ -131,7 +112,7 @@ class StoredKeyPairs:
         """Remove a pair; False when there is none. A configured key is marked, or the next start would bring it
         back.
         """
-        return await self._change(self.REMOVE if kid == self._configured_kid else self.DELETE, kid, act=act)
+        return await self._change_pair(self.REMOVE if kid == self._configured else self.DELETE, kid, act=act)
 
     FIND = f"""
         SELECT {COLUMNS} FROM signing_key WHERE kid = $1 AND (private_key IS NOT NULL OR kid = $2) AND NOT removed
@@ -139,9 +120,8 @@ class StoredKeyPairs:
 
     async def find(self, kid: str) -> KeyPair | None:
         """The pair with this id."""
-        async with self._pool.connection() as connection:
-            row = await connection.fetchrow(self.FIND, kid, self._configured_kid)
-        return None if row is None else _to_pair(row)
+        rows = await self._fetch(self.FIND, kid, self._configured)
+        return _to_pair(rows[0]) if rows else None
 
     # A key that was invalidated or deleted stays so, whatever is started with it, and so does a window that was set.
     ENTER = """
@@ -155,10 +135,7 @@ class StoredKeyPairs:
     async def enter_configured(self, pair: KeyPair) -> None:
         """Make the key of the settings known, or have it end later if it is."""
         values = (pair.kid, pair.audience, pair.public_key, pair.valid_from, pair.valid_to)
-        async with (
-            self._pool.connection() as connection,
-            connection.transaction(isolation="read_committed"),
-        ):
+        async with self._pool.connection() as connection, connection.transaction(isolation="read_committed"):
             await connection.execute(self.ENTER, *values)
             await _announce(connection, pair.kid)
 
@@ -174,13 +151,9 @@ class StoredKeyPairs:
         async with self._pool.connection() as connection:
             await connection.execute(self.RENEW, pair.kid, before, encrypted.ciphertext, encrypted.key_name)
 
-    async def _change(self, statement: str, kid: str, *values: int, act: TenantAct | None) -> bool:
-        async with (
-            self._pool.connection(limit=LOCK_TIMEOUT) as connection,
-            connection.transaction(isolation="read_committed"),
-        ):
-            await connection.execute(self.LOCK)
-            tag: str = await connection.execute(statement, kid, self._configured_kid, *values)
+    async def _change_pair(self, statement: str, kid: str, *values: int, act: TenantAct | None) -> bool:
+        async with self._open_change(self.LOCK) as connection:
+            tag: str = await connection.execute(statement, kid, self._configured, *values)
             if tag.endswith(" 0"):
                 return False
             await record(connection, act)
@@ -222,16 +195,12 @@ _encode: Final = msgspec.json.Encoder().encode
 Registration = Literal["registered", "owned by another", "too many"]
 
 
-class StoredTrustedKeys:
+class StoredTrustedKeys(AdministeredRows):
     """The keys of one database."""
 
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
+    def __init__(self, pool: Pool, configured: str = "") -> None:
+        super().__init__(pool, configured)
         self._reads = SharedReads(pool, self._fetch_batch, name="trusted-keys")
-
-    def within(self, pool: Pool) -> "StoredTrustedKeys":
-        """The same, whose statements go over this pool."""
-        return StoredTrustedKeys(pool)
 
     FIND = f"""
         SELECT {TRUSTED_KEYS_COLUMNS} FROM trusted_key
@@ -255,8 +224,7 @@ class StoredTrustedKeys:
 
     async def list_for_tenant(self, tenant: TenantId) -> list[TrustedKey]:
         """The keys of a tenant, the oldest first."""
-        async with self._pool.connection() as connection:
-            return [_to_key(row) for row in await connection.fetch(self.LIST, tenant)]
+        return [_to_key(row) for row in await self._fetch(self.LIST, tenant)]
 
     # Registrations of a tenant follow one another, or two of them would overlook each other and exceed the most.
     LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('statewright trusted_key ' || $1::text, 0))"
@@ -295,11 +263,7 @@ class StoredTrustedKeys:
         With ``others_end_at`` the others of the tenant are inactive from then on, and count no more against ``most``.
         """
         values = (_encode(key.jwk).decode(), key.audience, list(key.issuers), key.valid_from, key.valid_to)
-        async with (
-            self._pool.connection(limit=LOCK_TIMEOUT) as connection,
-            connection.transaction(isolation="read_committed"),
-        ):
-            await connection.execute(self.LOCK, key.tenant)
+        async with self._open_change(self.LOCK, key.tenant) as connection:
             others = await connection.fetchrow(self.OTHERS, key.tenant, key.kid, now)
             assert others is not None, "an aggregate has one row"  # noqa: S101
             if others["is_owned"]:
@@ -316,16 +280,14 @@ class StoredTrustedKeys:
         return "registered"
 
     INVALIDATE = """
-        UPDATE trusted_key SET active = false, valid_to = least(valid_to, $3::bigint) WHERE tenant = $1 AND kid = $2
+        UPDATE trusted_key SET active = false, valid_to = least(valid_to, $3::bigint)
+         WHERE tenant = $1 AND kid = $2
+     RETURNING kid
     """
 
     async def invalidate(self, tenant: TenantId, kid: str, *, ends_at: int, act: TenantAct | None = None) -> bool:
         """Make a key inactive; False when the tenant has none of this id."""
-        async with self._pool.connection() as connection, connection.transaction(isolation="read_committed"):
-            if await connection.execute(self.INVALIDATE, tenant, kid, ends_at) != "UPDATE 1":
-                return False
-            await record(connection, act)
-        return True
+        return await self._change(self.INVALIDATE, tenant, kid, ends_at, act=act) is not None
 
     REACTIVATE = f"""
         UPDATE trusted_key SET active = true, valid_from = $3::bigint, valid_to = $4::bigint
@@ -337,22 +299,14 @@ class StoredTrustedKeys:
         self, tenant: TenantId, kid: str, *, valid_from: int, valid_to: int, act: TenantAct | None = None
     ) -> TrustedKey | None:
         """Make a key active in another window; None when the tenant has none of this id."""
-        async with self._pool.connection() as connection, connection.transaction(isolation="read_committed"):
-            row = await connection.fetchrow(self.REACTIVATE, tenant, kid, valid_from, valid_to)
-            if row is None:
-                return None
-            await record(connection, act)
-        return _to_key(row)
+        row = await self._change(self.REACTIVATE, tenant, kid, valid_from, valid_to, act=act)
+        return None if row is None else _to_key(row)
 
-    DELETE = "DELETE FROM trusted_key WHERE tenant = $1 AND kid = $2"
+    DELETE = "DELETE FROM trusted_key WHERE tenant = $1 AND kid = $2 RETURNING kid"
 
     async def delete(self, tenant: TenantId, kid: str, *, act: TenantAct | None = None) -> bool:
         """Remove a key; False when the tenant has none of this id."""
-        async with self._pool.connection() as connection, connection.transaction(isolation="read_committed"):
-            if await connection.execute(self.DELETE, tenant, kid) != "DELETE 1":
-                return False
-            await record(connection, act)
-        return True
+        return await self._change(self.DELETE, tenant, kid, act=act) is not None
 
 
 def _to_key(row: asyncpg.Record) -> TrustedKey:

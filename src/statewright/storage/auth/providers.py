@@ -11,7 +11,6 @@ was read, whatever stands at its URI.
 
 import hashlib
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Final, Literal
 from uuid import UUID
 
@@ -23,15 +22,13 @@ from statewright.auth.providers import Provider
 from statewright.entity import Actor
 from statewright.ids import TenantId
 from statewright.operations.service import Act
-from statewright.storage.auth.clients import TenantAct, record
-from statewright.storage.pool import DatabaseConnection, Pool
+from statewright.storage.auth.clients import AdministeredRows, TenantAct, record
+from statewright.storage.pool import DatabaseConnection
 
 CHANNEL: Final = "statewright_oidc_providers"
 
 MAX_PROVIDERS: Final = 50
 """Providers of a tenant, also those that are not active."""
-
-LOCK_TIMEOUT: Final = timedelta(seconds=10)
 
 COLUMNS: Final = (
     "tenant, id, uri, issuers, audiences, roles_claim, active, created_at, keys_since, reloaded_at, discovered"
@@ -49,15 +46,8 @@ class ProviderChanges(Struct, frozen=True, kw_only=True):
     roles_claim: str | None | UnsetType = UNSET
 
 
-class StoredProviders:
+class StoredProviders(AdministeredRows):
     """The providers of one database."""
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
-
-    def within(self, pool: Pool) -> "StoredProviders":
-        """The same, whose statements go over this pool."""
-        return StoredProviders(pool)
 
     REVISION = "SELECT revision FROM oidc_revision"
 
@@ -75,8 +65,7 @@ class StoredProviders:
 
     async def list_active(self) -> list[Provider]:
         """The active providers of all tenants, those first that have claimed their issuers first."""
-        async with self._pool.connection() as connection:
-            return [_to_provider(row) for row in await connection.fetch(self.ACTIVE)]
+        return [_to_provider(row) for row in await self._fetch(self.ACTIVE)]
 
     LIST = f"""
         SELECT {COLUMNS} FROM oidc_provider
@@ -86,16 +75,13 @@ class StoredProviders:
 
     async def list_for_tenant(self, tenant: TenantId, *, active_only: bool) -> list[Provider]:
         """The providers of a tenant, the oldest first."""
-        async with self._pool.connection() as connection:
-            return [_to_provider(row) for row in await connection.fetch(self.LIST, tenant, active_only)]
+        return [_to_provider(row) for row in await self._fetch(self.LIST, tenant, active_only)]
 
     OWNERS = "SELECT tenant FROM oidc_uri_owner WHERE uri_hash = $2 AND tenant <> $1 ORDER BY since, tenant LIMIT 100"
 
     async def list_other_owners(self, tenant: TenantId, uri: str) -> list[TenantId]:
         """Other tenants that have or had a provider at ``uri``, the oldest first; a hundred at most."""
-        async with self._pool.connection() as connection:
-            rows = await connection.fetch(self.OWNERS, tenant, _hash_uri(uri))
-        return [TenantId(row["tenant"]) for row in rows]
+        return [TenantId(row["tenant"]) for row in await self._fetch(self.OWNERS, tenant, _hash_uri(uri))]
 
     COUNT = "SELECT count(*) FROM oidc_provider WHERE tenant = $1"
 
@@ -124,11 +110,7 @@ class StoredProviders:
         claimed what it claims.
         """
         values = (provider.uri, list(provider.issuers), list(provider.audiences), provider.roles_claim)
-        async with (
-            self._pool.connection(limit=LOCK_TIMEOUT) as connection,
-            connection.transaction(isolation="read_committed"),
-        ):
-            await _begin_change(connection)
+        async with self._open_change(BEGIN) as connection:
             full = await connection.fetchval(self.COUNT, provider.tenant) >= MAX_PROVIDERS
             key = (provider.tenant, UUID(provider.id))
             if full:
@@ -159,11 +141,7 @@ class StoredProviders:
         """Change a provider, whose keys are fetched again. One that is not active is returned as it is; None when the
         tenant has none of this id; ``taken`` when it would claim more of what another tenant has claimed.
         """
-        async with (
-            self._pool.connection(limit=LOCK_TIMEOUT) as connection,
-            connection.transaction(isolation="read_committed"),
-        ):
-            await _begin_change(connection)
+        async with self._open_change(BEGIN) as connection:
             found = await connection.fetchrow(self.FIND, tenant, id_)
             if found is None or not found["active"]:
                 return None if found is None else _to_provider(found)
@@ -208,11 +186,7 @@ class StoredProviders:
 
     async def reload(self, tenant: TenantId, *, now: int, act: TenantAct) -> None:
         """Have all nodes fetch the keys of the tenant's active providers again."""
-        async with (
-            self._pool.connection(limit=LOCK_TIMEOUT) as connection,
-            connection.transaction(isolation="read_committed"),
-        ):
-            await _begin_change(connection)
+        async with self._open_change(BEGIN) as connection:
             await connection.execute(self.RELOAD, tenant, now)
             await _end_change(connection, act)
 
@@ -226,11 +200,7 @@ class StoredProviders:
         """Record which issuer the discovery document of a provider names, from when on it is claimed; whether other
         tenants had claimed nothing of that before. If they had, the trail of the tenant tells.
         """
-        async with (
-            self._pool.connection(limit=LOCK_TIMEOUT) as connection,
-            connection.transaction(isolation="read_committed"),
-        ):
-            await _begin_change(connection)
+        async with self._open_change(BEGIN) as connection:
             is_free = not await _list_rivals(connection, replace(provider, discovered=issuer))
             tag = await connection.execute(self.RECORD_ISSUER, provider.tenant, UUID(provider.id), issuer, now)
             if tag.endswith(" 1"):
@@ -240,16 +210,11 @@ class StoredProviders:
 
     async def find(self, tenant: TenantId, id_: UUID) -> Provider | None:
         """The provider with this id, if it is one of the tenant."""
-        async with self._pool.connection() as connection:
-            row = await connection.fetchrow(self.FIND, tenant, id_)
-        return None if row is None else _to_provider(row)
+        rows = await self._fetch(self.FIND, tenant, id_)
+        return _to_provider(rows[0]) if rows else None
 
     async def _switch(self, statement: str, tenant: TenantId, id_: UUID, *values: int, act: TenantAct) -> bool | None:
-        async with (
-            self._pool.connection(limit=LOCK_TIMEOUT) as connection,
-            connection.transaction(isolation="read_committed"),
-        ):
-            await _begin_change(connection)
+        async with self._open_change(BEGIN) as connection:
             if await connection.fetchrow(self.FIND, tenant, id_) is None:
                 return None
             tag: str = await connection.execute(statement, tenant, id_, *values)
@@ -262,10 +227,6 @@ class StoredProviders:
 BEGIN: Final = "SELECT revision FROM oidc_revision FOR UPDATE"
 ADVANCE: Final = "UPDATE oidc_revision SET revision = revision + 1"
 ANNOUNCE: Final = "SELECT pg_notify($1, '')"
-
-
-async def _begin_change(connection: DatabaseConnection) -> None:
-    await connection.execute(BEGIN)
 
 
 async def _list_rivals(connection: DatabaseConnection, provider: Provider) -> set[str]:
