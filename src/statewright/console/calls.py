@@ -226,6 +226,11 @@ def pick_members(document: JsonObject, kind: type[RecordT]) -> RecordT:
         return kind(**dict(_list_fitting(document, kind)))
 
 
+def pick_objects(document: JsonValue, name: str, kind: type[RecordT]) -> list[RecordT]:
+    """The objects of a list, as such structs."""
+    return [pick_members(item, kind) for item in get_objects(document, name)]
+
+
 def _list_fitting(document: JsonObject, kind: type[Struct]) -> Iterator[tuple[str, object]]:
     for member in fields(kind):
         if member.encode_name in document:

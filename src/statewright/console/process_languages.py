@@ -8,7 +8,6 @@ from statewright.console.calls import ApiCall, Method, Parameters, build_root_ca
 from statewright.console.diagrams.process import LanguageName
 from statewright.console.request import InvalidField
 from statewright.console.views.page import encode_segment
-from statewright.console.views.records import DefinitionRecord
 from statewright.jsonval.values import JsonObject
 
 CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -27,7 +26,6 @@ class ProcessLanguage(Struct, frozen=True, kw_only=True):
 
     code: str
     name: LanguageName
-    label: str
     title: str
     """Of its list of definitions."""
     parameter: str
@@ -36,8 +34,6 @@ class ProcessLanguage(Struct, frozen=True, kw_only=True):
     """The segment of its pages."""
     definitions: tuple[str, ...]
     instances: tuple[str, ...]
-    id_member: str
-    """Of a definition, in its own answers."""
     instance_member: str
     """Of an instance: which definition it is of."""
     version_member: str
@@ -49,10 +45,6 @@ class ProcessLanguage(Struct, frozen=True, kw_only=True):
     def build_path(self, *segments: str | int) -> str:
         """The path of a page of its definitions."""
         return "".join(["/console/", self.page, *(f"/{encode_segment(str(each))}" for each in segments)])
-
-    def get_id(self, definition: DefinitionRecord) -> str:
-        """By what a definition is asked for."""
-        return definition.path if self.id_member == "path" else definition.id
 
     def call_definitions(
         self, *segments: str | int, method: Method = "GET", query: Parameters | None = None, body: bytes | None = None
@@ -77,13 +69,11 @@ class ProcessLanguage(Struct, frozen=True, kw_only=True):
 STEPS: Final = ProcessLanguage(
     code="steps",
     name="steps",
-    label="steps",
     title="Step definitions",
     parameter="definition",
     page="definitions",
     definitions=("v1", "definitions"),
     instances=("v1", "instances"),
-    id_member="id",
     instance_member="definitionId",
     version_member="definitionVersion",
     status_filter="status",
@@ -93,13 +83,11 @@ STEPS: Final = ProcessLanguage(
 FLOWS: Final = ProcessLanguage(
     code="flow",
     name="flows",
-    label="flow",
     title="Flows",
     parameter="flow",
     page="flows",
     definitions=("v1", "flows", "definitions"),
     instances=("v1", "flows", "instances"),
-    id_member="id",
     instance_member="definitionId",
     version_member="definitionVersion",
     status_filter="status",
@@ -109,13 +97,11 @@ FLOWS: Final = ProcessLanguage(
 PLAYBOOKS: Final = ProcessLanguage(
     code="playbook",
     name="playbooks",
-    label="playbook",
     title="Playbooks",
     parameter="playbook",
     page="playbooks",
     definitions=("v1", "playbooks"),
     instances=("v1", "executions"),
-    id_member="path",
     instance_member="path",
     version_member="version",
     status_filter="state",

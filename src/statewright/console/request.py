@@ -22,6 +22,11 @@ from statewright.jsonval.values import JsonObject
 SIZES: Final = (20, 50, 200)
 DEFAULT_SIZE: Final = 50
 
+MAX_NUMBER: Final = 999_999_999
+MAX_PAGE: Final = 999_999
+MAX_VERSION: Final = 2**31 - 1
+"""Of a model."""
+
 Pairs = tuple[tuple[str, str], ...]
 
 
@@ -32,6 +37,18 @@ class InvalidField(ValueError):
         super().__init__(f"{field}: {reason}")
         self.field = field
         self.reason = reason
+
+
+def parse_number(name: str, text: str, most: int = MAX_NUMBER) -> int:
+    """The whole number that a field has. Raises ``InvalidField``."""
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(most))) or int(text) > most:
+        raise InvalidField(name, f"is a whole number from 0 to {most}")
+    return int(text)
+
+
+def parse_version(text: str) -> int:
+    """The version of a model. Raises ``InvalidField``."""
+    return parse_number("version", text, MAX_VERSION)
 
 
 class Fields:
@@ -62,9 +79,17 @@ class Fields:
             raise InvalidField(name, f"one of {', '.join(choices)}")
         return value
 
+    def get_number(self, name: str, default: int = 0, *, most: int = MAX_NUMBER) -> int:
+        """A whole number from 0 to ``most``. Raises ``InvalidField``."""
+        return parse_number(name, self.get(name, str(default)), most)
+
 
 class Query(Fields):
     """The query string of a page."""
+
+    def page(self) -> int:
+        """Which page of a list of ``/v1``; those have no cursors. Raises ``InvalidField``."""
+        return self.get_number("page", most=MAX_PAGE)
 
     def size(self) -> int:
         """Rows of a page. Raises ``InvalidField``."""
@@ -234,7 +259,7 @@ def build_part(name: str, path: str, show: Show, *, feature: str | None = None) 
     return Page(name=name, path=f"/console/part{path}", show=show, feature=feature, is_part=True)
 
 
-class Action(Struct, frozen=True, kw_only=True):
+class Action(Struct, frozen=True):
     """What a form does: one call of the API.
 
     ``build`` makes the call from the fields, and raises ``InvalidField``. ``follow`` says where the browser goes

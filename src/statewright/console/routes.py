@@ -1,9 +1,9 @@
 """Every page, part and action of the console. The router and the tests are made from this table.
 
-Each area has its rows in a module of ``pages``; here is one line for each.
+Each area has its rows in a module of ``pages``; they stand here by subject.
 """
 
-from typing import Final
+from typing import Final, Protocol
 
 from statewright.console.pages import (
     admin,
@@ -11,7 +11,6 @@ from statewright.console.pages import (
     admin_keys,
     audit,
     definition_acts,
-    definition_diff,
     definitions,
     entities,
     entity,
@@ -29,7 +28,6 @@ from statewright.console.pages import (
     model,
     model_acts,
     model_overview,
-    models,
     retention,
     searches,
     tasks,
@@ -37,43 +35,20 @@ from statewright.console.pages import (
     workers,
     workflow,
     workflow_acts,
-    workflow_diff,
-    workflow_parts,
 )
 from statewright.console.request import Routes
 
-ROUTES: Final[Routes] = (
-    *admin.ROUTES,
-    *admin_acts.ROUTES,
-    *admin_keys.ROUTES,
-    *audit.ROUTES,
-    *definition_acts.ROUTES,
-    *definition_diff.ROUTES,
-    *definitions.ROUTES,
-    *instance.ROUTES,
-    *instance_acts.ROUTES,
-    *instances.ROUTES,
-    *entities.ROUTES,
-    *find.ROUTES,
-    *entity.ROUTES,
-    *entity_acts.ROUTES,
-    *entity_history.ROUTES,
-    *home.ROUTES,
-    *messages.ROUTES,
-    *imports.ROUTES,
-    *incident.ROUTES,
-    *incidents.ROUTES,
-    *model.ROUTES,
-    *model_acts.ROUTES,
-    *model_overview.ROUTES,
-    *models.ROUTES,
-    *retention.ROUTES,
-    *workflow_acts.ROUTES,
-    *searches.ROUTES,
-    *tasks.ROUTES,
-    *topics.ROUTES,
-    *workers.ROUTES,
-    *workflow.ROUTES,
-    *workflow_diff.ROUTES,
-    *workflow_parts.ROUTES,
+
+class _Area(Protocol):
+    @property
+    def ROUTES(self) -> Routes: ...  # noqa: N802 - a constant of a module
+
+
+AREAS: Final[tuple[_Area, ...]] = (
+    *(admin, admin_acts, admin_keys, audit, retention),
+    *(definition_acts, definitions, instance, instance_acts, instances, tasks),
+    *(entities, entity, entity_acts, entity_history, messages, searches),
+    *(find, home, incident, incidents, topics, workers),
+    *(model, model_acts, model_overview, imports, workflow, workflow_acts),
 )
+ROUTES: Final[Routes] = tuple(route for area in AREAS for route in area.ROUTES)

@@ -4,20 +4,15 @@ import pytest
 
 from statewright.console.calls import CallFailed, Reply
 from statewright.console.live import ModelCounts, StateCount
-from statewright.console.pages.model import view_head
+from statewright.console.pages.model import ModelsView, view_head, view_models
 from statewright.console.pages.model_acts import ROUTES
-from statewright.console.pages.model_overview import (
-    MAX_DRAWN,
-    ModelMarksView,
-    ModelView,
-    view_model,
-    view_model_marks,
-)
-from statewright.console.pages.models import ModelsView, view_models
+from statewright.console.pages.model_overview import MAX_DRAWN, MAX_ROWS, ModelView, view_model, view_model_marks
+from statewright.console.pages.workflow import MarksView
 from statewright.console.request import Action, Form, InvalidField
 from statewright.console.views.entities import build_schema
 from statewright.operations.incidents import Incident
 from statewright.operations.suspensions import SuspensionView
+from statewright.operations.work import MemberView
 from tests.builders import a_processor, a_workflow, manual
 from tests.unit.console.recorded import a_list, a_problem, a_reply
 
@@ -82,23 +77,23 @@ def show(*workflows: object, members: Reply | None = None) -> ModelView:
 
 def test_active_workflows_are_drawn_and_their_states_lead_to_entities():
     [drawn, resting] = show(a_packing(), a_packing("resting", active=False)).workflows
-    assert drawn.drawn is not None
-    assert resting.drawn is None
-    assert "/console/models/order/1/entities?state=HELD" in drawn.drawn.picture.plan
-    assert next((row.name, row.ways) for row in drawn.drawn.rows) == ("NEW", (("PACK", "PACKED"), ("HOLD", "HELD")))
+    assert drawn.picture is not None
+    assert resting.picture is None
+    assert "/console/models/order/1/entities?state=HELD" in drawn.picture.plan
+    ways = [(each.name, each.target) for each in drawn.graph.list_transitions("NEW")]
+    assert (drawn.rows[0], ways) == ("NEW", [("PACK", "PACKED"), ("HOLD", "HELD")])
 
 
 def test_what_is_drawn_of_many_workflows_is_bounded():
     many = show(*(a_packing(f"w{number}") for number in range(20))).workflows
-    assert sum(each.drawn is not None for each in many) == MAX_DRAWN
+    assert sum(each.picture is not None for each in many) == MAX_DRAWN
     wide = a_workflow("wide", **{f"S{number}": [] for number in range(200)})
-    [drawn] = [each.drawn for each in show(wide).workflows]
-    assert drawn is not None
-    assert len(drawn.rows) + drawn.left_out == 200
+    [drawn] = show(wide).workflows
+    assert (len(drawn.rows), len(drawn.graph.states)) == (MAX_ROWS, 200)
 
 
 def test_the_members_of_required_tags_have_all_of_them():
-    members = a_reply({"items": [{"tags": ["packing"]}, {"tags": ["packing", "frozen", "x"]}]})
+    members = a_list(MemberView, {"tags": ["packing"]}, {"tags": ["packing", "frozen", "x"]})
     [workflow] = show(a_packing(), members=members).workflows
     assert [(need.tags, need.members) for need in workflow.needs] == [(("frozen", "packing"), 1)]
     [unknown] = show(a_packing(), members=a_problem(503, "STORAGE_UNAVAILABLE")).workflows
@@ -110,9 +105,9 @@ def test_states_have_their_entities_and_incidents():
     listed = [{"subject": {"state": state}} for state in ("NEW", "HELD", "NEW")]
     export = a_reply({"workflows": [a_packing()]})
 
-    def mark(incidents: Reply) -> ModelMarksView:
-        data = view_model_marks("order", 1, export, counts, incidents).data
-        assert isinstance(data, ModelMarksView)
+    def mark(incidents: Reply) -> MarksView:
+        data = view_model_marks("/", ("order", 1), export, counts, incidents).data
+        assert isinstance(data, MarksView)
         return data
 
     shown = mark(a_list(Incident, *listed))

@@ -5,9 +5,15 @@ from typing import Any
 import pytest
 
 from statewright.console.diagrams.drawing import write_dot
-from statewright.console.diagrams.petri import Tokens, draw_playbook, find_place, mark_tokens
-from statewright.console.diagrams.process import draw_flow
-from statewright.console.diagrams.steps import draw_steps, find_step
+from statewright.console.diagrams.petri import PlaybookSource, draw_playbook
+from statewright.console.diagrams.process import (
+    NodeState,
+    draw_flow,
+    draw_steps,
+    mark_process,
+    read_playbook_net,
+    read_steps,
+)
 
 LOAN: Any = {
     "steps": [
@@ -40,8 +46,8 @@ def test_steps_have_the_shape_of_their_type() -> None:
         ("bar", "both"),
         ("end", "end"),
     ]
-    assert find_step(LOAN, "ask") == 3
-    assert find_step(LOAN, "none") is None
+    numbers = read_steps(LOAN).numbers
+    assert (numbers["ask"], numbers.get("none")) == (3, None)
 
 
 def test_the_ways_between_steps_are_drawn_with_what_decides() -> None:
@@ -84,7 +90,7 @@ def test_a_playbook_is_a_net_of_places_and_transitions() -> None:
     assert [node.shape for node in drawing.nodes] == ["place", "bar"] * 3
     assert drawing.nodes[5].label == "↻ left"
     assert drawing.nodes[1].classes == ("transition", "final")
-    assert drawing.start == find_place(PLAYBOOK, "begin") == 2
+    assert drawing.start == 2
     arcs = [(edge.source, edge.target, edge.label, edge.classes) for edge in drawing.edges]
     assert arcs == [
         (0, 1, "", ("admission",)),
@@ -96,9 +102,8 @@ def test_a_playbook_is_a_net_of_places_and_transitions() -> None:
 
 
 def test_tokens_are_dots_up_to_five_and_denied_ones_hollow() -> None:
-    marks = mark_tokens(
-        PLAYBOOK, {"begin": Tokens(waiting=2, denied=1), "left": Tokens(waiting=7, running=1), "no": Tokens()}
-    )
+    states = {"begin": NodeState(waiting=2, denied=1), "left": NodeState(waiting=7, running=1), "no": NodeState()}
+    marks = mark_process(read_playbook_net(PlaybookSource(document=PLAYBOOK, lines=())), states)
     assert marks.nodes[2].note == "●●○"
     assert marks.nodes[2].classes == ("holding", "denied")
     assert marks.nodes[4].note == "●7"

@@ -8,12 +8,10 @@ import pytest
 from statewright.console.diagrams.petri import MAX_CHARS, read_playbook
 from statewright.console.diagrams.process import NodeState, mark_process, read_flow, read_playbook_net, read_steps
 from statewright.console.pages import definition_acts, instance_acts
-from statewright.console.pages.definition_diff import compare_graphs
-from statewright.console.pages.definitions import view_counts
-from statewright.console.pages.instance import build_past
+from statewright.console.pages.definitions import compare_graphs, view_counts
+from statewright.console.pages.instance import build_past, find_states, find_writers
 from statewright.console.pages.instance_acts import describe_withdrawn
-from statewright.console.pages.instance_state import find_states, find_writers
-from statewright.console.process_languages import FLOWS, PLAYBOOKS, STEPS, find_entity_id
+from statewright.console.process_languages import FLOWS, STEPS, find_entity_id
 from statewright.console.request import Action, Form, InvalidField
 from statewright.console.views.page import MAX_COMPARED_LINES, compare_lines, number_lines
 from statewright.console.views.records import HistoryEntry, StoredToken
@@ -199,7 +197,7 @@ def test_tokens_and_ends_are_put_on_the_graph():
     graph = read_steps(STEP_DEFINITION)
     entries = [HistoryEntry(step_id="a", status=status) for status in ("FAILED", "COMPLETED")]
     tokens = [AwaitedThing(step_id=step, waits_for="JOB") for step in ("end", "gone")]
-    states = find_states(STEPS, tokens, entries, [])
+    states = find_states(tokens, entries, [])
     assert states["a"] == NodeState(ended="done")
     marks = mark_process(graph, states)
     assert {number: mark.note for number, mark in marks.nodes.items()} == {1: "✓", 2: "▶ 1"}
@@ -209,7 +207,7 @@ def test_pending_tokens_of_a_playbook_stand_before_their_step():
     source = read_playbook(PLAYBOOK)
     assert source is not None
     pending = [StoredToken(node="gate", was_denied=denied) for denied in (True, False)]
-    states = find_states(PLAYBOOKS, [], [], pending)
+    states = find_states([], [], pending)
     assert states["gate"] == NodeState(waiting=1, denied=1)
     assert mark_process(read_playbook_net(source), states).nodes[2].note == "●○"
 

@@ -5,7 +5,8 @@ import pytest
 from statewright.console.pages import incident, tasks, workers
 from statewright.console.pages.incident import IncidentView, view_incident
 from statewright.console.pages.incidents import IncidentLine, format_badge
-from statewright.console.pages.tasks import TasksView, view_tasks
+from statewright.console.pages.listing import ListView
+from statewright.console.pages.tasks import view_tasks
 from statewright.console.pages.workers import QueuePage, WorkersView, view_queue, view_worker, view_workers
 from statewright.console.request import OPERATOR, Action, Form, InvalidField, Query
 from statewright.jsonval.values import JsonObject
@@ -158,7 +159,7 @@ def test_a_page_of_the_inbox_that_is_no_small_number_is_refused(page: str):
 def test_the_inbox_says_that_more_tasks_follow():
     found = a_reply({"items": [{"id": "1"}], "total": 21})
     data = view_tasks(Query((("size", "20"),)), found, "/console/tasks").data
-    assert isinstance(data, TasksView)
+    assert isinstance(data, ListView)
     assert (data.next, data.first) == ("?size=20&page=1", None)
 
 

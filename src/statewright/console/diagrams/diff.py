@@ -4,8 +4,8 @@ Parts are states and transitions, the latter known by state and name. What only 
 description) is compared, too, since it is part of a revision.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, Literal, TypeAlias
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -24,6 +24,8 @@ from statewright.jsonval.values import JsonObject, JsonValue
 
 Change: TypeAlias = Literal["added", "removed", "changed"]
 TransitionKey: TypeAlias = tuple[str, str]
+KeyT = TypeVar("KeyT")
+PartT = TypeVar("PartT", Node, Edge)
 
 SIGNS: Final[Mapping[Change, str]] = {"added": "+", "removed": "−", "changed": "~"}
 
@@ -34,12 +36,17 @@ _HEAD_MEMBERS: Final = {
     "annotations": "The annotations of the workflow",
     "version": "The version of the import contract",
 }
+_TRANSITION_FLAGS: Final = {
+    "manual": ("fires only when asked to", "fires by itself"),
+    "disabled": ("is switched off", "is switched on"),
+}
 _TRANSITION_MEMBERS: Final = {
     "criterion": "its criterion",
     "schedule": "its schedule",
     "annotations": "its annotations",
     "criterionAnnotations": "the annotations of its criterion",
 }
+_PROCESSOR_WORDS: Final[Mapping[Change, str]] = {"added": "is new", "removed": "is gone", "changed": "was changed"}
 
 
 class Sentence(Struct, frozen=True, kw_only=True):
@@ -48,6 +55,11 @@ class Sentence(Struct, frozen=True, kw_only=True):
     change: Change
     text: str
     state: str = ""
+
+    @property
+    def sign(self) -> str:
+        """What stands before it."""
+        return SIGNS[self.change]
 
 
 class WorkflowDiff(Struct, frozen=True, kw_only=True):
@@ -64,7 +76,8 @@ def compare_workflows(old: JsonValue, new: JsonValue) -> WorkflowDiff:
     """What leads from one document to the other; ``None`` for a workflow that is not there."""
     before, after = _index_transitions(old), _index_transitions(new)
     transitions = _compare_keys(before, after)
-    states = _compare_states(old, new, transitions)
+    left = {state for state, _ in transitions}  # a state is changed when a way out of it is, or the order of those ways
+    states = _compare_keys(get_object(old, "states"), get_object(new, "states"), left)
     sentences = (
         *_tell_head(old, new),
         *_tell_states(states, old, new),
@@ -89,31 +102,17 @@ def _index_transitions(document: JsonValue) -> dict[TransitionKey, JsonObject]:
 
 
 def _compare_keys(
-    before: Mapping[TransitionKey, JsonObject], after: Mapping[TransitionKey, JsonObject]
-) -> dict[TransitionKey, Change]:
-    changes: dict[TransitionKey, Change] = {}
+    before: Mapping[KeyT, JsonValue], after: Mapping[KeyT, JsonValue], also: Collection[KeyT] = ()
+) -> dict[KeyT, Change]:
+    """What came, went or changed; ``also``: what has changed whatever it says itself."""
+    changes: dict[KeyT, Change] = {}
     for key in {**before, **after}:
         if key not in before:
             changes[key] = "added"
         elif key not in after:
             changes[key] = "removed"
-        elif not is_json_equal(before[key], after[key]):
+        elif key in also or not is_json_equal(before[key] or {}, after[key] or {}):
             changes[key] = "changed"
-    return changes
-
-
-def _compare_states(old: JsonValue, new: JsonValue, transitions: Mapping[TransitionKey, Change]) -> dict[str, Change]:
-    """A state is changed when its own members are, a way out of it, or the order of those ways."""
-    before, after = get_object(old, "states"), get_object(new, "states")
-    left = {state for state, _ in transitions}
-    changes: dict[str, Change] = {}
-    for state in {**before, **after}:
-        if state not in before:
-            changes[state] = "added"
-        elif state not in after:
-            changes[state] = "removed"
-        elif state in left or not is_json_equal(before[state] or {}, after[state] or {}):
-            changes[state] = "changed"
     return changes
 
 
@@ -162,27 +161,21 @@ def _tell_states(states: Mapping[str, Change], old: JsonValue, new: JsonValue) -
 def _tell_transition(key: TransitionKey, change: Change, old: JsonObject, new: JsonObject) -> Iterator[Sentence]:
     state, name = key
     if change == "added":
-        yield Sentence(
-            change=change, text=f"{state} has a new transition {name} to {get_text(new, 'next')}.", state=state
-        )
+        text = f"{state} has a new transition {name} to {get_text(new, 'next')}."
     elif change == "removed":
-        yield Sentence(
-            change=change, text=f"{state} loses the transition {name} to {get_text(old, 'next')}.", state=state
-        )
+        text = f"{state} loses the transition {name} to {get_text(old, 'next')}."
     else:
-        parts = list(_tell_members(old, new))
-        yield Sentence(
-            change=change, text=f"{state}.{name}: {'; '.join(parts) or 'other members differ'}.", state=state
-        )
+        text = f"{state}.{name}: {'; '.join(_tell_members(old, new)) or 'other members differ'}."
+    yield Sentence(change=change, text=text, state=state)
 
 
 def _tell_members(old: JsonObject, new: JsonObject) -> Iterator[str]:
     if get_text(old, "next") != get_text(new, "next"):
         yield f"leads to {get_text(new, 'next')}, no longer to {get_text(old, 'next')}"
-    if (old.get("manual") is True) != (new.get("manual") is True):
-        yield "fires only when asked to" if new.get("manual") is True else "fires by itself"
-    if (old.get("disabled") is True) != (new.get("disabled") is True):
-        yield "is switched off" if new.get("disabled") is True else "is switched on"
+    for flag, (on, off) in _TRANSITION_FLAGS.items():
+        before, after = old.get(flag) is True, new.get(flag) is True
+        if before != after:
+            yield on if after else off
     delays = [get_object(each, "schedule").get("delayMs") for each in (old, new)]
     for member, words in _TRANSITION_MEMBERS.items():
         change = _compare_member(old, new, member)
@@ -198,15 +191,9 @@ def _tell_delay(value: JsonValue) -> str:
 
 
 def _tell_processors(old: JsonObject, new: JsonObject) -> Iterator[str]:
-    before = {get_text(each, "name"): each for each in get_objects(old, "processors")}
-    after = {get_text(each, "name"): each for each in get_objects(new, "processors")}
-    for name in {**before, **after}:
-        if name not in before:
-            yield f"processor {name} is new"
-        elif name not in after:
-            yield f"processor {name} is gone"
-        elif not is_json_equal(before[name], after[name]):
-            yield f"processor {name} was changed"
+    before, after = ({get_text(each, "name"): each for each in get_objects(side, "processors")} for side in (old, new))
+    for name, change in _compare_keys(before, after).items():
+        yield f"processor {name} {_PROCESSOR_WORDS[change]}"
     if before.keys() == after.keys() and list(before) != list(after):
         yield "its processors run in another order"
 
@@ -240,11 +227,11 @@ def draw_diff(diff: WorkflowDiff) -> Drawing:
     for edge, transition in zip(drawn.edges[offset:], both.transitions, strict=True):
         change = diff.transitions.get(transition.key)
         previous = old.get(transition.key)
-        edges.append(_sign_edge(edge, change))
+        edges.append(_sign(edge, change))
         if change == "changed" and previous is not None and previous.target != transition.target:
             target = both.states.index(previous.target) + 1
-            edges.append(_sign_edge(replace(edge, target=target), "removed"))
-    nodes = tuple(_sign_node(node, diff.states.get(node.name)) for node in drawn.nodes)
+            edges.append(_sign(replace(edge, target=target), "removed"))
+    nodes = tuple(node if node.shape == "start" else _sign(node, diff.states.get(node.name)) for node in drawn.nodes)
     return replace(drawn, nodes=nodes, edges=tuple(edges))
 
 
@@ -255,13 +242,7 @@ def _unite(diff: WorkflowDiff) -> WorkflowGraph:
     return replace(diff.new, initial=diff.new.initial or diff.old.initial, states=states, transitions=transitions)
 
 
-def _sign_node(node: Node, change: Change | None) -> Node:
-    if change is None or node.shape == "start":
-        return node
-    return replace(node, label=f"{SIGNS[change]} {node.label}", classes=(*node.classes, change))
-
-
-def _sign_edge(edge: Edge, change: Change | None) -> Edge:
+def _sign(part: PartT, change: Change | None) -> PartT:
     if change is None:
-        return edge
-    return replace(edge, label=f"{SIGNS[change]} {edge.label}", classes=(*edge.classes, change))
+        return part
+    return replace(part, label=f"{SIGNS[change]} {part.label}", classes=(*part.classes, change))

@@ -11,112 +11,108 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import yaml
-from msgspec import Struct
+from msgspec import Struct, field
 
-from statewright.console.calls import get_object, get_objects, get_text
-from statewright.console.diagrams.drawing import Drawing, Edge, Mark, Marks, Node
+from statewright.console.calls import get_object, pick_members, pick_objects
+from statewright.console.diagrams.drawing import Drawing, Edge, Node
 from statewright.jsonval.values import JsonObject, JsonValue
-
-MAX_DOTS: Final = 5
-"""Tokens up to which each is a dot; more are a number."""
+from statewright.operations.records import Record, Value
 
 
-class Tokens(Struct, frozen=True, kw_only=True):
-    """What is at a step: tokens that wait, those that were denied, and runs under way."""
+class Condition(Record, frozen=True, kw_only=True):
+    """A rule of admission, or an arc to a step: when it applies."""
 
-    waiting: int = 0
-    denied: int = 0
-    running: int = 0
+    when: Value = None
+    step: str = ""
+
+
+class ArcSpec(Record, frozen=True, kw_only=True):
+    """How arcs are chosen."""
+
+    mode: str = ""
+
+
+class Arcs(Record, frozen=True, kw_only=True):
+    """Where tokens go from a step."""
+
+    spec: ArcSpec = ArcSpec()
+    arcs: tuple[Condition, ...] = ()
+
+
+class Admission(Record, frozen=True, kw_only=True):
+    """Which tokens a step admits."""
+
+    rules: tuple[Condition, ...] = ()
+
+
+class StepPolicy(Record, frozen=True, kw_only=True):
+    """What a step does with tokens."""
+
+    admit: Admission = Admission()
+
+
+class StepSpec(Record, frozen=True, kw_only=True):
+    """How a step runs."""
+
+    policy: StepPolicy = StepPolicy()
+
+
+class PlaybookStep(Record, frozen=True, kw_only=True):
+    """A step of a playbook, as far as it is drawn."""
+
+    step: str = ""
+    tool: Value = None
+    loop: Value = None
+    next: Arcs = Arcs()
+    spec: StepSpec = StepSpec()
+
+    @property
+    def is_loop(self) -> bool:
+        """Whether it runs for each of several elements."""
+        return isinstance(self.loop, dict)
+
+
+class Entry(Record, frozen=True, kw_only=True):
+    """Where a playbook begins and ends."""
+
+    entry_step: str = field(name="entry_step", default="")
+    final_step: str = field(name="final_step", default="")
 
 
 def draw_playbook(playbook: JsonValue) -> Drawing:
     """The net of a playbook. Step *i* has the place 2\\ *i* and the transition 2\\ *i* + 1."""
-    steps = get_objects(playbook, "workflow")
-    numbers = {get_text(step, "step"): place for place, step in reversed(list(enumerate(steps)))}
-    final = _read_final(playbook)
-    nodes = tuple(node for place, step in enumerate(steps) for node in _draw_step(step, place, final))
+    steps = pick_objects(playbook, "workflow", PlaybookStep)
+    entry = pick_members(get_object(get_object(playbook, "executor"), "spec"), Entry)
+    numbers = {step.step: place for place, step in reversed(list(enumerate(steps)))}
+    nodes = tuple(node for place, step in enumerate(steps) for node in _draw_step(step, place, entry.final_step))
     edges: list[Edge] = []
     for place, step in enumerate(steps):
         edges.append(Edge(source=2 * place, target=2 * place + 1, classes=("admission",)))
         edges += _draw_arcs(step, place, numbers)
-    return Drawing(nodes=nodes, edges=tuple(edges), start=_find_entry(playbook, numbers), has_marks=True)
+    start = 2 * numbers.get(entry.entry_step, 0) if steps else None
+    return Drawing(nodes=nodes, edges=tuple(edges), start=start, has_marks=True)
 
 
-def _read_final(playbook: JsonValue) -> str:
-    return get_text(get_object(get_object(playbook, "executor"), "spec"), "final_step")
+def _draw_step(step: PlaybookStep, place: int, final: str) -> Iterator[Node]:
+    name, href = step.step, f"#step-{place}"
+    kinds = [*(["loop"] if step.is_loop else []), *(["final"] if name == final else [])]
+    yield Node(name=f"tokens for {name}", label="", shape="place", classes=("place",), href=href)
+    label = f"{'↻ ' if step.is_loop else ''}{name}"
+    yield Node(name=name, label=label, shape="bar", classes=("transition", *kinds), href=href)
 
 
-def _find_entry(playbook: JsonValue, numbers: Mapping[str, int]) -> int | None:
-    entry = get_text(get_object(get_object(playbook, "executor"), "spec"), "entry_step")
-    if not numbers:
-        return None
-    return 2 * numbers.get(entry, 0)
-
-
-def _draw_step(step: JsonObject, place: int, final: str) -> Iterator[Node]:
-    name = get_text(step, "step")
-    kinds = ["loop"] if isinstance(step.get("loop"), dict) else []
-    kinds += ["final"] if name == final else []
-    yield Node(name=f"tokens for {name}", label="", shape="place", classes=("place",), href=f"#step-{place}")
-    label = f"{'↻ ' if 'loop' in kinds else ''}{name}"
-    yield Node(name=name, label=label, shape="bar", classes=("transition", *kinds), href=f"#step-{place}")
-
-
-def _draw_arcs(step: JsonObject, place: int, numbers: Mapping[str, int]) -> Iterator[Edge]:
-    following = get_object(step, "next")
-    is_inclusive = get_text(get_object(following, "spec"), "mode") == "inclusive"
-    for arc in get_objects(following, "arcs"):
-        target, guard = get_text(arc, "step"), arc.get("when")
-        if target in numbers:
-            label = guard if isinstance(guard, str) else ""
+def _draw_arcs(step: PlaybookStep, place: int, numbers: Mapping[str, int]) -> Iterator[Edge]:
+    for arc in step.next.arcs:
+        if arc.step in numbers:
+            label = arc.when if isinstance(arc.when, str) else ""
             yield Edge(
                 source=2 * place + 1,
-                target=2 * numbers[target],
-                name=f"{get_text(step, 'step')} → {target}{f': {label}' if label else ''}",
+                target=2 * numbers[arc.step],
+                name=f"{step.step} → {arc.step}{f': {label}' if label else ''}",
                 label=label,
-                classes=("inclusive",) if is_inclusive else (),
+                classes=("inclusive",) if step.next.spec.mode == "inclusive" else (),
                 href=f"#step-{place}",
             )
-
-
-def find_place(playbook: JsonValue, step: str) -> int | None:
-    """The number of the place before a step; that of its transition is one more."""
-    names: Sequence[str] = [get_text(each, "step") for each in get_objects(playbook, "workflow")]
-    return 2 * names.index(step) if step in names else None
-
-
-def mark_tokens(playbook: JsonValue, tokens: Mapping[str, Tokens]) -> Marks:
-    """Tokens in their places, and which steps run."""
-    nodes: dict[int, Mark] = {}
-    for step, found in tokens.items():
-        place = find_place(playbook, step)
-        if place is None:
-            continue
-        if found.waiting or found.denied:
-            nodes[place] = _mark_place(found)
-        if found.running:
-            nodes[place + 1] = Mark(classes=("active",), note=f"▶ {found.running}", words=f"{found.running} running")
-    return Marks(nodes=nodes)
-
-
-def _mark_place(found: Tokens) -> Mark:
-    total = found.waiting + found.denied
-    dots = "●" * found.waiting + "○" * found.denied
-    note = dots if total <= MAX_DOTS else " ".join(_count(found))
-    words = ", ".join(
-        [
-            *([f"{found.waiting} tokens wait"] if found.waiting else []),
-            *([f"{found.denied} tokens are denied"] if found.denied else []),
-        ]
-    )
-    return Mark(classes=("holding", *(["denied"] if found.denied else [])), note=note, words=words)
-
-
-def _count(found: Tokens) -> Iterator[str]:
-    if found.waiting:
-        yield f"●{found.waiting}"
-    if found.denied:
-        yield f"○{found.denied}"
 
 
 MAX_CHARS: Final = 256 * 1024

@@ -7,9 +7,9 @@ tier, once: so a plan has one attempt or two.
 
 from typing import Final, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
-from statewright.console.diagrams.drawing import Drawing, Mark, Marks, find_neighbourhood, write_dot
+from statewright.console.diagrams.drawing import Drawing, Marks, find_neighbourhood, write_dot
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject, JsonValue
 
@@ -87,36 +87,24 @@ def write_plan(plan: Plan) -> str:
         {"tier": attempt.tier, "dot": attempt.dot, "leftOut": attempt.left_out} for attempt in plan.attempts
     ]
     edges: JsonObject = {
-        f"e{number}": {
-            "name": edge.name,
-            "href": edge.href,
-            "ends": [f"n{edge.source}", f"n{edge.target}"],
-        }
+        f"e{number}": {"name": edge.name, "href": edge.href, "ends": [f"n{edge.source}", f"n{edge.target}"]}
         for number, edge in enumerate(drawing.edges)
         if edge.source in chosen and edge.target in chosen
     }
     document: JsonObject = {
         "attempts": attempts,
         "focus": None if plan.focus is None else f"n{plan.focus}",
-        "nodes": {f"n{number}": _write_node(drawing, number) for number in nodes},
+        "nodes": {f"n{each}": {"name": drawing.nodes[each].name, "href": drawing.nodes[each].href} for each in nodes},
         "edges": edges,
         "marked": drawing.has_marks,
     }
     return encode(document).decode()
 
 
-def _write_node(drawing: Drawing, number: int) -> JsonObject:
-    node = drawing.nodes[number]
-    return {"name": node.name, "href": node.href}
-
-
 def write_marks(marks: Marks) -> str:
     """What the script of the page reads to put marks on a picture, again and again."""
-    nodes: JsonObject = {f"n{number}": _write_mark(mark) for number, mark in marks.nodes.items()}
-    edges: JsonObject = {f"e{number}": _write_mark(mark) for number, mark in marks.edges.items()}
-    return encode({**nodes, **edges}).decode()
-
-
-def _write_mark(mark: Mark) -> JsonObject:
-    classes: list[JsonValue] = list(mark.classes)
-    return {"classes": classes, "note": mark.note, "words": mark.words}
+    drawn: JsonObject = to_builtins(
+        {f"n{number}": mark for number, mark in marks.nodes.items()}
+        | {f"e{number}": mark for number, mark in marks.edges.items()}
+    )
+    return encode(drawn).decode()

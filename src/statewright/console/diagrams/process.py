@@ -1,70 +1,29 @@
 """A definition of whatever process language as a picture with a table that says the same, and what is put on it.
 
-Compiled flows as pictures (docs/reference/flows.md#the-graph).
+JSON steps (docs/reference/steps.md), compiled flows (docs/reference/flows.md#the-graph), and the nets of playbooks.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
+from msgspec.structs import replace
 
-from statewright.console.calls import get_list, get_object, get_objects, get_text
+from statewright.console.calls import get_list, pick_objects
 from statewright.console.diagrams.drawing import Drawing, Edge, Mark, Marks, Node, Shape
-from statewright.console.diagrams.petri import PlaybookSource, Tokens, draw_playbook, mark_tokens
-from statewright.console.diagrams.steps import draw_steps
+from statewright.console.diagrams.petri import PlaybookSource, PlaybookStep, draw_playbook
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject, JsonValue
-
-_SHAPES: Final[Mapping[str, Shape]] = {"start": "start", "end": "end", "fork": "bar", "join": "bar"}
-_KINDS: Final = frozenset(("start", "end", "fork", "join", "task", "read", "write", "literal"))
-
-
-def draw_flow(graph: JsonValue) -> Drawing:
-    """The picture of a compiled flow, its nodes at their numbers."""
-    documents = get_objects(graph, "nodes")
-    nodes = tuple(map(_draw_node, documents, range(len(documents))))
-    backwards = {pair for each in get_list(graph, "backEdges") if (pair := _read_pair(each)) is not None}
-    pairs = [pair for each in get_list(graph, "edges") if (pair := _read_pair(each)) is not None]
-    edges = tuple(
-        Edge(
-            source=source,
-            target=target,
-            name=f"{nodes[source].name} → {nodes[target].name}",
-            label="each" if documents[target].get("iterate") is True else "",
-            classes=("back",) if (source, target) in backwards else (),
-            href=f"#node-{source}",
-        )
-        for source, target in dict.fromkeys([*pairs, *backwards])
-        if 0 <= source < len(nodes) and 0 <= target < len(nodes)
-    )
-    return Drawing(nodes=nodes, edges=edges, start=0 if nodes else None, has_marks=True)
-
-
-def _read_pair(value: JsonValue) -> tuple[int, int] | None:
-    match value:
-        case [int(source), int(target)]:
-            return source, target
-        case _:
-            return None
-
-
-def _draw_node(document: JsonObject, number: int) -> Node:
-    kind = get_text(document, "kind")
-    name = get_text(document, "name") or get_text(document, "uri") or kind
-    guard = "◇ " if get_text(document, "guard") else ""
-    return Node(
-        name=name,
-        label=f"{guard}{name}" if kind not in ("start", "end", "fork", "join") else "",
-        shape=_SHAPES.get(kind, "box"),
-        classes=(kind if kind in _KINDS else "unknown",),
-        href=f"#node-{number}",
-    )
-
+from statewright.operations.records import Members, Record, Value
 
 LanguageName: TypeAlias = Literal["steps", "flows", "playbooks"]
 """As the operations API calls them."""
 
+Ended: TypeAlias = Literal["", "done", "failed", "skipped"]
+
 MAX_DETAIL_CHARS: Final = 500
+MAX_DOTS: Final = 5
+"""Tokens up to which each is a dot; more are a number."""
 
 
 class Way(Struct, frozen=True):
@@ -96,7 +55,257 @@ class ProcessGraph(Struct, frozen=True, kw_only=True):
     drawing: Drawing
     rows: tuple[NodeRow, ...]
     numbers: Mapping[str, int]
-    document: JsonObject
+
+
+def _build_graph(
+    language: LanguageName, drawing: Drawing, rows: Sequence[NodeRow], number: Callable[[int], int]
+) -> ProcessGraph:
+    """Rows get the ways that the picture has. ``number`` is that of the node of a row, by its place."""
+    shift = 1 if language == "playbooks" else 0  # arcs lead to the place before a transition
+    ways: dict[int, list[Way]] = {}
+    for edge in drawing.edges:
+        target = drawing.nodes[min(edge.target + shift, len(drawing.nodes) - 1)]
+        ways.setdefault(edge.source, []).append(Way(edge.label, target.name, target.href.removeprefix("#")))
+    return ProcessGraph(
+        language=language,
+        drawing=drawing,
+        rows=tuple(replace(row, ways=tuple(ways.get(number(place), ()))) for place, row in enumerate(rows)),
+        numbers={row.key: number(place) for place, row in reversed(list(enumerate(rows)))},
+    )
+
+
+# JSON steps.
+
+
+class BoundaryEvent(Record, frozen=True, kw_only=True):
+    """A timer at a step."""
+
+    target_step_id: str = ""
+    duration: str = ""
+    interrupting: Value = True
+
+
+class Step(Record, frozen=True, kw_only=True):
+    """A step of a definition."""
+
+    id: str = ""
+    name: str = ""
+    type: str = ""
+    job_type: str = ""
+    next_step: str = ""
+    conditional_next_steps: Members = field(default_factory=dict)
+    parallel_next_steps: tuple[Value, ...] = ()
+    boundary_events: tuple[BoundaryEvent, ...] = ()
+
+
+_STEP_SHAPES: Final[Mapping[str, Shape]] = {
+    "DECISION": "decision",
+    "PARALLEL_GATEWAY": "bar",
+    "JOIN_GATEWAY": "bar",
+    "WAIT": "circle",
+    "END": "end",
+}
+_STEP_SIGNS: Final[Mapping[str, str]] = {"USER_TASK": "◆ ", "DECISION_TABLE": "▦ ", "TRANSFORMATION": "ƒ "}
+_STEP_KINDS: Final = frozenset((*_STEP_SHAPES, "SERVICE_TASK", "USER_TASK", "DECISION_TABLE", "TRANSFORMATION"))
+TIMER: Final = "◷"
+
+
+def read_steps(definition: JsonObject) -> ProcessGraph:
+    """The graph of a definition of JSON steps."""
+    rows = [
+        NodeRow(
+            ref=f"step-{place}",
+            key=step.id,
+            name=step.id,
+            kind=step.type.replace("_", " ").lower(),
+            detail=step.name if step.name != step.id else "",
+            job_type=step.job_type,
+        )
+        for place, step in enumerate(pick_objects(definition, "steps", Step))
+    ]
+    return _build_graph("steps", draw_steps(definition), rows, lambda place: place + 1)
+
+
+def draw_steps(definition: JsonValue) -> Drawing:
+    """The picture of a definition; nodes are its steps in their order, after a dot for the start."""
+    steps = pick_objects(definition, "steps", Step)
+    numbers = {step.id: number for number, step in reversed(list(enumerate(steps, start=1)))}
+    edges = [Edge(source=0, target=1, classes=("begin",))] if steps else []
+    edges += [
+        Edge(
+            source=number,
+            target=numbers[target],
+            name=f"{step.id} → {target}{f': {label}' if label else ''}",
+            label=label,
+            classes=classes,
+            href=f"#step-{number - 1}",
+        )
+        for number, step in enumerate(steps, start=1)
+        for target, label, classes in _list_ways(step)
+        if target in numbers
+    ]
+    nodes = (
+        Node(name="start", label="", shape="start", classes=("start",)),
+        *map(_draw_step, steps, range(len(steps))),
+    )
+    return Drawing(nodes=nodes, edges=tuple(edges), start=1 if steps else None, has_marks=True)
+
+
+def _draw_step(step: Step, place: int) -> Node:
+    return Node(
+        name=step.id,
+        label=f"{_STEP_SIGNS.get(step.type, '')}{step.name or step.id}",
+        shape=_STEP_SHAPES.get(step.type, "box"),
+        classes=("step", step.type.lower().replace("_", "-") if step.type in _STEP_KINDS else "unknown"),
+        href=f"#step-{place}",
+    )
+
+
+def _list_ways(step: Step) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Where a token can go from a step, when, and the classes of the edge."""
+    for expression, target in step.conditional_next_steps.items():
+        yield target if isinstance(target, str) else "", expression, ()
+    if step.type == "PARALLEL_GATEWAY":
+        for target in step.parallel_next_steps:
+            yield target if isinstance(target, str) else "", "", ()
+    elif not step.conditional_next_steps and step.type != "END" and step.next_step:
+        yield step.next_step, "", ()
+    for event in step.boundary_events:
+        classes = ("timer", "interrupting") if event.interrupting is not False else ("timer",)
+        yield event.target_step_id, f"{TIMER} {event.duration}", classes
+
+
+# Flows.
+
+
+class FlowNode(Record, frozen=True, kw_only=True):
+    """A node of a compiled flow."""
+
+    kind: str = ""
+    name: str = ""
+    uri: str = ""
+    base: str = ""
+    guard: str = ""
+    iterate: bool = False
+    parameters: Value = None
+    line: int | None = None
+
+    @property
+    def title(self) -> str:
+        """What it is called, or does."""
+        return self.name or self.uri or self.kind
+
+
+_FLOW_SHAPES: Final[Mapping[str, Shape]] = {"start": "start", "end": "end", "fork": "bar", "join": "bar"}
+_FLOW_KINDS: Final = frozenset((*_FLOW_SHAPES, "task", "read", "write", "literal"))
+
+
+def read_flow(graph: JsonObject) -> ProcessGraph:
+    """The graph of a compiled flow."""
+    nodes = pick_objects(graph, "nodes", FlowNode)
+    return _build_graph(
+        "flows", draw_flow(graph), list(map(_describe_node, nodes, range(len(nodes)))), lambda place: place
+    )
+
+
+def draw_flow(graph: JsonValue) -> Drawing:
+    """The picture of a compiled flow, its nodes at their numbers."""
+    nodes = pick_objects(graph, "nodes", FlowNode)
+    pairs, backwards = (
+        [pair for each in get_list(graph, name) if (pair := _read_pair(each, len(nodes))) is not None]
+        for name in ("edges", "backEdges")
+    )
+    edges = tuple(
+        Edge(
+            source=source,
+            target=target,
+            name=f"{nodes[source].title} → {nodes[target].title}",
+            label="each" if nodes[target].iterate else "",
+            classes=("back",) if (source, target) in backwards else (),
+            href=f"#node-{source}",
+        )
+        for source, target in dict.fromkeys([*pairs, *backwards])
+    )
+    drawn = tuple(map(_draw_node, nodes, range(len(nodes))))
+    return Drawing(nodes=drawn, edges=edges, start=0 if nodes else None, has_marks=True)
+
+
+def _read_pair(value: JsonValue, nodes: int) -> tuple[int, int] | None:
+    match value:
+        case [int(source), int(target)] if 0 <= source < nodes and 0 <= target < nodes:
+            return source, target
+        case _:
+            return None
+
+
+def _draw_node(node: FlowNode, number: int) -> Node:
+    return Node(
+        name=node.title,
+        label="" if node.kind in _FLOW_SHAPES else f"{'◇ ' if node.guard else ''}{node.title}",
+        shape=_FLOW_SHAPES.get(node.kind, "box"),
+        classes=(node.kind if node.kind in _FLOW_KINDS else "unknown",),
+        href=f"#node-{number}",
+    )
+
+
+def _describe_node(node: FlowNode, place: int) -> NodeRow:
+    parts = [f"if {node.guard}"] if node.guard else []
+    parts += ["for each element"] if node.iterate else []
+    parts += [_cut(node.parameters)] if node.parameters else []
+    return NodeRow(
+        ref=f"node-{place}",
+        key=str(place),
+        name=node.title,
+        kind=node.kind,
+        detail=", ".join(parts),
+        job_type=node.base
+        if node.kind == "task"
+        else f"resource:{node.kind}"
+        if node.kind in ("read", "write")
+        else "",
+        lines=None if node.line is None else (node.line, node.line),
+    )
+
+
+def _cut(value: JsonValue) -> str:
+    text = encode(value).decode()
+    return text if len(text) <= MAX_DETAIL_CHARS else f"{text[:MAX_DETAIL_CHARS]}…"
+
+
+# Playbooks.
+
+
+def read_playbook_net(source: PlaybookSource) -> ProcessGraph:
+    """The net of a playbook."""
+    rows = [
+        NodeRow(
+            ref=f"step-{place}",
+            key=step.step,
+            name=step.step,
+            kind=_describe_pipeline(step),
+            detail=_describe_admission(step),
+            lines=source.lines[place] if place < len(source.lines) else None,
+        )
+        for place, step in enumerate(pick_objects(source.document, "workflow", PlaybookStep))
+    ]
+    return _build_graph("playbooks", draw_playbook(source.document), rows, lambda place: 2 * place + 1)
+
+
+def _describe_pipeline(step: PlaybookStep) -> str:
+    tasks = step.tool if isinstance(step.tool, list) else [step.tool]
+    kinds = [task.get("kind") for task in tasks if isinstance(task, dict)]
+    named = dict.fromkeys(kind for kind in kinds if isinstance(kind, str) and kind)
+    return ", ".join([*(["loop"] if step.is_loop else []), *named]) or "no task"
+
+
+def _describe_admission(step: PlaybookStep) -> str:
+    """The conditions under which tokens are admitted."""
+    rules = step.spec.policy.admit.rules
+    conditions = [rule.when for rule in rules if isinstance(rule.when, str) and rule.when]
+    return f"admits tokens when {' or '.join(conditions)}"[:MAX_DETAIL_CHARS] if rules else ""
+
+
+# What is put on a picture.
 
 
 class NodeState(Struct, frozen=True, kw_only=True):
@@ -105,68 +314,18 @@ class NodeState(Struct, frozen=True, kw_only=True):
     running: int = 0
     waiting: int = 0
     denied: int = 0
-    ended: Literal["", "done", "failed", "skipped"] = ""
-
-
-def read_steps(definition: JsonObject) -> ProcessGraph:
-    """The graph of a definition of JSON steps."""
-    drawing, steps = draw_steps(definition), get_objects(definition, "steps")
-    return ProcessGraph(
-        language="steps",
-        drawing=drawing,
-        rows=_build_rows(drawing, steps, _describe_step, first=1),
-        numbers=_number([get_text(step, "id") for step in steps], lambda place: place + 1),
-        document=definition,
-    )
-
-
-def read_flow(graph: JsonObject) -> ProcessGraph:
-    """The graph of a compiled flow."""
-    drawing, nodes = draw_flow(graph), get_objects(graph, "nodes")
-    return ProcessGraph(
-        language="flows",
-        drawing=drawing,
-        rows=_build_rows(drawing, nodes, _describe_node, first=0),
-        numbers={str(number): number for number in range(len(nodes))},
-        document=graph,
-    )
-
-
-def read_playbook_net(source: PlaybookSource) -> ProcessGraph:
-    """The net of a playbook."""
-    document = source.document
-    drawing, steps = draw_playbook(document), get_objects(document, "workflow")
-    rows = [
-        NodeRow(
-            ref=f"step-{place}",
-            key=get_text(step, "step"),
-            name=get_text(step, "step"),
-            kind=_describe_pipeline(step),
-            detail=_describe_admission(step),
-            ways=_list_ways(drawing, 2 * place + 1),
-            lines=source.lines[place] if place < len(source.lines) else None,
-        )
-        for place, step in enumerate(steps)
-    ]
-    return ProcessGraph(
-        language="playbooks",
-        drawing=drawing,
-        rows=tuple(rows),
-        numbers=_number([row.key for row in rows], lambda place: 2 * place + 1),
-        document=document,
-    )
+    ended: Ended = ""
 
 
 def mark_process(graph: ProcessGraph, states: Mapping[str, NodeState]) -> Marks:
-    """What is put on the picture, by the keys of its nodes."""
+    """What is put on the picture, by the keys of its nodes. Tokens of playbooks wait in the place before their step."""
     nodes: dict[int, Mark] = {}
-    if graph.language == "playbooks":
-        tokens = {key: Tokens(waiting=each.waiting, denied=each.denied) for key, each in states.items()}
-        nodes |= mark_tokens(graph.document, tokens).nodes
     for key, state in states.items():
         number, mark = graph.numbers.get(key), _mark_node(state)
         if number is not None and mark is not None:
             nodes[number] = mark
+        if number is not None and graph.language == "playbooks" and (state.waiting or state.denied):
+            nodes[number - 1] = _mark_place(state)
     return Marks(nodes=nodes)
 
 
@@ -180,82 +339,15 @@ def _mark_node(state: NodeState) -> Mark | None:
     return None
 
 
-def _number(keys: Sequence[str], place: Callable[[int], int]) -> dict[str, int]:
-    return {key: place(number) for number, key in reversed(list(enumerate(keys)))}
-
-
-def _build_rows(
-    drawing: Drawing, documents: Sequence[JsonObject], describe: "_Describe", *, first: int
-) -> tuple[NodeRow, ...]:
-    ways = _index_ways(drawing)
-    return tuple(describe(document, place, ways.get(place + first, ())) for place, document in enumerate(documents))
-
-
-_Describe: TypeAlias = "Callable[[JsonObject, int, tuple[Way, ...]], NodeRow]"
-
-
-def _index_ways(drawing: Drawing) -> dict[int, tuple[Way, ...]]:
-    found: dict[int, list[Way]] = {}
-    for edge in drawing.edges:
-        target = drawing.nodes[edge.target]
-        found.setdefault(edge.source, []).append(Way(edge.label, target.name, target.href.removeprefix("#")))
-    return {source: tuple(ways) for source, ways in found.items()}
-
-
-def _list_ways(drawing: Drawing, source: int) -> tuple[Way, ...]:
-    ways: list[Way] = []
-    for edge in drawing.edges:
-        if edge.source == source:
-            place = drawing.nodes[edge.target]
-            step = drawing.nodes[edge.target + 1]
-            ways.append(Way(edge.label, step.name, place.href.removeprefix("#")))
-    return tuple(ways)
-
-
-def _describe_step(step: JsonObject, place: int, ways: tuple[Way, ...]) -> NodeRow:
-    name = get_text(step, "name")
-    return NodeRow(
-        ref=f"step-{place}",
-        key=get_text(step, "id"),
-        name=get_text(step, "id"),
-        kind=get_text(step, "type").replace("_", " ").lower(),
-        detail=name if name != get_text(step, "id") else "",
-        job_type=get_text(step, "jobType"),
-        ways=ways,
+def _mark_place(state: NodeState) -> Mark:
+    counts = [
+        each for each in (("●", state.waiting, "tokens wait"), ("○", state.denied, "tokens are denied")) if each[1]
+    ]
+    is_few = state.waiting + state.denied <= MAX_DOTS
+    return Mark(
+        classes=("holding", *(["denied"] if state.denied else [])),
+        note="".join(dot * count for dot, count, _ in counts)
+        if is_few
+        else " ".join(f"{dot}{count}" for dot, count, _ in counts),
+        words=", ".join(f"{count} {words}" for _, count, words in counts),
     )
-
-
-def _describe_node(node: JsonObject, place: int, ways: tuple[Way, ...]) -> NodeRow:
-    kind, line = get_text(node, "kind"), node.get("line")
-    parts = [f"if {guard}"] if (guard := get_text(node, "guard")) else []
-    parts += ["for each element"] if node.get("iterate") is True else []
-    parts += [_cut(node.get("parameters"))] if node.get("parameters") else []
-    return NodeRow(
-        ref=f"node-{place}",
-        key=str(place),
-        name=get_text(node, "name") or get_text(node, "uri") or kind,
-        kind=kind,
-        detail=", ".join(parts),
-        job_type=get_text(node, "base") if kind == "task" else f"resource:{kind}" if kind in ("read", "write") else "",
-        ways=ways,
-        lines=(line, line) if isinstance(line, int) else None,
-    )
-
-
-def _describe_pipeline(step: JsonObject) -> str:
-    tool = step.get("tool")
-    tasks = [tool] if isinstance(tool, dict) else get_list(step, "tool")
-    kinds = list(dict.fromkeys(kind for task in tasks if (kind := get_text(task, "kind"))))
-    return ", ".join([*(["loop"] if isinstance(step.get("loop"), dict) else []), *kinds]) or "no task"
-
-
-def _describe_admission(step: JsonObject) -> str:
-    """The conditions under which tokens are admitted."""
-    rules = get_objects(get_object(get_object(get_object(step, "spec"), "policy"), "admit"), "rules")
-    conditions = [when for rule in rules if (when := get_text(rule, "when"))]
-    return f"admits tokens when {' or '.join(conditions)}"[:MAX_DETAIL_CHARS] if rules else ""
-
-
-def _cut(value: JsonValue) -> str:
-    text = encode(value).decode()
-    return text if len(text) <= MAX_DETAIL_CHARS else f"{text[:MAX_DETAIL_CHARS]}…"

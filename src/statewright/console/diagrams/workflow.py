@@ -6,11 +6,12 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from statewright.console.calls import get_list, get_object, get_objects, get_text
+from statewright.console.calls import get_list, get_text, pick_members, pick_objects
 from statewright.console.diagrams.drawing import Drawing, Edge, Mark, Marks, Node
 from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.operations.records import Members, Record, Value
 
 TransitionKind: TypeAlias = Literal["manual", "automatic", "scheduled"]
 
@@ -54,6 +55,9 @@ class WorkflowGraph(Struct, frozen=True, kw_only=True):
     """A workflow as it is drawn; states in the order in which they are reached."""
 
     name: str
+    description: str
+    is_active: bool
+    criterion: JsonValue
     initial: str
     states: tuple[str, ...]
     transitions: tuple[Transition, ...]
@@ -68,15 +72,84 @@ class WorkflowGraph(Struct, frozen=True, kw_only=True):
         return frozenset(self.states) - {each.state for each in self.transitions}
 
 
+class CalloutConfig(Record, frozen=True, kw_only=True):
+    """Whom a callout asks."""
+
+    calculation_nodes_tags: str | None = None
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Those that a member must have."""
+        parts = (self.calculation_nodes_tags or "").replace(";", ",").split(",")
+        return tuple(tag.strip() for tag in parts if tag.strip())
+
+
+class Callout(Record, frozen=True, kw_only=True):
+    """A processor, or a function of a criterion or a schedule."""
+
+    name: str = ""
+    execution_mode: str | None = None
+    config: CalloutConfig | None = None
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Those that a member must have."""
+        return self.config.tags if self.config is not None else ()
+
+
+class Asking(Record, frozen=True, kw_only=True):
+    """A criterion or a schedule, as far as a member is asked for it."""
+
+    type: str = ""
+    function: Callout | None = None
+    delay_ms: Value = None
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Those of whom it asks."""
+        return self.function.tags if self.function is not None else ()
+
+
+class TransitionDocument(Record, frozen=True, kw_only=True):
+    """A transition as it is exported."""
+
+    name: str = ""
+    next: str = ""
+    manual: bool = False
+    disabled: bool = False
+    criterion: Value = None
+    schedule: Value = None
+    processors: tuple[Callout, ...] = ()
+
+
+class WorkflowDocument(Record, frozen=True, kw_only=True):
+    """A workflow as it is exported."""
+
+    name: str = ""
+    desc: str = ""
+    active: bool = True
+    criterion: Value = None
+    initial_state: str = ""
+    states: Members = field(default_factory=dict)
+
+
 def read_workflow(document: JsonValue) -> WorkflowGraph:
     """The graph of an exported workflow. A target that is no state gets a node all the same: documents may be wrong."""
-    states = get_object(document, "states")
+    told = pick_members(document if isinstance(document, dict) else {}, WorkflowDocument)
     transitions = tuple(
-        _read_transition(name, each) for name, state in states.items() for each in get_objects(state, "transitions")
+        _read_transition(name, each)
+        for name, state in told.states.items()
+        for each in pick_objects(state, "transitions", TransitionDocument)
     )
-    initial = get_text(document, "initialState")
-    names = _order_states(initial, tuple(states), transitions)
-    return WorkflowGraph(name=get_text(document, "name"), initial=initial, states=names, transitions=transitions)
+    return WorkflowGraph(
+        name=told.name,
+        description=told.desc,
+        is_active=told.active,
+        criterion=told.criterion,
+        initial=told.initial_state,
+        states=_order_states(told.initial_state, tuple(told.states), transitions),
+        transitions=transitions,
+    )
 
 
 def _order_states(initial: str, states: Sequence[str], transitions: Sequence[Transition]) -> tuple[str, ...]:
@@ -94,51 +167,34 @@ def _order_states(initial: str, states: Sequence[str], transitions: Sequence[Tra
     return tuple(dict.fromkeys((*reached, *states, *(each.target for each in transitions))))
 
 
-def _read_transition(state: str, document: JsonObject) -> Transition:
-    schedule = document.get("schedule")
-    kind: TransitionKind = "scheduled" if schedule else "manual" if document.get("manual") is True else "automatic"
-    criterion = document.get("criterion")
-    processors = tuple(map(_read_processor, get_objects(document, "processors")))
-    asked = get_object(criterion, "function") if get_text(criterion, "type") == "function" else {}
-    tags = [
-        *_read_tags(get_object(asked, "config")),
-        *(tag for processor in processors for tag in processor.tags),
-        *_read_tags(get_object(schedule, "function")),
-    ]
+def _read_transition(state: str, told: TransitionDocument) -> Transition:
+    criterion, schedule = (
+        pick_members(each if isinstance(each, dict) else {}, Asking) for each in (told.criterion, told.schedule)
+    )
+    asked = criterion if criterion.type == "function" else Asking()
+    processors = tuple(
+        Processor(name=each.name, letter=MODE_LETTERS.get(each.execution_mode or "", "S"), tags=each.tags)
+        for each in told.processors
+    )
+    tags = (*asked.tags, *(tag for processor in processors for tag in processor.tags), *schedule.tags)
     return Transition(
         state=state,
-        name=get_text(document, "name"),
-        target=get_text(document, "next"),
-        kind=kind,
-        is_disabled=document.get("disabled") is True,
-        criterion=criterion,
-        asks_member=bool(asked),
+        name=told.name,
+        target=told.next,
+        kind="scheduled" if told.schedule else "manual" if told.manual else "automatic",
+        is_disabled=told.disabled,
+        criterion=told.criterion,
+        asks_member=asked.function is not None,
         processors=processors,
         tags=tuple(dict.fromkeys(tags)),
-        delay=_read_delay(schedule),
+        delay=_describe_delay(schedule),
     )
 
 
-def _read_processor(document: JsonObject) -> Processor:
-    return Processor(
-        name=get_text(document, "name"),
-        letter=MODE_LETTERS.get(get_text(document, "executionMode"), "S"),
-        tags=_read_tags(get_object(document, "config")),
-    )
-
-
-def _read_tags(config: JsonObject) -> tuple[str, ...]:
-    text = get_text(config, "calculationNodesTags").replace(";", ",")
-    return tuple(tag.strip() for tag in text.split(",") if tag.strip())
-
-
-def _read_delay(schedule: JsonValue) -> str:
-    if not isinstance(schedule, dict):
-        return ""
-    if get_object(schedule, "function"):
-        return get_text(schedule["function"], "name")
-    delay = schedule.get("delayMs")
-    return format_delay(delay) if isinstance(delay, int) else ""
+def _describe_delay(schedule: Asking) -> str:
+    if schedule.function is not None:
+        return schedule.function.name
+    return format_delay(schedule.delay_ms) if isinstance(schedule.delay_ms, int) else ""
 
 
 def format_delay(milliseconds: int) -> str:
@@ -326,3 +382,8 @@ def list_workflows(export: JsonValue) -> list[JsonObject]:
     if isinstance(export, list):
         return [item for item in export if isinstance(item, dict)]
     return [item for item in get_list(export, "workflows") if isinstance(item, dict)]
+
+
+def index_workflows(export: JsonValue) -> dict[str, JsonObject]:
+    """The same by their names."""
+    return {get_text(each, "name"): each for each in list_workflows(export)}

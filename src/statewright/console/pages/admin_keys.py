@@ -2,10 +2,10 @@
 
 from typing import Final
 
+from statewright.console.acts import read_json
 from statewright.console.calls import ApiCall, build_entity_call
 from statewright.console.pages.admin import AUDIENCES, ROOT
 from statewright.console.pages.admin_acts import TRUSTED_KEYS, ask_about, build_on, lead_to
-from statewright.console.pages.model_acts import read_json
 from statewright.console.request import ADMIN, Action, ConsoleRequest, Form, InvalidField, Routes
 from statewright.console.views.page import Choice, Confirmation
 from statewright.instants import from_rfc3339, to_rfc3339

@@ -1,49 +1,57 @@
-"""Definitions of the process languages: step definitions, flows, playbooks (docs/console.md#pages)."""
+"""Definitions of the process languages: step definitions, flows, playbooks; each as a picture, a table and source text,
+and two versions of one compared (docs/console.md#pages).
+"""
 
 import asyncio
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal
 
 from msgspec import Struct
 
-from statewright.console.calls import (
-    ApiCall,
-    Parameters,
-    Reply,
-    build_ops_call,
-    pick_members,
+from statewright.console.calls import ApiCall, Parameters, Reply, build_ops_call, pick_members
+from statewright.console.diagrams.drawing import Mark, Marks
+from statewright.console.diagrams.petri import read_playbook
+from statewright.console.diagrams.plan import choose_tier
+from statewright.console.diagrams.process import (
+    NodeRow,
+    NodeState,
+    ProcessGraph,
+    mark_process,
+    read_flow,
+    read_playbook_net,
+    read_steps,
 )
-from statewright.console.diagrams.process import NodeState, ProcessGraph, mark_process
-from statewright.console.pages.process_graph import GraphView, call_graph, read_graph, view_graph
-from statewright.console.process_languages import FLOWS, PLAYBOOKS, STEPS, ProcessLanguage
-from statewright.console.request import (
-    ConsoleRequest,
-    InvalidField,
-    Navigation,
-    Page,
-    Routes,
-    Show,
-    build_part,
-    build_problem,
+from statewright.console.pages.listing import Slice, list_pages, slice_rows
+from statewright.console.process_languages import FLOWS, LANGUAGES, STEPS, ProcessLanguage
+from statewright.console.request import ConsoleRequest, Navigation, Page, Query, Routes, Show, build_part, build_problem
+from statewright.console.views.entities import fits_page, write_text
+from statewright.console.views.page import (
+    Crumb,
+    DiffLine,
+    Line,
+    Picture,
+    Problem,
+    View,
+    build_picture,
+    compare_lines,
+    format_count,
+    number_lines,
 )
-from statewright.console.views.page import Crumb, Picture, Problem, View, build_picture, format_count
 from statewright.console.views.records import DefinitionRecord, DefinitionWarning
-from statewright.jsonval.values import JsonObject
 from statewright.operations.listings import InstanceCount, InstanceCounts, StepCounts
 from statewright.operations.work import QueueView
 
 MAX_VERSIONS: Final = 200
+MAX_COMPARED_CHARS: Final = 256 * 1024
+MAX_CHANGES: Final = 500
 ENDED: Final = frozenset({"COMPLETED", "CANCELLED", "TERMINATED", "FAILED"})
+EMPTY_PICTURE: Final = Picture(id="diagram", label="", plan="{}")
 
 
 class DefinitionRow(Struct, frozen=True, kw_only=True):
     """A line of the list."""
 
-    id: str
-    href: str
-    name: str
-    version: int
-    uploaded: str
+    record: DefinitionRecord
     under_way: str
     failed: str
 
@@ -59,43 +67,209 @@ class DefinitionsView(Struct, frozen=True, kw_only=True):
     counts_problem: Problem | None
 
 
-class WarningView(Struct, frozen=True):
-    """What looks like a mistake, and where."""
+def build_list(language: ProcessLanguage) -> Show:
+    """The page that lists the definitions of a language."""
 
-    text: str
-    place: str = ""
+    async def show_definitions(request: ConsoleRequest) -> View:
+        query = request.query
+        asked: Parameters = {"keyword": query.get("keyword"), "page": query.page(), "pageSize": query.size()}
+        found, counts = await request.call(
+            language.call_definitions(query=asked), build_ops_call("instance-counts", query={"language": language.name})
+        )
+        following, first = list_pages(query, found.require().total)
+        counted = counts.read_if_ok(InstanceCounts)
+        is_cut = counted is not None and counted.is_lower_bound
+        by_definition: dict[str, dict[str, int]] = {}
+        for each in counts.read_items(InstanceCount):
+            by_definition.setdefault(each.definition_id, {})[each.status] = each.count
+        data = DefinitionsView(
+            language=language,
+            rows=tuple(
+                _view_row(each, by_definition.get(each.key, {}), is_cut=is_cut)
+                for each in found.pick_items(DefinitionRecord)
+            ),
+            keyword=query.get("keyword"),
+            next=following,
+            first=first,
+            counts_problem=None if counts.is_ok else build_problem(counts),
+        )
+        return View(title=language.title, data=data, template="pages/definitions.html")
+
+    return show_definitions
+
+
+def _view_row(record: DefinitionRecord, statuses: Mapping[str, int], *, is_cut: bool) -> DefinitionRow:
+    under_way = sum(count for status, count in statuses.items() if status not in ENDED)
+    return DefinitionRow(
+        record=record,
+        under_way=format_count(under_way, is_lower_bound=is_cut),
+        failed=format_count(statuses.get("FAILED", 0), is_lower_bound=is_cut),
+    )
+
+
+# The graph of a definition.
+
+
+class GraphView(Struct, frozen=True, kw_only=True):
+    """What is shown of a graph. ``picture``: none where the definition is too large to be read here."""
+
+    picture: Picture | None
+    table: Slice[NodeRow]
+    focus: str
+    lines: tuple[Line, ...]
+    text: str | None
+    """The definition as text; none where it is too long for a page."""
+    noun: str
+
+
+async def call_with_graph(
+    request: ConsoleRequest, language: ProcessLanguage, definition: str, version: int, *calls: ApiCall
+) -> tuple[Reply, ProcessGraph | None, tuple[Reply, ...]]:
+    """A definition in one version, 0 for the latest; its graph, none where it cannot be drawn; and the replies to other
+    calls, made at the same time.
+    """
+    path = (definition, *(("versions", version) if version else ()))
+    diagram = [language.call_definitions(*path, "diagram", query={"format": "graph"})] if language is FLOWS else []
+    found, *replies = await request.call(language.call_definitions(*path), *calls, *diagram)
+    graph = await asyncio.to_thread(read_graph, language, found, replies[-1] if diagram else None)
+    return found, graph, tuple(replies[: len(calls)])
+
+
+def read_graph(language: ProcessLanguage, definition: Reply, diagram: Reply | None) -> ProcessGraph | None:
+    """The graph from the answers of the API; None where they have none that can be drawn."""
+    if not definition.is_ok:
+        return None
+    if language is STEPS:
+        return read_steps(definition.document)
+    if language is FLOWS:
+        return read_flow(diagram.document) if diagram is not None and diagram.is_ok else None
+    source = read_playbook(definition.pick(DefinitionRecord).source)
+    return None if source is None else read_playbook_net(source)
+
+
+def get_source(language: ProcessLanguage, definition: Reply) -> str:
+    """The text of a definition: as it was written, or as JSON."""
+    return write_text(definition.value) if language is STEPS else definition.pick(DefinitionRecord).source
+
+
+def view_graph(language: ProcessLanguage, definition: Reply, graph: ProcessGraph | None, query: Query) -> GraphView:
+    """The view of a graph; ``focus`` of the query is the key of a node, ``from`` the first row."""
+    text = get_source(language, definition) if fits_page(definition.value) else None
+    rows, focus = graph.rows if graph is not None else (), query.get("focus")
+    refs: dict[int, list[str]] = {}
+    for row in rows:
+        for number in range(row.lines[0], row.lines[1] + 1) if row.lines else ():
+            refs.setdefault(number, []).append(row.ref)
+    return GraphView(
+        picture=draw_graph(graph, focus) if graph is not None else None,
+        table=slice_rows(query, rows, "nodes"),
+        focus=focus if graph is not None and focus in graph.numbers else "",
+        lines=number_lines(text, refs) if text is not None and language is not STEPS else (),
+        text=text,
+        noun="nodes" if language is FLOWS else "steps",
+    )
+
+
+def draw_graph(graph: ProcessGraph, focus: str = "") -> Picture:
+    """The picture; of a large one what is near a node."""
+    number = graph.numbers.get(focus)
+    is_near = number is not None and choose_tier(graph.drawing) == 3
+    label = {"steps": "Diagram of the steps", "flows": "Diagram of the flow", "playbooks": "Petri net of the playbook"}
+    return build_picture(graph.drawing, label=label[graph.language], focus=number, is_neighbourhood=is_near)
+
+
+# One definition.
 
 
 class DefinitionView(Struct, frozen=True, kw_only=True):
     """The page of a definition, in one version."""
 
     language: ProcessLanguage
-    id: str
-    name: str
-    description: str
-    version: int
+    told: DefinitionRecord
     versions: tuple[int, ...]
     uploaded: str
     graph: GraphView
-    warnings: tuple[WarningView, ...]
-    settings: str
-    is_latest: bool
+    warnings: tuple[DefinitionWarning, ...]
 
     @property
     def path(self) -> str:
         """That of the page."""
-        return self.language.build_path(self.id)
+        return self.language.build_path(self.told.key)
+
+    @property
+    def settings(self) -> str:
+        """Those that are one value each."""
+        told = (self.told.settings or {}).items()
+        return ", ".join(f"{name}: {value}" for name, value in told if not isinstance(value, dict | list))
 
     @property
     def previous(self) -> int | None:
         """The version before, where there is one."""
-        return max((each for each in self.versions if each < self.version), default=None)
+        return max((each for each in self.versions if each < self.told.version), default=None)
 
     @property
     def part(self) -> str:
         """That of its counts."""
         path = self.path.replace("/console/", "/console/part/", 1)
-        return f"{path}/counts?version={self.version}"
+        return f"{path}/counts?version={self.told.version}"
+
+
+def build_page(language: ProcessLanguage) -> Show:
+    """The page of a definition of a language."""
+
+    async def show_definition(request: ConsoleRequest) -> View:
+        definition, version = request.params[language.parameter], request.query.get_number("version")
+        calls = [
+            language.call_definitions(query={"keyword": definition, "pageSize": MAX_VERSIONS})
+            if language is STEPS
+            else language.call_definitions(definition, "versions")
+        ]
+        calls += [language.call_definitions(definition, "warnings")] if language is STEPS else []
+        found, graph, replies = await call_with_graph(request, language, definition, version, *calls)
+        told = found.require().pick(DefinitionRecord)
+        listed, warned = replies[0].pick_items(DefinitionRecord), found if language is not STEPS else replies[1]
+        item = next((each for each in listed if each.version == told.version), told)
+        data = DefinitionView(
+            language=language,
+            told=told,
+            versions=list_versions(language, told.key, listed),
+            uploaded=told.uploaded_at or item.uploaded_at,
+            graph=view_graph(language, found, graph, request.query),
+            warnings=_list_warnings(warned, told.version),
+        )
+        return View(title=told.key, data=data, crumbs=build_crumbs(language), template="pages/definition.html")
+
+    return show_definition
+
+
+def list_versions(language: ProcessLanguage, definition: str, listed: Sequence[DefinitionRecord]) -> tuple[int, ...]:
+    """The versions of a definition, the latest first."""
+    if language is STEPS:
+        numbers = [number for each in listed if each.id == definition for number in each.versions]
+    else:
+        numbers = [each.version for each in listed]
+    return tuple(sorted(numbers, reverse=True)[:MAX_VERSIONS])
+
+
+def build_crumbs(language: ProcessLanguage, definition: str = "") -> tuple[Crumb, ...]:
+    """The way from home."""
+    first = Crumb(language.title, language.build_path())
+    return (first, Crumb(definition, language.build_path(definition))) if definition else (first,)
+
+
+def _list_warnings(reply: Reply, version: int) -> tuple[DefinitionWarning, ...]:
+    """What the API says of the version; of JSON steps it says it of the latest one only."""
+    told = reply.pick(DefinitionRecord)
+    return list_warnings(told) if reply.is_ok and told.version == version else ()
+
+
+def list_warnings(told: DefinitionRecord) -> tuple[DefinitionWarning, ...]:
+    """The warnings of an answer, which are texts or have a place."""
+    texts = [DefinitionWarning(message=each) for each in told.warnings if isinstance(each, str)]
+    return (*texts, *(pick_members(each, DefinitionWarning) for each in told.warnings if isinstance(each, dict)))
+
+
+# Counts, as a part.
 
 
 class InstanceCountsView(Struct, frozen=True, kw_only=True):
@@ -111,212 +285,33 @@ class InstanceCountsView(Struct, frozen=True, kw_only=True):
     """Tokens at steps that the shown version does not have."""
     unserved: tuple[tuple[str, str], ...]
     """Job types that nobody takes, and how many jobs wait."""
-    is_cut: bool
     problems: tuple[tuple[str, Problem], ...]
     picture: Picture
-
-
-def build_list(language: ProcessLanguage) -> Show:
-    """The page that lists the definitions of a language."""
-
-    async def show_definitions(request: ConsoleRequest) -> View:
-        size, page = request.query.size(), read_page(request)
-        query: Parameters = {"keyword": request.query.get("keyword"), "page": page, "pageSize": size}
-        found, counts = await request.call(
-            language.call_definitions(query=query),
-            build_ops_call("instance-counts", query={"language": language.name}),
-        )
-        return view_definitions(language, request, found.require(), counts, page, size)
-
-    return show_definitions
-
-
-def read_page(request: ConsoleRequest) -> int:
-    """Which page of a list of ``/v1`` is asked for; those have no cursors. Raises ``InvalidField``."""
-    text = request.query.get("page", "0")
-    if not text.isascii() or not text.isdigit() or len(text) > 6:
-        raise InvalidField("page", "is the number of a page")
-    return int(text)
-
-
-def view_definitions(
-    language: ProcessLanguage, request: ConsoleRequest, found: Reply, counts: Reply, page: int, size: int
-) -> View:
-    """The list from the answers of the API."""
-    by_definition = count_by_definition(counts)
-    counted = counts.read_if_ok(InstanceCounts)
-    is_cut = counted is not None and counted.is_lower_bound
-    rows = tuple(_view_row(language, each, by_definition, is_cut=is_cut) for each in found.pick_items(DefinitionRecord))
-    more = found.total > (page + 1) * size
-    data = DefinitionsView(
-        language=language,
-        rows=rows,
-        keyword=request.query.get("keyword"),
-        next=request.query.change(page=str(page + 1), done=None) if more else None,
-        first=request.query.change(page=None, done=None) if page else None,
-        counts_problem=None if counts.is_ok else build_problem(counts),
-    )
-    return View(title=language.title, data=data, template="pages/definitions.html")
-
-
-def count_by_definition(counts: Reply) -> Mapping[str, Mapping[str, int]]:
-    """Instances of each definition by status."""
-    found: dict[str, dict[str, int]] = {}
-    for each in counts.read_items(InstanceCount):
-        found.setdefault(each.definition_id, {})[each.status] = each.count
-    return found
-
-
-def _view_row(
-    language: ProcessLanguage, item: DefinitionRecord, counts: Mapping[str, Mapping[str, int]], *, is_cut: bool
-) -> DefinitionRow:
-    definition = language.get_id(item)
-    statuses = counts.get(definition, {})
-    under_way = sum(count for status, count in statuses.items() if status not in ENDED)
-    return DefinitionRow(
-        id=definition,
-        href=language.build_path(definition),
-        name=item.name,
-        version=item.version,
-        uploaded=item.uploaded_at,
-        under_way=format_count(under_way, is_lower_bound=is_cut),
-        failed=format_count(statuses.get("FAILED", 0), is_lower_bound=is_cut),
-    )
-
-
-# One definition.
-
-
-def read_version(request: ConsoleRequest, name: str = "version") -> int:
-    """A version that is asked for; 0: the latest. Raises ``InvalidField``."""
-    text = request.query.get(name, "0")
-    if not text.isascii() or not text.isdigit() or len(text) > 9:
-        raise InvalidField(name, "is the number of a version")
-    return int(text)
-
-
-def call_definition(language: ProcessLanguage, definition: str, version: int) -> ApiCall:
-    """The call for one version; 0 is the latest."""
-    return language.call_definitions(definition, *(("versions", version) if version else ()))
-
-
-def call_versions(language: ProcessLanguage, definition: str) -> ApiCall:
-    """The call that tells which versions there are."""
-    if language is STEPS:
-        return language.call_definitions(query={"keyword": definition, "pageSize": MAX_VERSIONS})
-    return language.call_definitions(definition, "versions")
-
-
-def list_versions(language: ProcessLanguage, definition: str, reply: Reply) -> tuple[int, ...]:
-    """The versions of a definition, the latest first."""
-    if language is STEPS:
-        numbers = [n for each in reply.pick_items(DefinitionRecord) if each.id == definition for n in each.versions]
-    else:
-        numbers = [each.version for each in reply.pick_items(DefinitionRecord)]
-    return tuple(sorted(numbers, reverse=True)[:MAX_VERSIONS])
-
-
-def build_page(language: ProcessLanguage) -> Show:
-    """The page of a definition of a language."""
-
-    async def show_definition(request: ConsoleRequest) -> View:
-        definition, version = request.params[language.parameter], read_version(request)
-        calls = [call_definition(language, definition, version), call_versions(language, definition)]
-        calls += call_graph(language, definition, version)
-        calls += [language.call_definitions(definition, "warnings")] if language is STEPS else []
-        found, versions, *more = await request.call(*calls)
-        found.require()
-        graph = await asyncio.to_thread(read_graph, language, found, more[0] if language is FLOWS else None)
-        warnings = more[-1] if language is STEPS else found
-        return view_definition(language, request, found, versions, graph, warnings)
-
-    return show_definition
-
-
-def view_definition(
-    language: ProcessLanguage,
-    request: ConsoleRequest,
-    found: Reply,
-    versions: Reply,
-    graph: ProcessGraph | None,
-    warnings: Reply,
-) -> View:
-    """The page from the answers of the API."""
-    told = found.pick(DefinitionRecord)
-    definition, version = language.get_id(told), told.version
-    numbers = list_versions(language, definition, versions)
-    item = next((each for each in versions.pick_items(DefinitionRecord) if each.version == version), told)
-    data = DefinitionView(
-        language=language,
-        id=definition,
-        name=told.name,
-        description=told.description,
-        version=version,
-        versions=numbers,
-        uploaded=told.uploaded_at or item.uploaded_at,
-        graph=view_graph(language, found, graph, request.query),
-        warnings=_list_warnings(warnings, version),
-        settings=_describe_settings(told.settings or {}),
-        is_latest=not numbers or version == numbers[0],
-    )
-    return View(title=definition, data=data, crumbs=build_crumbs(language), template="pages/definition.html")
-
-
-def build_crumbs(language: ProcessLanguage, definition: str = "") -> tuple[Crumb, ...]:
-    """The way from home."""
-    first = Crumb(language.title, language.build_path())
-    return (first, Crumb(definition, language.build_path(definition))) if definition else (first,)
-
-
-def _list_warnings(reply: Reply, version: int) -> tuple[WarningView, ...]:
-    """What the API says of the version; of JSON steps it says it of the latest one only."""
-    told = reply.pick(DefinitionRecord)
-    return list_warnings(told) if reply.is_ok and told.version == version else ()
-
-
-def list_warnings(told: DefinitionRecord) -> tuple[WarningView, ...]:
-    """The warnings of an answer, which are texts or have a place."""
-    texts = [WarningView(each) for each in told.warnings if isinstance(each, str)]
-    placed = [pick_members(each, DefinitionWarning) for each in told.warnings if isinstance(each, dict)]
-    return (*texts, *map(_view_warning, placed))
-
-
-def _view_warning(item: DefinitionWarning) -> WarningView:
-    place = f"line {item.line}, column {item.column}" if item.line else item.path
-    return WarningView(item.message or item.reason or item.code, place)
-
-
-def _describe_settings(settings: JsonObject) -> str:
-    return ", ".join(f"{name}: {value}" for name, value in settings.items() if not isinstance(value, dict | list))
-
-
-# Counts, as a part.
 
 
 def build_counts(language: ProcessLanguage) -> Show:
     """The part with the counts of a definition."""
 
     async def show_counts(request: ConsoleRequest) -> View:
-        definition, version = request.params[language.parameter], read_version(request)
+        definition, version = request.params[language.parameter], request.query.get_number("version")
         asked = {"language": language.name, "definitionId": definition}
-        found, statuses, steps, queues, *more = await request.call(
-            call_definition(language, definition, version),
+        found, graph, replies = await call_with_graph(
+            request,
+            language,
+            definition,
+            version,
             build_ops_call("instance-counts", query=asked),
             build_ops_call("instance-counts", "steps", query=asked),
             build_ops_call("queues", query={"withoutWorker": True, "limit": MAX_VERSIONS}),
-            *call_graph(language, definition, version),
         )
-        graph = await asyncio.to_thread(read_graph, language, found.require(), more[0] if more else None)
-        return View(
-            data=view_counts(language, definition, graph, (statuses, steps, queues)),
-            template="parts/definition_counts.html",
-        )
+        found.require()
+        return View(data=view_counts(language, definition, graph, replies), template="parts/definition_counts.html")
 
     return show_counts
 
 
 def view_counts(
-    language: ProcessLanguage, definition: str, graph: ProcessGraph | None, replies: tuple[Reply, Reply, Reply]
+    language: ProcessLanguage, definition: str, graph: ProcessGraph | None, replies: Sequence[Reply]
 ) -> InstanceCountsView:
     """The counts from the answers of the API."""
     statuses, steps, queues = replies
@@ -324,16 +319,9 @@ def view_counts(
     is_cut = any(each.is_lower_bound for each in (by_step, by_status) if each is not None)
     at = {each.step_id: each.count for each in by_step.items} if by_step is not None else {}
     rows = {row.key: row for row in graph.rows} if graph is not None else {}
-    known = tuple(
-        (rows[key].name, rows[key].ref, format_count(count, is_lower_bound=is_cut))
-        for key, count in at.items()
-        if key in rows
-    )
     others = sum(count for key, count in at.items() if key not in rows)
-    waiting = {each.name: each.depth for each in queues.read_items(QueueView)}
     wanted = {row.job_type for row in rows.values() if row.job_type}
     marks = mark_process(graph, {key: NodeState(running=count) for key, count in at.items()}) if graph else None
-    picture = build_picture(graph.drawing, marks, label="") if graph else None
     sources = (("instances by status", statuses), ("tokens by step", steps))
     return InstanceCountsView(
         language=language,
@@ -342,35 +330,150 @@ def view_counts(
             (each.status, format_count(each.count, is_lower_bound=is_cut))
             for each in statuses.read_items(InstanceCount)
         ),
-        steps=known,
+        steps=tuple(
+            (rows[key].name, rows[key].ref, format_count(count, is_lower_bound=is_cut))
+            for key, count in at.items()
+            if key in rows
+        ),
         elsewhere=format_count(others) if others and graph else "",
-        unserved=tuple((name, format_count(depth)) for name, depth in waiting.items() if name in wanted),
-        is_cut=is_cut,
+        unserved=tuple(
+            (each.name, format_count(each.depth)) for each in queues.read_items(QueueView) if each.name in wanted
+        ),
         problems=tuple((what, build_problem(reply)) for what, reply in sources if not reply.is_ok),
-        picture=picture or Picture(id="diagram", label="", plan="{}"),
+        picture=build_picture(graph.drawing, marks, label="") if graph else EMPTY_PICTURE,
     )
 
 
-def _build_routes(language: ProcessLanguage, key: str | None) -> Routes:
-    root, name = language.page, language.page
+# Two versions.
+
+
+class ChangeView(Struct, frozen=True):
+    """A node that differs."""
+
+    change: Literal["added", "removed", "changed"]
+    sign: str
+    text: str
+
+
+class DefinitionDiffView(Struct, frozen=True, kw_only=True):
+    """What differs. ``lines``: none where the texts are too long to be compared."""
+
+    language: ProcessLanguage
+    id: str
+    old: int
+    new: int
+    changes: tuple[ChangeView, ...]
+    picture: Picture | None
+    lines: tuple[DiffLine, ...] | None
+
+    @property
+    def path(self) -> str:
+        """That of the definition."""
+        return self.language.build_path(self.id)
+
+
+def build_diff(language: ProcessLanguage) -> Show:
+    """The page that compares two versions of a definition of a language."""
+
+    async def show_diff(request: ConsoleRequest) -> View:
+        definition = request.params[language.parameter]
+        versions = [request.query.get_number(name) for name in ("from", "to")]
+        pairs = await asyncio.gather(*(call_with_graph(request, language, definition, version) for version in versions))
+        return await asyncio.to_thread(view_diff, language, definition, *((reply, graph) for reply, graph, _ in pairs))
+
+    return show_diff
+
+
+def view_diff(
+    language: ProcessLanguage,
+    definition: str,
+    old: tuple[Reply, ProcessGraph | None],
+    new: tuple[Reply, ProcessGraph | None],
+) -> View:
+    """The page from the answers of the API: the definition with its graph, of either version."""
+    texts = [get_source(language, reply.require()) for reply, _ in (old, new)]
+    data = DefinitionDiffView(
+        language=language,
+        id=definition,
+        old=old[0].pick(DefinitionRecord).version,
+        new=new[0].pick(DefinitionRecord).version,
+        changes=tuple(compare_graphs(old[1], new[1])[:MAX_CHANGES]),
+        picture=draw_changes(old[1], new[1]) if new[1] is not None else None,
+        lines=compare_texts(texts[0], texts[1]),
+    )
+    return View(
+        title=f"{definition}: two versions",
+        data=data,
+        crumbs=build_crumbs(language, definition),
+        template="pages/definition_diff.html",
+    )
+
+
+def compare_texts(old: str, new: str) -> tuple[DiffLine, ...] | None:
+    """The lines that differ; None where the texts are too long to be compared."""
+    return compare_lines(old, new) if max(len(old), len(new)) <= MAX_COMPARED_CHARS else None
+
+
+def compare_graphs(before: ProcessGraph | None, after: ProcessGraph | None) -> list[ChangeView]:
+    """Nodes that came, went or changed, in sentences."""
+    old, new = _index(before), _index(after)
+    noun = "Node" if any(graph is not None and graph.language == "flows" for graph in (before, after)) else "Step"
+    changes = [ChangeView("removed", "−", f"{noun} {row.name} is gone.") for key, row in old.items() if key not in new]
+    for key, row in new.items():
+        if key not in old:
+            changes.append(ChangeView("added", "+", f"{noun} {row.name} is new: {row.kind}."))
+        elif differences := _compare(old[key], row):
+            changes.append(ChangeView("changed", "~", f"{noun} {row.name}: {'; '.join(differences)}."))
+    return changes
+
+
+def _index(graph: ProcessGraph | None) -> dict[str, NodeRow]:
+    """Rows by name: the numbers of nodes of a flow change whenever one is put in."""
+    found: dict[str, NodeRow] = {}
+    for row in graph.rows if graph is not None else ():
+        name, number = row.name, 2
+        while name in found:
+            name, number = f"{row.name} ({number})", number + 1
+        found[name] = row
+    return found
+
+
+def _compare(old: NodeRow, new: NodeRow) -> list[str]:
+    compared = (
+        ("is {}, no longer {}", "nothing", old.kind, new.kind),
+        ("jobs of {}, no longer of {}", "no type", old.job_type, new.job_type),
+        ("says {}, no longer {}", "nothing", old.detail, new.detail),
+    )
+    found = [words.format(after or none, before or none) for words, none, before, after in compared if before != after]
+    ways = [[(way.label, way.target) for way in row.ways] for row in (old, new)]
+    if ways[0] != ways[1]:
+        found.append(f"goes on to {', '.join(target for _, target in ways[1]) or 'nothing'}")
+    return found
+
+
+def draw_changes(before: ProcessGraph | None, after: ProcessGraph) -> Picture:
+    """The later version, with what is new or has changed."""
+    old, nodes = _index(before), dict[int, Mark]()
+    for key, row in _index(after).items():
+        number = after.numbers.get(row.key)
+        if number is None:
+            continue
+        if key not in old:
+            nodes[number] = Mark(classes=("added",), note="+ new", words="new")
+        elif _compare(old[key], row):
+            nodes[number] = Mark(classes=("changed",), note="~ changed", words="changed")
+    return build_picture(after.drawing, Marks(nodes=nodes), label="Diagram of the later version")
+
+
+def _build_routes(language: ProcessLanguage) -> Routes:
+    root, one = f"/console/{language.page}", f"/{language.page}/{{{language.parameter}}}"
+    navigation = Navigation("Processes", language.title, language.page[0])
     return (
-        Page(
-            name=name,
-            path=f"/console/{root}",
-            show=build_list(language),
-            navigation=Navigation("Processes", language.title, key),
-        ),
-        Page(
-            name=f"{language.code}_definition",
-            path=f"/console/{root}/{{{language.parameter}}}",
-            show=build_page(language),
-        ),
-        build_part(f"{language.code}_counts", f"/{root}/{{{language.parameter}}}/counts", build_counts(language)),
+        Page(name=language.page, path=root, show=build_list(language), navigation=navigation),
+        Page(name=f"{language.code}_definition", path=f"/console{one}", show=build_page(language)),
+        Page(name=f"{language.code}_definition_diff", path=f"/console{one}/diff", show=build_diff(language)),
+        build_part(f"{language.code}_counts", f"{one}/counts", build_counts(language)),
     )
 
 
-ROUTES: Final[Routes] = (
-    *_build_routes(STEPS, "d"),
-    *_build_routes(FLOWS, "f"),
-    *_build_routes(PLAYBOOKS, "p"),
-)
+ROUTES: Final[Routes] = tuple(route for language in LANGUAGES for route in _build_routes(language))

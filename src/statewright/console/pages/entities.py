@@ -4,6 +4,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from statewright.console.acts import read_json
 from statewright.console.calls import (
     ApiCall,
     Reply,
@@ -37,7 +38,7 @@ from statewright.console.pages.model import (
     read_key,
     view_head,
 )
-from statewright.console.pages.model_acts import read_form_key, read_json
+from statewright.console.pages.model_acts import read_form_key
 from statewright.console.request import (
     TOO_EXPENSIVE,
     Action,

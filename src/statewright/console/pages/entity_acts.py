@@ -6,6 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from statewright.console.acts import read_json
 from statewright.console.calls import (
     MERGE_PATCH,
     ApiCall,
@@ -14,7 +15,6 @@ from statewright.console.calls import (
     build_ops_call,
 )
 from statewright.console.pages.entity import ENTITY_ID, build_crumbs, build_entity_path
-from statewright.console.pages.model_acts import read_json
 from statewright.console.pages.suspensions import MOVED, Suspendable, build_acts
 from statewright.console.request import OPERATOR, Action, ConsoleRequest, Form, InvalidField, Routes
 from statewright.console.views.entities import ChangedMember, list_differences

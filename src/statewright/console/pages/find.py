@@ -8,7 +8,7 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from statewright.console.calls import ApiCall, Reply, build_entity_call, build_ops_call, build_root_call, get_text
-from statewright.console.pages.models import build_models_call, list_models
+from statewright.console.pages.model import build_models_call, list_models
 from statewright.console.request import ConsoleRequest, InvalidField, Page, Routes, build_problem
 from statewright.console.views.page import Problem, View, format_model
 from statewright.console.views.records import Envelope

@@ -12,7 +12,7 @@ from statewright.console.calls import (
     build_ops_call,
     build_path,
 )
-from statewright.console.pages.models import build_models_call, list_models
+from statewright.console.pages.model import build_models_call, list_models
 from statewright.console.process_languages import MODELS
 from statewright.console.request import (
     Action,

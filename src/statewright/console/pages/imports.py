@@ -1,38 +1,26 @@
 """Importing workflows: first a check that changes nothing, then the same body for good (docs/console.md#pages)."""
 
 import asyncio
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import (
-    ApiCall,
-    Reply,
-    build_entity_call,
-    build_ops_call,
-    get_objects,
-    get_text,
-)
-from statewright.console.diagrams.diff import compare_workflows, draw_diff
-from statewright.console.pages.model import (
-    ROOT,
-    ModelHead,
-    build_model_path,
-    list_head_calls,
-    read_key,
-    view_head,
-)
-from statewright.console.pages.model_acts import read_form_key, read_json
-from statewright.console.pages.workflow_diff import SentenceView, list_sentences
-from statewright.console.pages.workflow_parts import Finding, view_findings
+from statewright.console.acts import lead_to, read_json, send
+from statewright.console.calls import Reply
+from statewright.console.diagrams.diff import Sentence, compare_workflows, draw_diff
+from statewright.console.diagrams.workflow import index_workflows
+from statewright.console.pages.model import ROOT, build_model_crumbs, call_with_head
+from statewright.console.pages.model_acts import read_form_key
+from statewright.console.pages.workflow import call_export
 from statewright.console.request import Action, ConsoleRequest, Form, InvalidField, Page, Routes, build_problem
-from statewright.console.views.page import Crumb, Picture, Problem, View, build_picture
+from statewright.console.views.page import Picture, Problem, View, build_picture
 from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.patches import PatchFailed, apply_json_patch
 from statewright.jsonval.values import JsonObject
-from statewright.operations.checks import WorkflowChanges, WorkflowCheck
+from statewright.operations.checks import WorkflowCheck
 
 AS_WRITTEN: Final = "as written"
 MODES: Final = (
@@ -45,47 +33,32 @@ IMPORT_TIMEOUT_S: Final = 30.0
 MAX_PICTURES: Final = 4
 
 
-class ImportView(Struct, frozen=True, kw_only=True):
-    """The form: a file or text, and a mode."""
-
-    head: ModelHead
-    text: str = ""
-    mode: str = AS_WRITTEN
-    modes: tuple[tuple[str, str], ...] = MODES
-
-
 class ChangedWorkflow(Struct, frozen=True, kw_only=True):
     """A workflow that the import adds, changes or removes."""
 
     name: str
     change: str
-    sentences: tuple[SentenceView, ...] = ()
+    sentences: tuple[Sentence, ...] = ()
     picture: Picture | None = None
 
 
-class ImportCheckView(Struct, frozen=True, kw_only=True):
-    """What the import would come to."""
+class ImportView(Struct, frozen=True, kw_only=True):
+    """The form: a file or text, and a mode; and what the import would come to."""
 
     name: str
     version: int
-    text: str
-    mode: str
+    text: str = ""
+    mode: str = AS_WRITTEN
     modes: tuple[tuple[str, str], ...] = MODES
     problem: Problem | None = None
     told: WorkflowCheck | None = None
-    findings: tuple[Finding, ...] = ()
     workflows: tuple[ChangedWorkflow, ...] = ()
     question: str = ""
 
     @property
-    def errors(self) -> int:
-        """Findings for which it cannot be imported."""
-        return sum(each.told.severity == "ERROR" for each in self.findings)
-
-    @property
-    def warnings(self) -> int:
-        """Findings that ask to be read."""
-        return sum(each.told.severity == "WARNING" for each in self.findings)
+    def severities(self) -> Mapping[str, int]:
+        """How many findings there are of each."""
+        return Counter(each.severity for each in self.told.findings) if self.told is not None else {}
 
     @property
     def key(self) -> tuple[tuple[str, str], ...]:
@@ -95,15 +68,18 @@ class ImportCheckView(Struct, frozen=True, kw_only=True):
 
 async def show_import(request: ConsoleRequest) -> View:
     """The form."""
-    name, version = read_key(request)
-    head = view_head(name, version, await request.call(*list_head_calls(request, name)))
+    head, _ = await call_with_head(request)
     return View(
-        title=f"Import workflows into {name}/{version}", data=ImportView(head=head), crumbs=_list_crumbs(name, version)
+        title=f"Import workflows into {head.name}/{head.version}",
+        data=ImportView(name=head.name, version=head.version),
+        crumbs=build_model_crumbs(head.name, head.version),
     )
 
 
 def read_import(form: Form) -> bytes:
     """The body of an import: the text as it was given, or with another mode. Raises ``InvalidField``."""
+    if form.get("needs_acceptance") and not form.get("accepted"):
+        raise InvalidField("accepted", "says that the warnings were read")
     raw = read_json(form, "document")
     mode = form.get_choice("mode", [mode for mode, _ in MODES])
     document = decode(raw)
@@ -112,76 +88,54 @@ def read_import(form: Form) -> bytes:
     return raw if mode == AS_WRITTEN else encode(document | {"importMode": mode})
 
 
-def _build_check(form: Form) -> ApiCall:
-    name, version = read_form_key(form)
-    return build_ops_call(
-        "models", name, version, "workflow", "check", method="POST", body=read_import(form), timeout_s=IMPORT_TIMEOUT_S
-    )
-
-
-def _build_import(form: Form) -> ApiCall:
-    name, version = read_form_key(form)
-    if form.get("needs_acceptance") and not form.get("accepted"):
-        raise InvalidField("accepted", "says that the warnings were read")
-    body = read_import(form)
-    return build_entity_call(
-        "model", name, version, "workflow", "import", method="POST", body=body, timeout_s=IMPORT_TIMEOUT_S
-    )
-
-
-def _follow_import(form: Form, _reply: Reply) -> str:
-    return build_model_path(*read_form_key(form))
-
-
 async def _show_check(request: ConsoleRequest, form: Form, reply: Reply) -> View | None:
     name, version = read_form_key(form)
     if reply.status == HTTPStatus.NOT_FOUND:
         return None
-    export = await request.call_one(build_entity_call("model", name, version, "workflow", "export"))
+    export = await request.call_one(call_export(name, version))
     data = await asyncio.to_thread(view_check, form, reply, export)
-    return View(title=f"Check of an import into {name}/{version}", data=data, crumbs=_list_crumbs(name, version))
+    title = f"Check of an import into {name}/{version}"
+    return View(title=title, data=data, crumbs=build_model_crumbs(name, version))
 
 
-def view_check(form: Form, check: Reply, export: Reply) -> ImportCheckView:
+def view_check(form: Form, check: Reply, export: Reply) -> ImportView:
     """Findings, differences and entities concerned, from the answers of the API."""
     name, version = read_form_key(form)
-    text, mode = form.get("document"), form.get("mode", AS_WRITTEN)
     told = check.read_if_ok(WorkflowCheck)
-    if told is None:
-        return ImportCheckView(name=name, version=version, text=text, mode=mode, problem=build_problem(check))
-    workflows = _list_changes(told.diff, read_import(form), export)
-    return ImportCheckView(
+    workflows = () if told is None else _list_changes(told, read_import(form), export)
+    total = None if told is None or told.affected is None else told.affected.total
+    return ImportView(
         name=name,
         version=version,
-        text=text,
-        mode=mode,
+        text=form.get("document"),
+        mode=form.get("mode", AS_WRITTEN),
+        problem=None if check.is_ok else build_problem(check),
         told=told,
-        findings=view_findings(check).findings,
         workflows=workflows,
-        question=_ask(name, version, workflows, None if told.affected is None else told.affected.total),
+        question=_ask(name, version, workflows, total),
     )
 
 
-def _list_changes(diff: WorkflowChanges | None, body: bytes, export: Reply) -> tuple[ChangedWorkflow, ...]:
-    incoming = _index_workflows(decode(body))
-    stored = _index_workflows(export.value if export.is_ok else {})
+def _list_changes(told: WorkflowCheck, body: bytes, export: Reply) -> tuple[ChangedWorkflow, ...]:
+    incoming, stored = index_workflows(decode(body)), index_workflows(export.value if export.is_ok else None)
     changes: list[ChangedWorkflow] = []
-    for item in diff.workflows if diff is not None else ():
+    for item in told.diff.workflows if told.diff is not None else ():
         name, change = item.name, item.change.lower()
         before = stored.get(name)
         after = None if change == "removed" else incoming.get(name)
         if change == "changed" and before is not None:
             after = _apply(before, item.patch) or after
         compared = compare_workflows(before, after)
-        label = f"Diagram of what changes in {name}"
         picture = (
-            build_picture(draw_diff(compared), picture_id=f"difference-{len(changes)}", label=label)
+            build_picture(
+                draw_diff(compared),
+                picture_id=f"difference-{len(changes)}",
+                label=f"Diagram of what changes in {name}",
+            )
             if len(changes) < MAX_PICTURES
             else None
         )
-        changes.append(
-            ChangedWorkflow(name=name, change=change, sentences=tuple(list_sentences(compared)), picture=picture)
-        )
+        changes.append(ChangedWorkflow(name=name, change=change, sentences=compared.sentences, picture=picture))
     return tuple(changes)
 
 
@@ -196,28 +150,31 @@ def _apply(stored: JsonObject, patch: Sequence[JsonObject]) -> "JsonObject | Non
     return after if isinstance(after, dict) else None
 
 
-def _index_workflows(document: object) -> dict[str, JsonObject]:
-    listed = get_objects(document, "workflows") if isinstance(document, dict) else []
-    return {get_text(each, "name"): each for each in listed}
-
-
 def _ask(name: str, version: int, workflows: tuple[ChangedWorkflow, ...], total: int | None) -> str:
-    parts = []
-    for change in ("added", "changed", "removed"):
-        count = sum(each.change == change for each in workflows)
-        if count:
-            parts.append(f"{count} {'workflow is' if count == 1 else 'workflows are'} {change}")
+    counts = Counter(each.change for each in workflows)
+    parts = [
+        f"{counts[change]} {'workflow is' if counts[change] == 1 else 'workflows are'} {change}"
+        for change in ("added", "changed", "removed")
+        if counts[change]
+    ]
     told = "; ".join(parts) if parts else "nothing changes"
     entities = "" if total is None else f" The model has {total} entities now."
     return f"Import into {name}/{version}? {told[:1].upper()}{told[1:]}.{entities}"
 
 
-def _list_crumbs(name: str, version: int) -> tuple[Crumb, ...]:
-    return Crumb("Models", "/console/models"), Crumb(f"{name}/{version}", build_model_path(name, version))
-
-
 ROUTES: Final[Routes] = (
     Page(name="import", path=f"{ROOT}/import", show=show_import),
-    Action(name="check_import", label="Check an import", build=_build_check, follow=_follow_import, show=_show_check),
-    Action(name="import_workflows", label="Import workflows", build=_build_import, follow=_follow_import),
+    Action(
+        "check_import",
+        "Check an import",
+        send("POST", "/ops/v1/models/{name}/{version}/workflow/check", read_import, timeout_s=IMPORT_TIMEOUT_S),
+        lead_to(ROOT),
+        show=_show_check,
+    ),
+    Action(
+        "import_workflows",
+        "Import workflows",
+        send("POST", "/model/{name}/{version}/workflow/import", read_import, timeout_s=IMPORT_TIMEOUT_S),
+        lead_to(ROOT),
+    ),
 )

@@ -6,6 +6,7 @@ from typing import Final
 
 from msgspec import Struct, convert
 
+from statewright.console.acts import read_json
 from statewright.console.calls import (
     ApiCall,
     Reply,
@@ -15,7 +16,6 @@ from statewright.console.calls import (
     get_text,
 )
 from statewright.console.pages.incidents import CRUMB, ROOT, IncidentLine
-from statewright.console.pages.model_acts import read_json
 from statewright.console.request import (
     OPERATOR,
     Action,

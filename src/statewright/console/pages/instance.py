@@ -1,10 +1,9 @@
-"""The page of an instance of a process, as it is now or was at an instant (docs/console.md#pages).
-
-What an instance of a process was doing at an instant, from what is stored of it (docs/console.md#pages).
+"""The page of an instance of a process: what it is doing now, or was doing at an instant, from what is stored of it
+(docs/console.md#pages).
 """
 
-import asyncio
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -15,31 +14,293 @@ from statewright.console.calls import (
     build_entity_call,
     build_ops_call,
     get_object,
+    get_objects,
     get_text,
     pick_members,
 )
-from statewright.console.pages.definitions import call_definition, read_page
-from statewright.console.pages.instance_state import (
-    HISTORY,
-    InstanceAnswers,
-    InstanceState,
-    list_stored_tokens,
-    view_state,
-)
-from statewright.console.pages.instances import InstanceRow
-from statewright.console.pages.process_graph import GraphView, call_graph, read_graph, view_graph
+from statewright.console.diagrams.process import Ended, NodeState, ProcessGraph, mark_process
+from statewright.console.pages.definitions import EMPTY_PICTURE, GraphView, call_with_graph, view_graph
+from statewright.console.pages.instances import build_instance_path
 from statewright.console.process_languages import (
     LANGUAGES,
     PLAYBOOKS,
+    STEPS,
     ProcessLanguage,
     find_entity_id,
     find_language_of,
 )
-from statewright.console.request import ConsoleRequest, Page, Routes, build_part, build_problem
-from statewright.console.views.page import Crumb, Problem, View
-from statewright.console.views.records import Envelope, EnvelopeMeta, HistoryEntry, InstanceRecord
+from statewright.console.request import ConsoleRequest, Page, Query, Routes, build_part, build_problem
+from statewright.console.views.entities import TreeNode, build_tree
+from statewright.console.views.page import Crumb, Picture, Problem, View, build_picture, cut_text
+from statewright.console.views.records import (
+    Envelope,
+    EnvelopeMeta,
+    HistoryEntry,
+    InstanceFailure,
+    InstanceRecord,
+    StoredToken,
+)
 from statewright.instants import from_rfc3339
+from statewright.jsonval.codec import encode
+from statewright.jsonval.patches import is_json_equal
+from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.operations.explanations import AwaitedThing, ExplainedInstance
+from statewright.operations.history import RunEvent
+
+EVENTS: Final = 20
+HISTORY: Final = 200
+"""Entries of the history on one page."""
+MAX_TOKENS: Final = 200
+MAX_VARIABLES: Final = 200
+MAX_VALUE_CHARS: Final = 300
+ENDED: Final[Mapping[str, Ended]] = {
+    "COMPLETED": "done",
+    "FAILED": "failed",
+    "SKIPPED": "skipped",
+    "BYPASSED": "skipped",
+}
+_ABSENT: Final[JsonValue] = {"": "no value that a variable has"}
+FINAL: Final = frozenset({"COMPLETED", "CANCELLED"})
+
+
+class TokenView(Struct, frozen=True, kw_only=True):
+    """A token and what it waits for. ``ref`` leads to its step, where the graph has it."""
+
+    told: AwaitedThing
+    name: str
+    ref: str
+    missing: tuple[str, ...] = ()
+
+
+class VariableView(Struct, frozen=True, kw_only=True):
+    """A variable of JSON steps. ``step`` is what wrote it last; empty: that is not on this page of the history."""
+
+    name: str
+    value: str
+    step: str
+
+
+class HistoryRow(Struct, frozen=True, kw_only=True):
+    """An entry of the history."""
+
+    entry: HistoryEntry
+    name: str
+    ref: str
+    values: str
+
+    @property
+    def kind(self) -> str:
+        """What it was."""
+        return (self.entry.step_type or self.entry.kind).replace("_", " ").lower()
+
+
+class InstanceState(Struct, frozen=True, kw_only=True):
+    """What changes while the instance goes on."""
+
+    told: ExplainedInstance
+    record: InstanceRecord
+    language: ProcessLanguage
+    outcome: str
+    failure: str
+    failed_step: str
+    picture: Picture
+    tokens: tuple[TokenView, ...]
+    left_out: int
+    denied: tuple[tuple[str, str, str], ...]
+    """Tokens that wait for admission: name and row of the step, and which tokens it admits."""
+    variables: tuple[VariableView, ...]
+    documents: tuple[tuple[str, TreeNode], ...]
+    history: tuple[HistoryRow, ...]
+    history_problem: Problem | None
+    next: str | None
+    first: str | None
+    successor: str
+    entity: str
+    part: str
+    at: str | None
+    """The instant that is shown, where it is not now: nothing can be done then."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing can make it go on."""
+        return self.told.status in FINAL
+
+    @property
+    def id(self) -> str:
+        """That of the instance."""
+        return self.told.instance_id
+
+
+class InstanceAnswers(Struct, frozen=True, kw_only=True):
+    """The answers that the state is made from."""
+
+    explained: ExplainedInstance
+    record: InstanceRecord
+    history: Reply
+    entries: tuple[HistoryEntry, ...]
+    entity: Reply
+    events: Reply | None
+    """None where an instant is shown that is not now."""
+
+    @property
+    def stored(self) -> JsonObject:
+        """The document of its entity; empty where it cannot be read."""
+        document = get_object(self.entity.document, "data")
+        return document if self.entity.is_ok else {}
+
+
+def view_state(
+    request: ConsoleRequest, language: ProcessLanguage, answers: InstanceAnswers, graph: ProcessGraph | None
+) -> InstanceState:
+    """The state from the answers of the API."""
+    explained, record, entries = answers.explained, answers.record, answers.entries
+    instance = explained.instance_id
+    rows = {row.key: (row.name, f"#{row.ref}") for row in graph.rows} if graph is not None else {}
+    tokens = explained.tokens
+    page, total = request.query.page(), answers.history.total
+    picture = EMPTY_PICTURE
+    denied = _list_pending(language, answers)
+    if graph is not None:
+        states = find_states(tokens, entries, denied)
+        picture = build_picture(graph.drawing, mark_process(graph, states), label="")
+    failure = pick_members(explained.failure or {}, InstanceFailure)
+    path = build_instance_path(instance)
+    at = request.query.get("at") or None
+    turn = Query((("at", at),) if at else ())
+    return InstanceState(
+        told=explained,
+        record=record,
+        language=language,
+        outcome=record.status if language is PLAYBOOKS else "",
+        failure=failure.reason or record.failure_reason,
+        failed_step=failure.step_id,
+        picture=picture,
+        tokens=tuple(_view_token(token, rows) for token in tokens[:MAX_TOKENS]),
+        left_out=max(0, len(tokens) - MAX_TOKENS),
+        denied=_list_denied(denied, graph),
+        variables=_list_variables(record.variables or {}, entries, is_whole=page == 0 and total <= HISTORY)
+        if language is STEPS
+        else (),
+        documents=_list_documents(language, record),
+        history=tuple(_view_entry(entry, rows) for entry in entries),
+        history_problem=None if answers.history.is_ok else build_problem(answers.history),
+        next=f"{path}{turn.change(page=str(page + 1))}#history" if total > (page + 1) * HISTORY else None,
+        first=f"{path}{turn.change()}#history" if page else None,
+        successor=_find_successor(answers.events),
+        entity=find_entity_id(instance) or instance,
+        part=path.replace("/console/", "/console/part/", 1) + (f"?page={page}" if page else ""),
+        at=at,
+    )
+
+
+def find_states(
+    tokens: Sequence[AwaitedThing], entries: Sequence[HistoryEntry], pending: Sequence[StoredToken]
+) -> dict[str, NodeState]:
+    """What is put on the graph, by the keys of its nodes: how each ended last, and tokens."""
+    ended: dict[str, Ended] = {entry.key: ENDED.get(entry.status, "") for entry in entries}
+    running = Counter(token.step_id for token in tokens)
+    waiting = Counter(token.node for token in pending)
+    denied = Counter(token.node for token in pending if token.was_denied)
+    return {
+        key: NodeState(
+            running=running[key],
+            waiting=waiting[key] - denied[key],
+            denied=denied[key],
+            ended=ended.get(key, ""),
+        )
+        for key in {*ended, *running, *waiting}
+    }
+
+
+def _list_pending(language: ProcessLanguage, answers: InstanceAnswers) -> list[StoredToken]:
+    """Tokens of a playbook that no step has admitted yet."""
+    if language is not PLAYBOOKS:
+        return []
+    return [token for token in list_stored_tokens(answers.stored) if token.stage == "PENDING"]
+
+
+def list_stored_tokens(document: JsonObject) -> list[StoredToken]:
+    """The tokens of an instance as it is stored."""
+    tokens = get_objects(document, "tokens") or get_objects(get_object(document, "marking"), "tokens")
+    return [pick_members(each, StoredToken) for each in tokens]
+
+
+def _list_denied(tokens: Sequence[StoredToken], graph: ProcessGraph | None) -> tuple[tuple[str, str, str], ...]:
+    rows = {row.key: row for row in graph.rows} if graph is not None else {}
+    found: list[tuple[str, str, str]] = []
+    for token in tokens[:MAX_TOKENS]:
+        row = rows.get(token.node)
+        was_denied = "denied: " if token.was_denied else ""
+        rule = row.detail if row is not None and row.detail else "waits for its turn or its join"
+        found.append((token.node, f"#{row.ref}" if row is not None else "", f"{was_denied}{rule}"))
+    return tuple(found)
+
+
+def _view_token(token: AwaitedThing, rows: Mapping[str, tuple[str, str]]) -> TokenView:
+    name, ref = rows.get(token.step_id, (token.step_id, ""))
+    missing = tuple(
+        f"branch {each.branch} is at {', '.join(rows.get(at, (at, ''))[0] for at in each.at)}"
+        if each.at
+        else f"branch {each.branch} has ended elsewhere"
+        for each in token.missing or ()
+    )
+    return TokenView(told=token, name=name, ref=ref, missing=missing)
+
+
+def _list_variables(
+    variables: JsonObject, entries: Sequence[HistoryEntry], *, is_whole: bool
+) -> tuple[VariableView, ...]:
+    writers = find_writers(entries)
+    origin = "the start or a retry" if is_whole else ""
+    return tuple(
+        VariableView(name=name, value=_write(value), step=writers.get(name, origin))
+        for name, value in list(variables.items())[:MAX_VARIABLES]
+    )
+
+
+def _write(value: JsonValue) -> str:
+    return cut_text(encode(value).decode(), MAX_VALUE_CHARS)
+
+
+def find_writers(entries: Sequence[HistoryEntry]) -> dict[str, str]:
+    """The step that last wrote each variable. Snapshots of some types of steps have all variables: only what differs
+    from the input was written. Entries are in the order of their start.
+    """
+    return {
+        name: entry.step_id
+        for entry in entries
+        for name, value in (entry.output_snapshot.items() if isinstance(entry.output_snapshot, dict) else ())
+        if not is_json_equal((entry.input_snapshot or {}).get(name, _ABSENT), value)
+    }
+
+
+def _list_documents(language: ProcessLanguage, record: InstanceRecord) -> tuple[tuple[str, TreeNode], ...]:
+    wanted: dict[str, tuple[tuple[str, JsonValue], ...]] = {
+        "steps": (("All variables", record.variables),),
+        "flows": (("Input", record.input), ("Result", record.result)),
+        "playbooks": (("Workload", record.workload), ("Context", record.ctx), ("Results", record.results)),
+    }
+    return tuple((title, build_tree(value)) for title, value in wanted[language.name] if value is not None)
+
+
+def _view_entry(entry: HistoryEntry, rows: Mapping[str, tuple[str, str]]) -> HistoryRow:
+    name, ref = rows.get(entry.key, (entry.key, ""))
+    output = entry.output if entry.output_snapshot is None else entry.output_snapshot
+    element = "" if entry.element is None else f" [{entry.element}]"
+    values = "" if output is None else _write(output)
+    return HistoryRow(entry=entry, name=f"{name}{element}", ref=ref, values=values)
+
+
+def _find_successor(events: Reply | None) -> str:
+    """The instance that this one has started at its end."""
+    for event in events.read_items(RunEvent) if events is not None else ():
+        data = event.data or {}
+        if get_text(data, "kind") == "chain-started":
+            return get_text(data, "instanceId")
+    return ""
+
+
+# As it was at an instant.
 
 
 def build_past(
@@ -93,17 +354,13 @@ def limit_history(entries: Iterable[HistoryEntry], at: str) -> Iterator[HistoryE
             )
 
 
-EVENTS: Final = 20
+# The page.
 
 
 class InstanceView(Struct, frozen=True, kw_only=True):
     """The page of an instance."""
 
-    id: str
-    definition: str
-    version: int
-    business_key: str
-    started: str
+    record: InstanceRecord
     graph: GraphView | None
     graph_problem: Problem | None
     steps: tuple[str, ...]
@@ -121,19 +378,13 @@ class InstanceView(Struct, frozen=True, kw_only=True):
 async def show_instance(request: ConsoleRequest) -> View:
     """The page."""
     language, answers = await _ask(request)
-    record = InstanceRow(language, answers.record)
-    calls = [call_definition(language, record.definition, record.version)]
-    definition, *diagram = await request.call(*calls, *call_graph(language, record.definition, record.version))
-    graph = await asyncio.to_thread(read_graph, language, definition, diagram[0] if diagram else None)
+    record = answers.record
+    definition, graph, _ = await call_with_graph(request, language, record.definition, record.of_version)
     state = view_state(request, language, answers, graph)
     entity = answers.entity.read_if_ok(Envelope)
     stored = entity.meta if entity is not None else EnvelopeMeta()
     data = InstanceView(
-        id=state.id,
-        definition=record.definition,
-        version=record.version,
-        business_key=record.record.business_key,
-        started=record.record.started_at,
+        record=record,
         graph=view_graph(language, definition, graph, request.query) if definition.is_ok else None,
         graph_problem=None if definition.is_ok else build_problem(definition),
         steps=tuple(row.key for row in graph.rows) if graph is not None and language is PLAYBOOKS else (),
@@ -149,10 +400,8 @@ async def show_instance(request: ConsoleRequest) -> View:
 async def show_instance_state(request: ConsoleRequest) -> View:
     """The part that asks for itself again."""
     language, answers = await _ask(request)
-    record = InstanceRow(language, answers.record)
-    calls = [call_definition(language, record.definition, record.version)]
-    definition, *diagram = await request.call(*calls, *call_graph(language, record.definition, record.version))
-    graph = await asyncio.to_thread(read_graph, language, definition, diagram[0] if diagram else None)
+    record = answers.record
+    _, graph, _ = await call_with_graph(request, language, record.definition, record.of_version)
     return View(data=view_state(request, language, answers, graph))
 
 
@@ -165,7 +414,7 @@ async def _ask(request: ConsoleRequest) -> tuple[ProcessLanguage, InstanceAnswer
     entity = find_entity_id(known) or known
     at = request.query.get("at") or None
     history_call = language.call_instances(
-        known, "history", query={"page": read_page(request) or None, "pageSize": HISTORY}
+        known, "history", query={"page": request.query.page() or None, "pageSize": HISTORY}
     )
     if at is not None:
         past, history = await request.call(build_entity_call("entity", entity, query={"pointInTime": at}), history_call)

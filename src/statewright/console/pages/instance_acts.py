@@ -1,98 +1,61 @@
 """What can be done to an instance: one call of the API each (docs/console.md#pages)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
-from statewright.console.calls import ApiCall, Reply, build_ops_call, build_root_call, get_object, get_text
-from statewright.console.pages.instances import build_instance_path
+from msgspec import UNSET, UnsetType
+
+from statewright.console.acts import (
+    Read,
+    ask,
+    fill_path,
+    lead_to,
+    read_number,
+    read_object,
+    read_text,
+    read_text_if_any,
+    read_value,
+    send,
+)
+from statewright.console.calls import ApiCall, build_ops_call, pick_members
 from statewright.console.pages.suspensions import Suspendable, build_acts
-from statewright.console.process_languages import find_language
-from statewright.console.request import Action, ConsoleRequest, Form, InvalidField, Routes
+from statewright.console.process_languages import STEPS, find_language
+from statewright.console.request import Action, ConsoleRequest, Form, Routes
 from statewright.console.views.page import Confirmation
-from statewright.jsonval.codec import MalformedJson, decode, encode
-from statewright.jsonval.values import JsonObject
+from statewright.console.views.records import InstanceFailure
+from statewright.jsonval.codec import encode
 from statewright.operations.explanations import ExplainedInstance
 
-MAX_VALUE_CHARS: Final = 10 * 1024 * 1024
-"""It is answered when all nodes act by it."""
+PAGE: Final = "/console/instances/{instance}"
 
 
-def read_object(form: Form, name: str) -> JsonObject:
-    """A field with a JSON object, empty where nothing was typed. Raises ``InvalidField``."""
-    text = form.get(name).strip() or "{}"
-    if len(text) > MAX_VALUE_CHARS:
-        raise InvalidField(name, "is longer than 10 MiB")
-    try:
-        value = decode(text.encode())
-    except (MalformedJson, UnicodeEncodeError) as malformed:
-        raise InvalidField(name, f"is no JSON: {malformed}") from malformed
-    if not isinstance(value, dict):
-        raise InvalidField(name, "is a JSON object, such as {}")
-    return value
-
-
-def follow_instance(form: Form, _reply: Reply) -> str:
-    """Back to the instance."""
-    return build_instance_path(form.require("instance"))
-
-
-def _build_move(move: str, *, has_reason: bool = False) -> Callable[[Form], ApiCall]:
-    """A call of the instance that takes nothing, or a reason."""
+def _move(move: str, **body: Read) -> Callable[[Form], ApiCall]:
+    """A call of the instance, in whatever language it is."""
 
     def build(form: Form) -> ApiCall:
-        body = encode({"reason": form.require("reason")}) if has_reason else b"{}"
-        language = find_language(form.require("language"))
-        return language.call_instances(form.require("instance"), move, method="POST", body=body)
+        path = "/".join(("", *find_language(form.require("language")).instances, "{instance}", move))
+        return send("POST", path, body)(form)
 
     return build
 
 
-def _build_retry(form: Form) -> ApiCall:
-    body = encode({"variables": read_object(form, "variables")})
-    path = ("v1", "instances", form.require("instance"), "steps", form.require("step"), "retry")
-    return build_root_call(*path, method="POST", body=body)
+def _read_reason(form: Form, name: str) -> str | UnsetType:
+    """Of JSON steps alone one is kept."""
+    return form.require(name) if form.get("language") == STEPS.code else UNSET
 
 
-def _build_signal(form: Form) -> ApiCall:
-    body = encode(read_object(form, "variables"))
-    path = ("v1", "instances", form.require("instance"), "signals", form.require("step"))
-    return build_root_call(*path, method="POST", body=body)
-
-
-def _build_input_change(form: Form) -> ApiCall:
-    node = form.require("node")
-    if not node.isascii() or not node.isdigit() or len(node) > 6:
-        raise InvalidField("node", "is the number of a node")
-    text = form.require("input")
-    try:
-        value = decode(text.encode())
-    except (MalformedJson, UnicodeEncodeError) as malformed:
-        raise InvalidField("input", f"is no JSON: {malformed}") from malformed
-    body = encode({"node": int(node), "input": value})
-    return build_root_call("v1", "flows", "instances", form.require("instance"), "change", method="POST", body=body)
-
-
-def _build_patch(form: Form) -> ApiCall:
-    body: JsonObject = {"ctx": read_object(form, "ctx")}
-    if form.get("reason"):
-        body["reason"] = form.get("reason")
-    return build_root_call("v1", "executions", form.require("instance"), "patch", method="POST", body=encode(body))
-
-
-def _build_token(form: Form) -> ApiCall:
-    body = encode({"step": form.require("step"), "args": read_object(form, "args")})
-    return build_root_call("v1", "executions", form.require("instance"), "tokens", method="POST", body=body)
+async def _explain(request: ConsoleRequest, form: Form) -> ExplainedInstance:
+    reply = await request.call_one(build_ops_call("instances", form.require("instance"), "explain"))
+    return reply.read(ExplainedInstance)
 
 
 async def _confirm_cancel(request: ConsoleRequest, form: Form) -> Confirmation:
-    instance = form.require("instance")
-    language = find_language(form.require("language"))
-    explained = (await request.call_one(build_ops_call("instances", instance, "explain"))).read(ExplainedInstance)
+    explained = await _explain(request, form)
     return Confirmation(
-        question=f"Cancel instance {instance} of {explained.definition_id}?",
+        question=f"Cancel instance {form.require('instance')} of {explained.definition_id}?",
         details=(describe_withdrawn(explained), "It cannot be taken back."),
-        back=build_instance_path(instance),
-        needs_reason=language.code == "steps",
+        back=fill_path(PAGE, form),
+        needs_reason=find_language(form.require("language")) is STEPS,
     )
 
 
@@ -113,36 +76,15 @@ def describe_withdrawn(explained: ExplainedInstance) -> str:
     return f"{words} {'is' if total == 1 else 'are'} withdrawn."
 
 
-async def _confirm_restart(request: ConsoleRequest, form: Form) -> Confirmation:
-    instance = form.require("instance")
-    explained = (await request.call_one(build_ops_call("instances", instance, "explain"))).require()
-    failure = get_text(get_object(explained.document, "failure"), "reason")
-    return Confirmation(
-        question=f"Restart instance {instance}?",
-        details=(
-            *((f"It failed: {failure}",) if failure else ()),
-            "What failed begins again with the same input; what is done is not done again.",
-        ),
-        back=build_instance_path(instance),
-    )
-
-
-async def _confirm_terminate(_request: ConsoleRequest, form: Form) -> Confirmation:
-    instance = form.require("instance")
-    return Confirmation(
-        question=f"Terminate instance {instance}?",
-        details=(
-            "Tasks that run are left to end, and no other begins. It can be restarted. Once more stops it at once.",
-        ),
-        back=build_instance_path(instance),
-    )
+async def _tell_failure(request: ConsoleRequest, form: Form) -> Mapping[str, str]:
+    failure = pick_members((await _explain(request, form)).failure or {}, InstanceFailure)
+    return {"failure": f"It failed: {failure.reason}" if failure.reason else ""}
 
 
 async def _tell_suspension(request: ConsoleRequest, form: Form) -> tuple[str, tuple[str, ...]]:
-    instance = form.require("instance")
-    explained = (await request.call_one(build_ops_call("instances", instance, "explain"))).read(ExplainedInstance)
+    explained = await _explain(request, form)
     timers = len(explained.timers)
-    return f"instance {instance} of {explained.definition_id}", (
+    return f"instance {form.require('instance')} of {explained.definition_id}", (
         f"{timers} timers stop. " if timers else "It has no timer.",
         "Its jobs are not handed out. Results of jobs that a worker has already count, and lead no further.",
     )
@@ -150,41 +92,76 @@ async def _tell_suspension(request: ConsoleRequest, form: Form) -> tuple[str, tu
 
 ROUTES: Final[Routes] = (
     Action(
-        name="cancel_instance",
-        label="Cancel instance",
-        build=lambda form: _build_move("cancel", has_reason=form.get("language") == "steps")(form),
-        follow=follow_instance,
-        confirm=_confirm_cancel,
+        "cancel_instance",
+        "Cancel instance",
+        _move("cancel", reason=_read_reason),
+        lead_to(PAGE),
+        _confirm_cancel,
         is_dangerous=True,
     ),
     Action(
-        name="terminate_instance",
-        label="Terminate instance",
-        build=_build_move("terminate"),
-        follow=follow_instance,
-        confirm=_confirm_terminate,
+        "terminate_instance",
+        "Terminate instance",
+        _move("terminate"),
+        lead_to(PAGE),
+        ask(
+            "Terminate instance {instance}?",
+            "Tasks that run are left to end, and no other begins. It can be restarted. Once more stops it at once.",
+            back=PAGE,
+        ),
         is_dangerous=True,
     ),
     Action(
-        name="restart_instance",
-        label="Restart instance",
-        build=_build_move("restart"),
-        follow=follow_instance,
-        confirm=_confirm_restart,
+        "restart_instance",
+        "Restart instance",
+        _move("restart"),
+        lead_to(PAGE),
+        ask(
+            "Restart instance {instance}?",
+            "{failure}",
+            "What failed begins again with the same input; what is done is not done again.",
+            back=PAGE,
+            tell=_tell_failure,
+        ),
     ),
-    Action(name="evaluate_tokens", label="Look at tokens", build=_build_move("evaluate"), follow=follow_instance),
-    Action(name="retry_step", label="Retry step", build=_build_retry, follow=follow_instance),
-    Action(name="signal_instance", label="Signal instance", build=_build_signal, follow=follow_instance),
-    Action(name="change_node_input", label="Change input", build=_build_input_change, follow=follow_instance),
-    Action(name="patch_context", label="Change context", build=_build_patch, follow=follow_instance),
-    Action(name="inject_token", label="Put in a token", build=_build_token, follow=follow_instance),
+    Action("evaluate_tokens", "Look at tokens", _move("evaluate"), lead_to(PAGE)),
+    Action(
+        "retry_step",
+        "Retry step",
+        send("POST", "/v1/instances/{instance}/steps/{step}/retry", {"variables": read_object}),
+        lead_to(PAGE),
+    ),
+    Action(
+        "signal_instance",
+        "Signal instance",
+        send("POST", "/v1/instances/{instance}/signals/{step}", lambda form: encode(read_object(form, "variables"))),
+        lead_to(PAGE),
+    ),
+    Action(
+        "change_node_input",
+        "Change input",
+        send("POST", "/v1/flows/instances/{instance}/change", {"node": read_number, "input": read_value}),
+        lead_to(PAGE),
+    ),
+    Action(
+        "patch_context",
+        "Change context",
+        send("POST", "/v1/executions/{instance}/patch", {"ctx": read_object, "reason": read_text_if_any}),
+        lead_to(PAGE),
+    ),
+    Action(
+        "inject_token",
+        "Put in a token",
+        send("POST", "/v1/executions/{instance}/tokens", {"step": read_text, "args": read_object}),
+        lead_to(PAGE),
+    ),
     *build_acts(
         Suspendable(
             name="instance",
             noun="instance",
             read_target=lambda form: {"scope": "INSTANCE", "id": form.require("instance")},
             describe=lambda form: f"instance {form.require('instance')}",
-            get_page=lambda form: build_instance_path(form.require("instance")),
+            get_page=lambda form: fill_path(PAGE, form),
             tell=_tell_suspension,
         )
     ),

@@ -5,10 +5,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import ApiCall, Reply
-from statewright.console.pages.definitions import read_page
-from statewright.console.process_languages import LANGUAGES, PLAYBOOKS, ProcessLanguage, find_language
-from statewright.console.request import ConsoleRequest, Navigation, Page, Routes, build_problem
+from statewright.console.calls import ApiCall, Parameters, Reply
+from statewright.console.pages.listing import list_pages
+from statewright.console.process_languages import LANGUAGES, ProcessLanguage, find_language
+from statewright.console.request import ConsoleRequest, Navigation, Page, Query, Routes, build_problem
 from statewright.console.views.page import Problem, View, encode_segment
 from statewright.console.views.records import InstanceRecord
 
@@ -21,35 +21,11 @@ class InstanceRow(Struct, frozen=True):
     language: ProcessLanguage
     record: InstanceRecord
 
-    @property
-    def definition(self) -> str:
-        """Which definition it is of."""
-        return self.record.path if self.language is PLAYBOOKS else self.record.definition_id
-
-    @property
-    def version(self) -> int:
-        """That of the definition."""
-        return self.record.version if self.language is PLAYBOOKS else self.record.definition_version
-
-    @property
-    def status(self) -> str:
-        """How it is doing."""
-        return self.record.state if self.language is PLAYBOOKS else self.record.status
-
-    @property
-    def at(self) -> tuple[str, ...]:
-        """Where its tokens are."""
-        return *self.record.current_step_ids, *self.record.active_steps
-
 
 class InstancesView(Struct, frozen=True, kw_only=True):
     """The list, and what it was asked for. Without a language it is the newest of each."""
 
-    language: str
-    languages: tuple[ProcessLanguage, ...]
-    definition: str
-    status: str
-    business_key: str
+    query: Query
     statuses: tuple[str, ...]
     rows: tuple[InstanceRow, ...]
     next: str | None
@@ -57,58 +33,52 @@ class InstancesView(Struct, frozen=True, kw_only=True):
     more_in: tuple[tuple[str, str], ...]
     """Where a list of several languages goes on: the name of the language, and the address."""
     problems: tuple[tuple[str, Problem], ...]
+    languages: tuple[ProcessLanguage, ...] = LANGUAGES
 
     @property
     def is_filtered(self) -> bool:
         """Whether it was asked for some only."""
-        return bool(self.definition or self.status or self.business_key)
+        return any(self.query.get(name) for name in ("definition", "status", "businessKey"))
 
 
 async def show_instances(request: ConsoleRequest) -> View:
     """Instances, newest first."""
-    code = request.query.get("language")
+    query, code = request.query, request.query.get("language")
     chosen = (find_language(code),) if code else LANGUAGES
-    page, size = read_page(request) if code else 0, request.query.size()
-    wanted = request.query.get_choice("status", ("", *ALL_STATUSES))
+    wanted = query.get_choice("status", ("", *ALL_STATUSES))
     asked = [language for language in chosen if not wanted or wanted in language.statuses]
-    replies = await request.call(*(_build_call(request, language, wanted, page, size) for language in asked))
+    replies = await request.call(*(_build_call(query, language, wanted) for language in asked))
     if code and replies:
         replies[0].require()
-    return view_instances(request, list(zip(asked, replies, strict=True)), page, size)
+    return view_instances(query, list(zip(asked, replies, strict=True)))
 
 
-def _build_call(request: ConsoleRequest, language: ProcessLanguage, status: str, page: int, size: int) -> ApiCall:
-    query = {
-        language.instance_member: request.query.get("definition") or None,
+def _build_call(query: Query, language: ProcessLanguage, status: str) -> ApiCall:
+    asked: Parameters = {
+        language.instance_member: query.get("definition") or None,
         language.status_filter: status or None,
-        "businessKey": request.query.get("businessKey") or None,
-        "page": page or None,
-        "pageSize": size,
+        "businessKey": query.get("businessKey") or None,
+        "page": query.page() or None if query.get("language") else None,
+        "pageSize": query.size(),
     }
-    return language.call_instances(query=query)
+    return language.call_instances(query=asked)
 
 
-def view_instances(
-    request: ConsoleRequest, found: Sequence[tuple[ProcessLanguage, Reply]], page: int, size: int
-) -> View:
+def view_instances(query: Query, found: Sequence[tuple[ProcessLanguage, Reply]]) -> View:
     """The list from the answers of the API, one of each language."""
-    query = request.query
     rows = [InstanceRow(language, each) for language, reply in found for each in reply.pick_items(InstanceRecord)]
     rows.sort(key=lambda row: row.record.id, reverse=True)
-    code = query.get("language")
-    more = [language for language, reply in found if reply.total > (page + 1) * size]
-    if not code and len(rows) > size:
+    code, size = query.get("language"), query.size()
+    following, first = list_pages(query, max((reply.total for _, reply in found), default=0)) if code else (None, None)
+    more = [language for language, reply in found if reply.total > size]
+    if len(rows) > size:
         more = [language for language, _ in found if any(row.language is language for row in rows[size:])] or more
     data = InstancesView(
-        language=code,
-        languages=LANGUAGES,
-        definition=query.get("definition"),
-        status=query.get("status"),
-        business_key=query.get("businessKey"),
+        query=query,
         statuses=find_language(code).statuses if code else ALL_STATUSES,
         rows=tuple(rows[:size]),
-        next=query.change(page=str(page + 1), done=None) if code and more else None,
-        first=query.change(page=None, done=None) if page else None,
+        next=following,
+        first=first,
         more_in=() if code else tuple((each.title, query.change(language=each.code, done=None)) for each in more),
         problems=tuple((language.title, build_problem(reply)) for language, reply in found if not reply.is_ok),
     )

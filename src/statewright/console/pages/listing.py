@@ -1,7 +1,7 @@
 """Lists page by page: what all pages of lists of the operations API share (docs/console.md#pages)."""
 
 from collections.abc import Sequence
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from msgspec import Struct
 
@@ -61,6 +61,46 @@ def build_list(
         filters=filters,
         scanned=get_int(found.document, "scanned"),
         problem=None if found.is_ok else build_problem(found, retry=retry),
+    )
+
+
+def list_pages(query: Query, total: int) -> tuple[str | None, str | None]:
+    """Of a list of ``/v1``, which goes by numbers of pages: where it goes on, and where it begins."""
+    page = query.page()
+    following = query.change(page=str(page + 1), done=None) if total > (page + 1) * query.size() else None
+    return following, query.change(page=None, done=None) if page else None
+
+
+def build_numbered_list(
+    query: Query, found: Reply, rows: Sequence[RowT], *, filters: tuple[Filter, ...] = (), retry: str | None = None
+) -> ListView[RowT]:
+    """A page of such a list from the answer of the API."""
+    following, first = list_pages(query, found.total)
+    problem = None if found.is_ok else build_problem(found, retry=retry)
+    return ListView(rows=tuple(rows), query=query, next=following, first=first, filters=filters, problem=problem)
+
+
+ROWS: Final = 200
+"""Of one page of a table that is long."""
+
+
+class Slice(Struct, Generic[RowT], frozen=True, kw_only=True):
+    """Some rows of a table, and where it goes on and begins."""
+
+    rows: tuple[RowT, ...]
+    total: int
+    next: str | None
+    first: str | None
+
+
+def slice_rows(query: Query, rows: Sequence[RowT], anchor: str) -> Slice[RowT]:
+    """The rows ``from`` a number on; ``anchor`` is the id of what they stand in. Raises ``InvalidField``."""
+    start = query.get_number("from")
+    return Slice(
+        rows=tuple(rows[start : start + ROWS]),
+        total=len(rows),
+        next=f"{query.change(**{'from': str(start + ROWS)})}#{anchor}" if start + ROWS < len(rows) else None,
+        first=f"{query.change(**{'from': None})}#{anchor}" if start else None,
     )
 
 

@@ -5,6 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from statewright.console.acts import read_json
 from statewright.console.calls import (
     ApiCall,
     Reply,
@@ -13,7 +14,6 @@ from statewright.console.calls import (
     build_path,
 )
 from statewright.console.pages.listing import build_list
-from statewright.console.pages.model_acts import read_json
 from statewright.console.request import Action, ConsoleRequest, Form, InvalidField, Navigation, Page, Routes
 from statewright.console.views.entities import TreeNode, build_tree, fits_page, write_text
 from statewright.console.views.page import Confirmation, Crumb, View

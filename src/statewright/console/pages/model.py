@@ -1,8 +1,10 @@
-"""One model: its schema, indexes and settings, and the counts of its entities (docs/console.md#pages)."""
+"""Models: the list, and of each its schema, indexes, settings and counts of entities (docs/console.md#pages)."""
 
+from http import HTTPStatus
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from statewright.console.calls import (
     ApiCall,
@@ -11,22 +13,84 @@ from statewright.console.calls import (
     build_entity_call,
     build_ops_call,
     build_path,
+    build_problem_reply,
 )
 from statewright.console.live import ModelCounts
-from statewright.console.pages.models import build_models_call, list_models
-from statewright.console.request import ConsoleRequest, InvalidField, Page, Routes, build_part, build_problem
+from statewright.console.process_languages import MODELS
+from statewright.console.request import (
+    ConsoleRequest,
+    Navigation,
+    Page,
+    Routes,
+    build_part,
+    build_problem,
+    parse_version,
+)
 from statewright.console.views.entities import Schema, build_schema
 from statewright.console.views.page import Crumb, Download, Problem, View
 from statewright.console.views.records import ModelRow
-from statewright.jsonval.values import JsonObject
 from statewright.operations.records import Record
 from statewright.operations.suspensions import SuspensionView
 
 ROOT: Final = "/console/models/{name}/{version}"
-MAX_VERSION: Final = 2**31
-NOT_FOUND: Final = 404
+MODELS_CRUMB: Final = Crumb("Models", "/console/models")
 CONVERTERS: Final = ("SIMPLE_VIEW", "JSON_SCHEMA")
 CHANGE_LEVELS: Final = ("ARRAY_LENGTH", "ARRAY_ELEMENTS", "TYPE", "STRUCTURAL")
+
+
+MAX_LISTED: Final = 500
+MAX_SUSPENSIONS: Final = 1000
+
+
+class ModelsView(Struct, frozen=True, kw_only=True):
+    """The list, and what it was asked for."""
+
+    rows: tuple[ModelRow, ...]
+    filter: str
+    total: int
+    is_cut: bool
+
+
+async def show_models(request: ConsoleRequest) -> View:
+    """Models by name, those that contain a text."""
+    calls = [build_models_call()]
+    if "suspensions" in request.viewer.features:
+        calls.append(build_ops_call("suspensions", query={"scope": "MODEL", "active": True, "limit": MAX_SUSPENSIONS}))
+    models, *suspensions = await request.call(*calls)
+    return view_models(models.require(), suspensions[0] if suspensions else None, request.query.get("filter"))
+
+
+def view_models(reply: Reply, suspensions: Reply | None, wanted: str) -> View:
+    """The list from the answers of the API."""
+    listed = suspensions.read_items(SuspensionView) if suspensions is not None else ()
+    suspended = {(each.model.name, each.model.version) for each in listed if each.model is not None}
+    rows = sorted(list_models(reply), key=lambda row: row.name in MODELS)  # those of its users before the service's own
+    matching = [row for row in rows if wanted.lower() in row.name.lower()]
+    data = ModelsView(
+        rows=tuple(replace(row, is_suspended=(row.name, row.version) in suspended) for row in matching[:MAX_LISTED]),
+        filter=wanted,
+        total=len(rows),
+        is_cut=len(matching) > MAX_LISTED,
+    )
+    return View(title="Models", data=data)
+
+
+async def show_new_model(_request: ConsoleRequest) -> View:
+    """The form of a new model."""
+    return View(title="New model", crumbs=(MODELS_CRUMB,))
+
+
+def build_models_call() -> ApiCall:
+    """The call that lists all models, the built-in ones included."""
+    return build_entity_call("model", "", query={"includeBuiltin": True})
+
+
+def list_models(reply: Reply) -> list[ModelRow]:
+    """The models of an answer, by name and version."""
+    return sorted(reply.pick_items(ModelRow), key=lambda row: (row.name, row.version))
+
+
+# One model.
 
 
 class ModelHead(Struct, frozen=True, kw_only=True):
@@ -53,14 +117,6 @@ class ModelHead(Struct, frozen=True, kw_only=True):
         return ("name", self.name), ("version", str(self.version))
 
 
-class SchemaView(Struct, frozen=True, kw_only=True):
-    """The fields of a model. ``indexed`` are the paths that have an index."""
-
-    head: ModelHead
-    schema: Schema
-    indexed: frozenset[str]
-
-
 class IndexProgress(Record, frozen=True, kw_only=True):
     """How far a build has come."""
 
@@ -80,21 +136,19 @@ class IndexRow(Record, frozen=True, kw_only=True):
     failure: str = ""
 
 
-class IndexesView(Struct, frozen=True, kw_only=True):
-    """The declared indexes, and the paths that could have one."""
-
-    head: ModelHead
-    rows: tuple[IndexRow, ...]
-    paths: tuple[str, ...]
-    field: str
-
-
-class SettingsView(Struct, frozen=True, kw_only=True):
-    """What can be set of a model."""
+class ModelTab(Struct, frozen=True, kw_only=True):
+    """Schema, indexes or settings of a model. ``field``: the path for which an index is to be declared."""
 
     head: ModelHead
     schema: Schema
+    rows: tuple[IndexRow, ...]
+    field: str
     levels: tuple[str, ...] = CHANGE_LEVELS
+
+    @property
+    def indexed(self) -> frozenset[str]:
+        """The paths that have an index."""
+        return frozenset(each.path for each in self.rows)
 
 
 class CountsView(Struct, frozen=True, kw_only=True):
@@ -104,13 +158,6 @@ class CountsView(Struct, frozen=True, kw_only=True):
     version: int
     counts: ModelCounts
     problem: Problem | None = None
-
-
-def parse_version(text: str) -> int:
-    """The version of a model. Raises ``InvalidField``."""
-    if not text.isascii() or not text.isdigit() or int(text) >= MAX_VERSION:
-        raise InvalidField("version", "is a whole number")
-    return int(text)
 
 
 def read_key(request: ConsoleRequest) -> tuple[str, int]:
@@ -123,6 +170,12 @@ def build_model_path(name: str, version: int, *more: str) -> str:
     return build_path("console", "models", name, version, *more)
 
 
+def build_model_crumbs(name: str, version: int, workflow: str = "") -> tuple[Crumb, ...]:
+    """The way to a page below that of a model, or of one of its workflows."""
+    way = (MODELS_CRUMB, Crumb(f"{name}/{version}", build_model_path(name, version)))
+    return (*way, Crumb(workflow, build_model_path(name, version, "workflows", workflow))) if workflow else way
+
+
 def list_head_calls(request: ConsoleRequest, name: str) -> tuple[ApiCall, ...]:
     """What is asked for the head of a page of a model."""
     calls = [build_models_call()]
@@ -131,12 +184,20 @@ def list_head_calls(request: ConsoleRequest, name: str) -> tuple[ApiCall, ...]:
     return tuple(calls)
 
 
+async def call_with_head(request: ConsoleRequest, *calls: ApiCall) -> tuple[ModelHead, tuple[Reply, ...]]:
+    """The replies to some calls, and the head of the page. Raises ``CallFailed`` where there is no such model."""
+    name, version = read_key(request)
+    replies = await request.call(*calls, *list_head_calls(request, name))
+    return view_head(name, version, replies[len(calls) :]), replies[: len(calls)]
+
+
 def view_head(name: str, version: int, replies: tuple[Reply, ...]) -> ModelHead:
     """The head from the answers. Raises ``CallFailed`` where there is no such model."""
     models, *suspensions = replies
-    row = _find_row(models.require(), name, version)
+    row = next((each for each in list_models(models.require()) if (each.name, each.version) == (name, version)), None)
     if row is None:
-        raise CallFailed(build_missing_model(models, name, version))
+        detail = f"There is no model {name}/{version}, or it is of another tenant."
+        raise CallFailed(build_problem_reply(models.call, HTTPStatus.NOT_FOUND, "MODEL_NOT_FOUND", detail))
     listed = suspensions[0].read_items(SuspensionView) if suspensions else ()
     return ModelHead(
         name=name,
@@ -146,28 +207,19 @@ def view_head(name: str, version: int, replies: tuple[Reply, ...]) -> ModelHead:
     )
 
 
-def build_missing_model(models: Reply, name: str, version: int) -> Reply:
-    """The reply of the API to a question about a model that does not exist, as the list of models tells it."""
-    problem: JsonObject = {
-        "detail": f"There is no model {name}/{version}, or it is of another tenant.",
-        "properties": {"errorCode": "MODEL_NOT_FOUND"},
-    }
-    return Reply(call=models.call, status=NOT_FOUND, value=problem)
-
-
-async def show_schema(request: ConsoleRequest) -> View:
-    """The fields of a model."""
-    name, version = read_key(request)
-    export, indexes, *head = await request.call(
-        build_entity_call("model", "export", "SIMPLE_VIEW", name, version),
-        build_entity_call("model", name, version, "index"),
-        *list_head_calls(request, name),
+async def show_tab(request: ConsoleRequest) -> View:
+    """The fields of a model; its declared indexes with the progress of their builds; or what can be set of it."""
+    key, tab = read_key(request), request.path.rpartition("/")[2]
+    calls = [build_entity_call("model", "export", "SIMPLE_VIEW", *key), build_entity_call("model", *key, "index")]
+    head, (export, *indexes) = await call_with_head(request, *calls[: 1 if tab == "settings" else 2])
+    (indexes[0] if tab == "indexes" else export).require()
+    data = ModelTab(
+        head=head,
+        schema=build_schema(export.document),
+        rows=tuple(row for reply in indexes for row in reply.pick_items(IndexRow)),
+        field=request.query.get("path"),
     )
-    known = view_head(name, version, tuple(head))
-    indexed = frozenset(each.path for each in indexes.pick_items(IndexRow))
-    return build_model_view(
-        known, SchemaView(head=known, schema=build_schema(export.require().document), indexed=indexed)
-    )
+    return build_model_view(head, data)
 
 
 async def show_schema_download(request: ConsoleRequest) -> View:
@@ -185,34 +237,6 @@ async def show_workflows_download(request: ConsoleRequest) -> View:
     return View(download=Download(f"workflows-{version}.json", reply.require().body))
 
 
-async def show_indexes(request: ConsoleRequest) -> View:
-    """The declared indexes of a model, with the progress of their builds."""
-    name, version = read_key(request)
-    export, indexes, *head = await request.call(
-        build_entity_call("model", "export", "SIMPLE_VIEW", name, version),
-        build_entity_call("model", name, version, "index"),
-        *list_head_calls(request, name),
-    )
-    known = view_head(name, version, tuple(head))
-    data = IndexesView(
-        head=known,
-        rows=indexes.require().pick_items(IndexRow),
-        paths=build_schema(export.document).paths,
-        field=request.query.get("path"),
-    )
-    return build_model_view(known, data)
-
-
-async def show_settings(request: ConsoleRequest) -> View:
-    """Lock, change level and unique keys."""
-    name, version = read_key(request)
-    export, *head = await request.call(
-        build_entity_call("model", "export", "SIMPLE_VIEW", name, version), *list_head_calls(request, name)
-    )
-    known = view_head(name, version, tuple(head))
-    return build_model_view(known, SettingsView(head=known, schema=build_schema(export.require().document)))
-
-
 async def show_counts(request: ConsoleRequest) -> View:
     """Entities of a model by state, as counted a moment ago."""
     name, version = read_key(request)
@@ -224,20 +248,18 @@ async def show_counts(request: ConsoleRequest) -> View:
 
 def build_model_view(head: ModelHead, data: Struct) -> View:
     """A page of a model, with the way to it."""
-    return View(title=f"{head.name}/{head.version}", data=data, crumbs=(Crumb("Models", "/console/models"),))
-
-
-def _find_row(models: Reply, name: str, version: int) -> ModelRow | None:
-    return next((each for each in list_models(models) if (each.name, each.version) == (name, version)), None)
+    return View(title=f"{head.name}/{head.version}", data=data, crumbs=(MODELS_CRUMB,))
 
 
 ROUTES: Final[Routes] = (
-    Page(name="model_schema", path=f"{ROOT}/schema", show=show_schema),
+    Page(name="models", path="/console/models", show=show_models, navigation=Navigation("Data", "Models", "m")),
+    Page(name="new_model", path="/console/models/new", show=show_new_model),
+    Page(name="model_schema", path=f"{ROOT}/schema", show=show_tab),
     Page(name="model_schema_download", path=f"{ROOT}/schema/download", show=show_schema_download, is_file=True),
     Page(
         name="model_workflows_download", path=f"{ROOT}/workflows/download", show=show_workflows_download, is_file=True
     ),
-    Page(name="model_indexes", path=f"{ROOT}/indexes", show=show_indexes),
-    Page(name="model_settings", path=f"{ROOT}/settings", show=show_settings),
+    Page(name="model_indexes", path=f"{ROOT}/indexes", show=show_tab),
+    Page(name="model_settings", path=f"{ROOT}/settings", show=show_tab),
     build_part("counts", "/models/{name}/{version}/counts", show_counts),
 )

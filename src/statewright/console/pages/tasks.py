@@ -3,11 +3,13 @@
 from typing import Final
 
 from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
+from statewright.console.acts import read_json, send
 from statewright.console.calls import ApiCall, Reply, build_path, build_root_call
 from statewright.console.pages.incidents import BadgeView, format_badge
 from statewright.console.pages.instances import build_instance_path
-from statewright.console.pages.model_acts import read_json
+from statewright.console.pages.listing import Filter, build_numbered_list
 from statewright.console.request import (
     Action,
     ConsoleRequest,
@@ -18,23 +20,19 @@ from statewright.console.request import (
     Query,
     Routes,
     build_part,
-    build_problem,
 )
 from statewright.console.views.entities import TreeNode, build_tree
-from statewright.console.views.page import Crumb, Problem, View
+from statewright.console.views.page import Crumb, View
 from statewright.console.views.records import OpenTask
 from statewright.jsonval.codec import decode, encode
-from statewright.jsonval.values import JsonValue
 
 ROOT: Final = "/console/tasks"
 NEXT: Final = f"{ROOT}/next"
 CRUMB: Final = Crumb("Tasks", ROOT)
-MAX_PAGE: Final = 10_000
-MAX_DIGITS: Final = 5
 MAX_SEARCHED: Final = 1_000
 """Open tasks among which one is looked for: the API reads no single one."""
 AGES: Final = (("", "any"), ("3600", "an hour"), ("86400", "a day"), ("604800", "a week"))
-FILTERS: Final = ("definition", "jobType", "age")
+FILTERS: Final = (Filter("definition"), Filter("jobType"), Filter("age"))
 
 
 class TaskRow(Struct, frozen=True):
@@ -42,21 +40,6 @@ class TaskRow(Struct, frozen=True):
 
     task: OpenTask
     href: str
-
-
-class TasksView(Struct, frozen=True, kw_only=True):
-    """The open tasks, those that have waited longest first."""
-
-    rows: tuple[TaskRow, ...]
-    query: Query
-    next: str | None
-    first: str | None
-    problem: Problem | None
-
-    @property
-    def is_filtered(self) -> bool:
-        """Whether anything was asked for."""
-        return any(self.query.get(name) for name in FILTERS)
 
 
 class TaskView(Struct, frozen=True, kw_only=True):
@@ -71,26 +54,18 @@ class TaskView(Struct, frozen=True, kw_only=True):
     """The filters of the list that it is one of: the next task is one of the same."""
     typed: str = "{}"
     error: str = ""
-    problem: Problem | None = None
 
 
 async def show_tasks(request: ConsoleRequest) -> View:
     """A page of the inbox."""
-    [found] = await request.call(_list_tasks(request.query, _read_page(request.query), request.query.size()))
+    [found] = await request.call(_list_tasks(request.query, request.query.page(), request.query.size()))
     return view_tasks(request.query, found, request.path)
 
 
 def view_tasks(query: Query, found: Reply, path: str) -> View:
     """The inbox from the answer of the API."""
-    page, size = _read_page(query), query.size()
-    total = found.total
-    data = TasksView(
-        rows=tuple(_build_task_row(task, query) for task in found.pick_items(OpenTask)),
-        query=query,
-        next=query.change(page=str(page + 1), done=None) if (page + 1) * size < total else None,
-        first=query.change(page=None, done=None) if page else None,
-        problem=None if found.is_ok else build_problem(found, retry=path + query.change()),
-    )
+    rows = [_build_task_row(task, query) for task in found.pick_items(OpenTask)]
+    data = build_numbered_list(query, found, rows, filters=FILTERS, retry=path + query.change())
     return View(title="Tasks", data=data, status=200 if found.is_ok else found.status)
 
 
@@ -152,15 +127,8 @@ def _list_tasks(query: Query, page: int, size: int) -> ApiCall:
     )
 
 
-def _read_page(query: Query) -> int:
-    text = query.get("page", "0")
-    if not (text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS) or int(text) > MAX_PAGE:
-        raise InvalidField("page", f"a number from 0 to {MAX_PAGE}")
-    return int(text)
-
-
 def _keep(query: Query) -> tuple[tuple[str, str], ...]:
-    return tuple((name, query.get(name)) for name in FILTERS if query.get(name))
+    return tuple((each.name, query.get(each.name)) for each in FILTERS if query.get(each.name))
 
 
 def _build_task_row(task: OpenTask, query: Query) -> TaskRow:
@@ -168,21 +136,12 @@ def _build_task_row(task: OpenTask, query: Query) -> TaskRow:
     return TaskRow(task, f"{ROOT}{build_path(task.id)}{Query(kept).change() if kept else ''}")
 
 
-def _build_completion(id_: str, variables: str, by: str) -> ApiCall:
-    """The call that completes a task with variables as they were typed, so that numbers keep their digits."""
-    body = f'{{"variables":{variables},"completedBy":{_quote(by)}}}'
-    return build_root_call("v1", "user-tasks", id_, "complete", method="POST", body=body.encode())
-
-
-def _quote(text: JsonValue) -> str:
-    return encode(text).decode()
-
-
-def _build_complete(form: Form) -> ApiCall:
-    raw = read_json(form, "variables")
-    if not isinstance(decode(raw), dict):
+def _read_completion(form: Form) -> bytes:
+    """Variables as they were typed, so that numbers keep their digits."""
+    variables = read_json(form, "variables")
+    if not isinstance(decode(variables), dict):
         raise InvalidField("variables", "is no JSON object")
-    return _build_completion(form.require("task"), raw.decode(), form.get("completedBy"))
+    return b'{"variables":%b,"completedBy":%b}' % (variables, encode(form.get("completedBy")))
 
 
 def _follow_next(form: Form, _reply: Reply) -> str:
@@ -197,16 +156,15 @@ async def _show_again(request: ConsoleRequest, form: Form, invalid: InvalidField
     """The form with what was typed, and the message at its field."""
     query = Query(form.pairs)
     [found] = await request.call(_list_tasks(query, 0, MAX_SEARCHED))
-    error = f"This {invalid.reason}."
     view = view_task(
         form.require("task"),
         query,
         found.require(),
         typed=form.get("variables"),
-        error=error,
+        error=f"This {invalid.reason}.",
         instance=form.get("instance"),
     )
-    return View(title=view.title, data=view.data, crumbs=view.crumbs, status=view.status, template="pages/task.html")
+    return replace(view, template="pages/task.html")
 
 
 ROUTES: Final[Routes] = (
@@ -220,10 +178,10 @@ ROUTES: Final[Routes] = (
     Page(name="task", path=f"{ROOT}/{{id}}", show=show_task),
     build_part("task_badge", "/tasks/count", show_task_badge),
     Action(
-        name="complete_user_task",
-        label="Complete",
-        build=_build_complete,
-        follow=_follow_next,
+        "complete_user_task",
+        "Complete",
+        send("POST", "/v1/user-tasks/{task}/complete", _read_completion),
+        _follow_next,
         show_invalid=_show_again,
     ),
 )

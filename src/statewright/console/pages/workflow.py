@@ -1,23 +1,27 @@
-"""One workflow of a model, as a diagram and as a table (docs/console.md#diagrams)."""
+"""One workflow of a model: as a diagram and as a table, with live counts and incidents, what a check of it finds, and
+what differs between it and another one (docs/console.md#diagrams).
+"""
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from typing import Final
 
 from msgspec import Struct
 
 from statewright.console.calls import (
     ApiCall,
+    CallFailed,
     Reply,
     build_entity_call,
     build_ops_call,
-    get_flag,
+    build_problem_reply,
     get_object,
     get_text,
-    get_texts,
 )
 from statewright.console.conditions import MalformedQuery, describe_condition, read_condition
-from statewright.console.diagrams.plan import choose_tier
+from statewright.console.diagrams.diff import Sentence, compare_workflows, draw_diff
+from statewright.console.diagrams.plan import choose_tier, write_marks
 from statewright.console.diagrams.workflow import (
     SIGNS,
     Overlay,
@@ -25,24 +29,31 @@ from statewright.console.diagrams.workflow import (
     WorkflowGraph,
     draw_workflow,
     find_state,
-    list_workflows,
+    index_workflows,
     mark_workflow,
     read_workflow,
 )
-from statewright.console.pages.model import build_model_path, read_key
-from statewright.console.request import ConsoleRequest, InvalidField, Page, Routes, build_problem
+from statewright.console.live import ModelCounts
+from statewright.console.pages.listing import ROWS, Slice, slice_rows
+from statewright.console.pages.model import build_model_crumbs, build_model_path, read_key
+from statewright.console.request import ConsoleRequest, Page, Routes, build_part, build_problem
 from statewright.console.views.entities import fits_page, write_text
-from statewright.console.views.page import Crumb, Picture, Problem, View, build_picture, encode_segment
+from statewright.console.views.page import Picture, Problem, View, build_picture, encode_segment, format_count
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.operations.checks import CheckFinding, WorkflowCheck
+from statewright.operations.incidents import Incident
 from statewright.operations.suspensions import SuspensionView
+from statewright.operations.work import MemberView
 
-ROOT: Final = "/console/models/{name}/{version}/workflows/{workflow}"
-ROWS: Final = 200
-"""States of one page of the table."""
+BELOW: Final = "/models/{name}/{version}/workflows/{workflow}"
+ROOT: Final = f"/console{BELOW}"
 MAX_MEMBERS: Final = 1000
+MAX_INCIDENTS: Final = 200
 MAX_CRITERION_CHARS: Final = 2_000
-NOT_FOUND: Final = 404
+
+Key = tuple[str, int, str]
+"""Name and version of the model, and the name of the workflow."""
 
 
 class TagView(Struct, frozen=True):
@@ -55,17 +66,16 @@ class TagView(Struct, frozen=True):
 class TransitionRow(Struct, frozen=True, kw_only=True):
     """A line of the table."""
 
+    it: Transition
     number: int
-    name: str
-    sign: str
-    kind: str
-    target: str
     target_number: int
-    delay: str
-    is_disabled: bool
     criterion: str
-    processors: tuple[tuple[str, str], ...]
     tags: TagView | None
+
+    @property
+    def sign(self) -> str:
+        """That of its kind."""
+        return SIGNS[self.it.kind]
 
 
 class StateRow(Struct, frozen=True, kw_only=True):
@@ -81,24 +91,17 @@ class StateRow(Struct, frozen=True, kw_only=True):
 class WorkflowView(Struct, frozen=True, kw_only=True):
     """The page of a workflow."""
 
-    name: str
-    version: int
-    workflow: str
-    description: str
-    is_active: bool
+    key: Key
+    graph: WorkflowGraph
     criterion: str
     picture: Picture
-    rows: tuple[StateRow, ...]
-    states: int
-    transitions: int
+    table: Slice[StateRow]
     is_large: bool
     """Whether it is too large to be drawn whole."""
     is_checked: bool
     """Whether the page asks for a check at once."""
     focus: str
     filter: str
-    next: str | None
-    first: str | None
     text: str | None
     suspension: SuspensionView | None
     members_problem: Problem | None
@@ -107,7 +110,7 @@ class WorkflowView(Struct, frozen=True, kw_only=True):
     @property
     def path(self) -> str:
         """That of the page."""
-        return build_workflow_path(self.name, self.version, self.workflow)
+        return build_workflow_path(*self.key)
 
     @property
     def part(self) -> str:
@@ -125,97 +128,57 @@ def call_export(name: str, version: int) -> ApiCall:
     return build_entity_call("model", name, version, "workflow", "export")
 
 
+def call_members() -> ApiCall:
+    """The call that reads who serves callouts."""
+    return build_ops_call("members", query={"limit": MAX_MEMBERS})
+
+
 async def show_workflow(request: ConsoleRequest) -> View:
     """A workflow: what it is, and who serves it."""
     name, version = read_key(request)
-    export, members, suspensions = await request.call(
+    replies = await request.call(
         call_export(name, version),
-        build_ops_call("members", query={"limit": MAX_MEMBERS}),
+        call_members(),
         build_ops_call("suspensions", query={"scope": "WORKFLOW", "model": name, "active": "true", "limit": 200}),
     )
-    workflow = request.params["workflow"]
-    focus, wanted = request.query.get("focus"), request.query.get("filter")
-    start = _read_start(request)
-    return await asyncio.to_thread(
-        view_workflow,
-        (name, version, workflow),
-        export,
-        members,
-        suspensions,
-        focus=focus,
-        wanted=wanted,
-        start=start,
-        wants_check=request.query.get("check") == "yes",
-    )
-
-
-def _read_start(request: ConsoleRequest) -> int:
-    text = request.query.get("from", "0")
-    if not text.isascii() or not text.isdigit() or len(text) > 6:
-        raise InvalidField("from", "is the number of a state")
-    return int(text)
+    return await asyncio.to_thread(view_workflow, request, (name, version, request.params["workflow"]), *replies)
 
 
 def find_workflow(export: Reply, workflow: str) -> JsonObject:
     """The document of a workflow in an export. Raises ``CallFailed`` where there is none."""
-    export.require()
-    found = next((each for each in list_workflows(export.value) if get_text(each, "name") == workflow), None)
+    found = index_workflows(export.require().value).get(workflow)
     if found is None:
-        missing: JsonValue = {"detail": f"The model has no workflow {workflow}.", "properties": {}}
-        Reply(call=export.call, status=NOT_FOUND, value=missing).require()
-    return found or {}
+        detail = f"The model has no workflow {workflow}."
+        raise CallFailed(build_problem_reply(export.call, HTTPStatus.NOT_FOUND, "", detail))
+    return found
 
 
-def view_workflow(
-    key: tuple[str, int, str],
-    export: Reply,
-    members: Reply,
-    suspensions: Reply,
-    *,
-    focus: str,
-    wanted: str,
-    start: int,
-    wants_check: bool,
-) -> View:
+def view_workflow(request: ConsoleRequest, key: Key, export: Reply, members: Reply, suspensions: Reply) -> View:
     """The page from the answers of the API. Raises ``CallFailed`` where there is no such workflow."""
-    name, version, workflow = key
+    query, workflow = request.query, key[2]
+    focus, wanted = query.get("focus"), query.get("filter")
     document = find_workflow(export, workflow)
     graph = read_workflow(document)
-    rows = list_rows(graph, members, wanted)
     is_large = choose_tier(draw_workflow(graph)) == 3
-    shown = tuple(rows[start : start + ROWS])
-    query = f"filter={encode_segment(wanted)}&" if wanted else ""
     data = WorkflowView(
-        name=name,
-        version=version,
-        workflow=workflow,
-        description=get_text(document, "desc"),
-        is_active=get_flag(document, "active", default=True),
-        criterion=describe_criterion(document.get("criterion")),
+        key=key,
+        graph=graph,
+        criterion=describe_criterion(graph.criterion),
         picture=draw_picture(graph, key, focus),
-        rows=shown,
-        states=len(graph.states),
-        transitions=len(graph.transitions),
+        table=slice_rows(query, list_rows(graph, list_tags(members), wanted), "states"),
         is_large=is_large,
-        is_checked=wants_check or not is_large,
+        is_checked=query.get("check") == "yes" or not is_large,
         focus=focus if focus in graph.states else "",
         filter=wanted,
-        next=f"?{query}from={start + ROWS}#states" if start + ROWS < len(rows) else None,
-        first=f"?{query}#states" if start else None,
         text=write_text(document) if fits_page(document) else None,
         suspension=_find_suspension(suspensions, key),
         members_problem=None if members.is_ok else build_problem(members),
-        others=tuple(
-            each for item in list_workflows(export.value) if (each := get_text(item, "name")) and each != workflow
-        ),
+        others=tuple(each for each in index_workflows(export.value) if each and each != workflow),
     )
-    crumbs = (Crumb("Models", "/console/models"), Crumb(f"{name}/{version}", build_model_path(name, version)))
-    return View(title=workflow, data=data, crumbs=crumbs)
+    return View(title=workflow, data=data, crumbs=build_model_crumbs(*key[:2]))
 
 
-def draw_picture(
-    graph: WorkflowGraph, key: tuple[str, int, str], focus: str = "", overlay: Overlay | None = None
-) -> Picture:
+def draw_picture(graph: WorkflowGraph, key: Key, focus: str = "", overlay: Overlay | None = None) -> Picture:
     """The diagram of a workflow. In one that is too large to be drawn whole, a state leads to its neighbourhood."""
     drawing = draw_workflow(graph)
     if choose_tier(drawing) == 3:
@@ -245,13 +208,30 @@ def describe_criterion(criterion: JsonValue) -> str:
         return text
 
 
-def list_rows(graph: WorkflowGraph, members: Reply, wanted: str = "") -> list[StateRow]:
+def list_tags(members: Reply) -> list[frozenset[str]] | None:
+    """The tags of each member; ``None`` where they cannot be told."""
+    return [frozenset(each.tags or ()) for each in members.read_items(MemberView)] if members.is_ok else None
+
+
+def count_members(tags: tuple[str, ...], members: Sequence[frozenset[str]] | None) -> TagView:
+    """Tags, with the members that have all of them."""
+    return TagView(tags, None if members is None else sum(set(tags) <= each for each in members))
+
+
+def list_rows(graph: WorkflowGraph, members: Sequence[frozenset[str]] | None, wanted: str = "") -> list[StateRow]:
     """The table: states in their order, of them those with ``wanted`` in a name of theirs."""
     final, numbers = graph.final_states, {state: number for number, state in enumerate(graph.states)}
-    tags = [frozenset(get_texts(each, "tags")) for each in members.items] if members.is_ok else None
     by_state: dict[str, list[TransitionRow]] = {}
     for number, each in enumerate(graph.transitions):
-        by_state.setdefault(each.state, []).append(_view_transition(each, number, numbers, tags))
+        calls_out = bool(each.processors) or each.asks_member or bool(each.tags)
+        row = TransitionRow(
+            it=each,
+            number=number,
+            target_number=numbers[each.target],
+            criterion=describe_criterion(each.criterion),
+            tags=count_members(each.tags, members) if calls_out else None,
+        )
+        by_state.setdefault(each.state, []).append(row)
     looked = wanted.casefold()
     return [
         StateRow(
@@ -262,38 +242,176 @@ def list_rows(graph: WorkflowGraph, members: Reply, wanted: str = "") -> list[St
             transitions=tuple(by_state.get(state, ())),
         )
         for state, number in numbers.items()
-        if looked in state.casefold() or any(looked in each.name.casefold() for each in by_state.get(state, ()))
+        if looked in state.casefold() or any(looked in each.it.name.casefold() for each in by_state.get(state, ()))
     ]
 
 
-def _view_transition(
-    transition: Transition,
-    number: int,
-    numbers: Mapping[str, int],
-    members: Sequence[frozenset[str]] | None,
-) -> TransitionRow:
-    served = None if members is None else sum(set(transition.tags) <= tags for tags in members)
-    calls_out = bool(transition.processors) or transition.asks_member or bool(transition.tags)
-    return TransitionRow(
-        number=number,
-        name=transition.name,
-        sign=SIGNS[transition.kind],
-        kind=transition.kind,
-        target=transition.target,
-        target_number=numbers[transition.target],
-        delay=transition.delay,
-        is_disabled=transition.is_disabled,
-        criterion=describe_criterion(transition.criterion),
-        processors=tuple((each.letter, each.name) for each in transition.processors),
-        tags=TagView(transition.tags, served) if calls_out else None,
-    )
-
-
-def _find_suspension(reply: Reply, key: tuple[str, int, str]) -> SuspensionView | None:
+def _find_suspension(reply: Reply, key: Key) -> SuspensionView | None:
     for each in reply.read_items(SuspensionView):
         if each.model is not None and (each.model.name, each.model.version, each.workflow) == key:
             return each
     return None
 
 
-ROUTES: Final[Routes] = (Page(name="workflow", path=ROOT, show=show_workflow),)
+# What changes while the page is open.
+
+
+class StateTotal(Struct, frozen=True, kw_only=True):
+    """A state with its entities and open incidents, as texts; empty: none."""
+
+    name: str
+    entities: str
+    incidents: str
+
+
+class MarksView(Struct, frozen=True, kw_only=True):
+    """Live counts and incidents by state. ``marks`` are those of the pictures, by their ids; ``path`` is that of the
+    part, which asks for itself again.
+    """
+
+    path: str
+    name: str
+    version: int
+    counts: ModelCounts
+    states: tuple[StateTotal, ...]
+    left_out: int
+    marks: tuple[tuple[str, str], ...]
+    problem: Problem | None
+    incidents_problem: Problem | None
+
+
+def call_incidents(name: str, version: int) -> ApiCall:
+    """The call that reads the open incidents of a model."""
+    return build_ops_call("incidents", query={"model": f"{name}/{version}", "limit": MAX_INCIDENTS})
+
+
+async def show_workflow_marks(request: ConsoleRequest) -> View:
+    """Live counts and incidents, put on the diagram."""
+    key = read_key(request)
+    export, incidents = await request.call(call_export(*key), call_incidents(*key))
+    counts = await request.counts.count(request.client, request.viewer.tenant, *key)
+    graph = read_workflow(find_workflow(export, request.params["workflow"]))
+    return await asyncio.to_thread(
+        view_marks, request.path, key, {"diagram": graph}, counts, incidents, of=graph.states, most=ROWS
+    )
+
+
+def view_marks(
+    path: str,
+    key: tuple[str, int],
+    pictures: Mapping[str, WorkflowGraph],
+    counts: ModelCounts,
+    incidents: Reply | None,
+    *,
+    of: Sequence[str] | None = None,
+    most: int,
+) -> View:
+    """The marks from the answers of the API: ``of`` some states, or of all that have either."""
+    counted = {each.state: format_count(each.count) for each in counts.states}
+    troubled = {} if incidents is None else count_incidents(incidents)
+    either = dict.fromkeys((*counted, *troubled))
+    states = [*either] if of is None else [state for state in of if state in either]
+    overlay = Overlay(counts=counted, incidents=troubled)
+    data = MarksView(
+        path=path,
+        name=key[0],
+        version=key[1],
+        counts=counts,
+        states=tuple(
+            StateTotal(name=state, entities=counted.get(state, ""), incidents=troubled.get(state, ""))
+            for state in states[:most]
+        ),
+        left_out=max(0, len(states) - most),
+        marks=tuple((id_, write_marks(mark_workflow(graph, overlay))) for id_, graph in pictures.items()),
+        problem=build_problem(counts.failed) if counts.failed is not None else None,
+        incidents_problem=build_problem(incidents) if incidents is not None and not incidents.is_ok else None,
+    )
+    return View(data=data)
+
+
+def count_incidents(incidents: Reply) -> dict[str, str]:
+    """How many of the listed incidents are in each state; where the list was cut, each is at least that."""
+    counts: dict[str, int] = {}
+    for item in incidents.read_items(Incident):
+        if state := item.subject.state:
+            counts[state] = counts.get(state, 0) + 1
+    is_cut = bool(incidents.next_cursor)
+    return {state: format_count(count, is_lower_bound=is_cut) for state, count in counts.items()}
+
+
+# What a check finds.
+
+
+class FindingsView(Struct, frozen=True, kw_only=True):
+    """The findings, the worst first."""
+
+    findings: tuple[CheckFinding, ...]
+    problem: Problem | None
+
+
+async def show_workflow_findings(request: ConsoleRequest) -> View:
+    """What a check of the stored workflow finds."""
+    key = read_key(request)
+    document = find_workflow(await request.call_one(call_export(*key)), request.params["workflow"])
+    body = encode({"importMode": "MERGE", "workflows": [document]})
+    check = await request.call_one(build_ops_call("models", *key, "workflow", "check", method="POST", body=body))
+    told = check.read_if_ok(WorkflowCheck)
+    problem = None if check.is_ok else build_problem(check)
+    return View(data=FindingsView(findings=() if told is None else told.findings, problem=problem))
+
+
+# Two workflows.
+
+
+class DiffView(Struct, frozen=True, kw_only=True):
+    """Two workflows compared."""
+
+    left: str
+    right: str
+    picture: Picture
+    sentences: tuple[Sentence, ...]
+    counts: ModelCounts
+    texts: tuple[str, str] | None
+    back: str
+
+
+async def show_workflow_diff(request: ConsoleRequest) -> View:
+    """A workflow beside another one: of the same model, or of another version of it."""
+    name, version = read_key(request)
+    workflow = request.params["workflow"]
+    other_workflow = request.query.get("workflow", workflow)
+    other_version = request.query.get_number("version", version)
+    exports = await request.call(*(call_export(name, each) for each in dict.fromkeys((version, other_version))))
+    counts = await request.counts.count(request.client, request.viewer.tenant, name, other_version)
+    old, new = find_workflow(exports[0], workflow), find_workflow(exports[-1], other_workflow)
+    data = await asyncio.to_thread(
+        view_diff,
+        old,
+        new,
+        counts,
+        sides=(f"{workflow} of {name}/{version}", f"{other_workflow} of {name}/{other_version}"),
+        back=build_workflow_path(name, version, workflow),
+    )
+    return View(title=f"Compare {workflow}", data=data, crumbs=build_model_crumbs(name, version, workflow))
+
+
+def view_diff(old: JsonObject, new: JsonObject, counts: ModelCounts, *, sides: tuple[str, str], back: str) -> DiffView:
+    """What leads from one document to the other; ``sides`` says what they are."""
+    diff = compare_workflows(old, new)
+    return DiffView(
+        left=sides[0],
+        right=sides[1],
+        picture=build_picture(draw_diff(diff), label="Diagram of both workflows", picture_id="difference"),
+        sentences=diff.sentences,
+        counts=counts,
+        texts=(write_text(old), write_text(new)) if fits_page(old) and fits_page(new) else None,
+        back=back,
+    )
+
+
+ROUTES: Final[Routes] = (
+    Page(name="workflow", path=ROOT, show=show_workflow),
+    Page(name="workflow_diff", path=f"{ROOT}/diff", show=show_workflow_diff),
+    build_part("workflow_marks", f"{BELOW}/marks", show_workflow_marks),
+    build_part("workflow_findings", f"{BELOW}/findings", show_workflow_findings),
+)

@@ -6,21 +6,21 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import ApiCall, Reply, build_ops_call
-from statewright.console.pages.model import build_model_path
-from statewright.console.pages.model_acts import read_form_key, read_json
+from statewright.console.acts import fill_path, lead_to, read_json, send
+from statewright.console.calls import Reply
+from statewright.console.pages.model import build_model_crumbs
+from statewright.console.pages.model_acts import read_form_key
 from statewright.console.pages.suspensions import MOVED, Suspendable, build_acts
-from statewright.console.pages.workflow import build_workflow_path
+from statewright.console.pages.workflow import ROOT
 from statewright.console.request import Action, ConsoleRequest, Form, InvalidField, Routes, build_problem
 from statewright.console.views.entities import TreeNode, build_tree
-from statewright.console.views.page import Crumb, Problem, View
+from statewright.console.views.page import Problem, View
 from statewright.jsonval.codec import decode
 from statewright.jsonval.values import JsonObject
-from statewright.operations.checks import SimulatedMove, Simulation
+from statewright.operations.checks import Simulation
 
 SIMULATION_TIMEOUT_S: Final = 30.0
 """A node plays one after the other."""
-MAX_STEPS: Final = 200
 
 
 class SimulationView(Struct, frozen=True, kw_only=True):
@@ -36,20 +36,9 @@ class SimulationView(Struct, frozen=True, kw_only=True):
     result: Simulation | None
     tree: TreeNode | None
 
-    @property
-    def steps(self) -> tuple[SimulatedMove, ...]:
-        """The first transitions that would be made."""
-        return self.result.path[:MAX_STEPS] if self.result is not None else ()
 
-    @property
-    def left_out(self) -> int:
-        """How many there are beyond."""
-        return max(0, len(self.result.path) - MAX_STEPS) if self.result is not None else 0
-
-
-def _build_simulation(form: Form) -> ApiCall:
+def _read_simulation(form: Form) -> bytes:
     """The workflows that are stored, and what was typed as it stands, so that numbers keep their digits."""
-    name, version = read_form_key(form)
     document = read_json(form, "document")
     events = read_json(form, "events") if form.get("events").strip() else b"[]"
     if not isinstance(decode(events), list):
@@ -57,32 +46,17 @@ def _build_simulation(form: Form) -> ApiCall:
     stubs = read_json(form, "stubs") if form.get("stubs").strip() else b"{}"
     if not isinstance(decode(stubs), dict):
         raise InvalidField("stubs", "is no JSON object")
-    body = b'{"start":{"document":%b},"events":%b,"stubs":%b}' % (document, events, stubs)
-    return build_ops_call(
-        "models", name, version, "workflow", "simulate", method="POST", body=body, timeout_s=SIMULATION_TIMEOUT_S
-    )
+    return b'{"start":{"document":%b},"events":%b,"stubs":%b}' % (document, events, stubs)
 
 
 async def _show_simulation(_request: ConsoleRequest, form: Form, reply: Reply) -> View:
-    name, version = read_form_key(form)
-    data = view_simulation(form, reply)
-    crumbs = (
-        Crumb("Models", "/console/models"),
-        Crumb(f"{name}/{version}", build_model_path(name, version)),
-        Crumb(data.workflow, build_workflow_path(name, version, data.workflow)),
-    )
-    status = 200 if reply.is_ok else reply.status
-    return View(title="Simulation", data=data, crumbs=crumbs, status=status, template="pages/simulation.html")
-
-
-def view_simulation(form: Form, reply: Reply) -> SimulationView:
     """The path that the entity would take, from the answer of the API."""
-    name, version = read_form_key(form)
+    (name, version), workflow = read_form_key(form), form.require("workflow")
     result = reply.read_if_ok(Simulation)
-    return SimulationView(
+    data = SimulationView(
         name=name,
         version=version,
-        workflow=form.require("workflow"),
+        workflow=workflow,
         document=form.get("document"),
         events=form.get("events"),
         stubs=form.get("stubs"),
@@ -90,15 +64,13 @@ def view_simulation(form: Form, reply: Reply) -> SimulationView:
         result=result,
         tree=None if result is None else build_tree(result.document),
     )
-
-
-def follow_workflow(form: Form, _reply: Reply) -> str:
-    """Back to the page of the workflow."""
-    return build_workflow_path(*read_form_key(form), form.require("workflow"))
-
-
-def _get_page(form: Form) -> str:
-    return build_workflow_path(*read_form_key(form), form.require("workflow"))
+    return View(
+        title="Simulation",
+        data=data,
+        crumbs=build_model_crumbs(name, version, workflow),
+        status=200 if reply.is_ok else reply.status,
+        template="pages/simulation.html",
+    )
 
 
 def _read_target(form: Form) -> JsonObject:
@@ -117,10 +89,15 @@ async def _tell_suspension(_request: ConsoleRequest, form: Form) -> tuple[str, t
 
 ROUTES: Final[Routes] = (
     Action(
-        name="simulate_workflow",
-        label="Simulate",
-        build=_build_simulation,
-        follow=follow_workflow,
+        "simulate_workflow",
+        "Simulate",
+        send(
+            "POST",
+            "/ops/v1/models/{name}/{version}/workflow/simulate",
+            _read_simulation,
+            timeout_s=SIMULATION_TIMEOUT_S,
+        ),
+        lead_to(ROOT),
         show=_show_simulation,
     ),
     *build_acts(
@@ -129,7 +106,7 @@ ROUTES: Final[Routes] = (
             noun="workflow",
             read_target=_read_target,
             describe=_describe,
-            get_page=_get_page,
+            get_page=lambda form: fill_path(ROOT, form),
             tell=_tell_suspension,
             timers=MOVED,
             is_dangerous=True,

@@ -133,6 +133,26 @@ class InstanceRecord(Record, frozen=True, kw_only=True):
     ctx: Value = None
     results: Value = None
 
+    @property
+    def definition(self) -> str:
+        """Which definition it is of."""
+        return self.path or self.definition_id
+
+    @property
+    def of_version(self) -> int:
+        """That of the definition."""
+        return self.definition_version or self.version
+
+    @property
+    def standing(self) -> str:
+        """How it is doing: what playbooks call their status is how they ended."""
+        return self.state or self.status
+
+    @property
+    def at(self) -> tuple[str, ...]:
+        """Where its tokens are."""
+        return *self.current_step_ids, *self.active_steps
+
 
 class HistoryEntry(Record, frozen=True, kw_only=True):
     """An entry of the history of an instance, of whatever process language."""
@@ -153,6 +173,11 @@ class HistoryEntry(Record, frozen=True, kw_only=True):
     input_snapshot: Members | None = None
     output_snapshot: Value = None
     output: Value = None
+
+    @property
+    def key(self) -> str:
+        """By which the graph has its node."""
+        return self.step_id or self.step or str(self.node)
 
 
 class StoredToken(Record, frozen=True, kw_only=True):
@@ -177,6 +202,11 @@ class DefinitionRecord(Record, frozen=True, kw_only=True):
     settings: Members | None = None
     warnings: tuple[Value, ...] = ()
 
+    @property
+    def key(self) -> str:
+        """By what it is asked for."""
+        return self.path or self.id
+
 
 class DefinitionCheck(DefinitionRecord, frozen=True, kw_only=True):
     """What is found in a text that was uploaded, or would be."""
@@ -200,3 +230,27 @@ class DefinitionWarning(Record, frozen=True, kw_only=True):
     message: str = ""
     reason: str = ""
     code: str = ""
+
+    @property
+    def text(self) -> str:
+        """What is said."""
+        return self.message or self.reason or self.code
+
+    @property
+    def place(self) -> str:
+        """Where it is; empty where that is not told."""
+        return f"line {self.line}, column {self.column}" if self.line else self.path
+
+
+class Validation(Record, frozen=True, kw_only=True):
+    """Whether a document fits a model."""
+
+    success: bool = False
+    message: str = ""
+
+
+class InstanceFailure(Record, frozen=True, kw_only=True):
+    """Why an instance failed."""
+
+    reason: str = ""
+    step_id: str = ""

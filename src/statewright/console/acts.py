@@ -1,0 +1,144 @@
+"""Acts as rows: the call, the question before it and the page after it, as texts with fields of the form in braces
+(docs/console.md#how-to-add-a-page).
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, TypeAlias
+from urllib.parse import quote
+
+from msgspec import UNSET, UnsetType
+
+from statewright.console.calls import CALL_TIMEOUT_S, ApiCall, Method, Reply
+from statewright.console.request import ConsoleRequest, Form, InvalidField, parse_version
+from statewright.console.views.page import Choice, Confirmation
+from statewright.jsonval.codec import MalformedJson, decode, encode
+from statewright.jsonval.values import JsonObject, JsonValue
+
+MAX_DOCUMENT_CHARS: Final = 10 * 1024 * 1024
+
+Words: TypeAlias = str | Callable[[Form], str]
+"""A text, ``{name}`` in it for a field of the form, or what reads it from the form. May raise ``InvalidField``."""
+Read: TypeAlias = Callable[[Form, str], "JsonValue | UnsetType"]
+"""Reads a field of a form. Raises ``InvalidField``."""
+Body: TypeAlias = "Mapping[str, Read] | Callable[[Form], bytes] | str | None"
+"""Members, each read from the field of its name; a function; the name of a field whose JSON is sent as it was typed."""
+Tell: TypeAlias = Callable[[ConsoleRequest, Form], Awaitable[Mapping[str, str]]]
+"""Asks the API for what a question names and is no field."""
+
+_FIELD: Final = re.compile(r"\{(\w+)\}")
+
+
+def fill_path(path: Words, form: Form) -> str:
+    """A path with the fields that it names, each one encoded segment."""
+    return _FIELD.sub(lambda name: _read_segment(name[1], form), path) if isinstance(path, str) else path(form)
+
+
+def _read_segment(name: str, form: Form) -> str:
+    text = form.require(name)
+    return str(parse_version(text)) if name == "version" else quote(text, safe="")
+
+
+def send(
+    method: Method, path: Words, body: Body = None, *, timeout_s: float = CALL_TIMEOUT_S
+) -> Callable[[Form], ApiCall]:
+    """Builds the call of a form. Paths that begin with ``/ops`` or ``/v1`` are beside the context path."""
+
+    def build(form: Form) -> ApiCall:
+        filled = fill_path(path, form)
+        return ApiCall(
+            method=method,
+            path=filled,
+            is_below_context=not filled.startswith(("/ops/", "/v1/")),
+            body=_build_body(form, body),
+            timeout_s=timeout_s,
+        )
+
+    return build
+
+
+def lead_to(path: Words) -> Callable[[Form, Reply], str]:
+    """Leads to the same page, whatever the answer is."""
+    return lambda form, _reply: fill_path(path, form)
+
+
+def ask(
+    question: Words,
+    *details: Words,
+    back: Words,
+    tell: Tell | None = None,
+    needs_reason: bool = False,
+    choices: tuple[Choice, ...] = (),
+) -> Callable[[ConsoleRequest, Form], Awaitable[Confirmation]]:
+    """Asks before an act what the fields of its form tell, and the API. Details that say nothing are left out."""
+
+    async def confirm(request: ConsoleRequest, form: Form) -> Confirmation:
+        page, told = fill_path(back, form), {} if tell is None else await tell(request, form)
+        return Confirmation(
+            question=_fill_words(question, form, told),
+            details=tuple(text for each in details if (text := _fill_words(each, form, told))),
+            back=page,
+            needs_reason=needs_reason,
+            choices=choices,
+        )
+
+    return confirm
+
+
+def _fill_words(words: Words, form: Form, told: Mapping[str, str]) -> str:
+    if not isinstance(words, str):
+        return words(form)
+    return _FIELD.sub(lambda name: told[name[1]] if name[1] in told else form.require(name[1]), words)
+
+
+def _build_body(form: Form, body: Body) -> bytes | None:
+    if body is None:
+        return None
+    if isinstance(body, str):
+        return read_json(form, body)
+    if not isinstance(body, Mapping):
+        return body(form)
+    members = {name: read(form, name) for name, read in body.items()}
+    return encode({name: value for name, value in members.items() if not isinstance(value, UnsetType)})
+
+
+def read_text(form: Form, name: str) -> str:
+    """A text. Raises ``InvalidField`` where there is none."""
+    return form.require(name)
+
+
+def read_text_if_any(form: Form, name: str) -> str | UnsetType:
+    """A text; nothing is sent where there is none."""
+    return form.get(name) or UNSET
+
+
+def read_number(form: Form, name: str) -> int:
+    """A whole number. Raises ``InvalidField``."""
+    form.require(name)
+    return form.get_number(name)
+
+
+def read_json(form: Form, name: str) -> bytes:
+    """A field that is a JSON document, as it was typed. Raises ``InvalidField``."""
+    text = form.require(name)
+    if len(text) > MAX_DOCUMENT_CHARS:
+        raise InvalidField(name, "is longer than 10 MiB")
+    try:
+        raw = text.encode()
+        decode(raw)
+    except (MalformedJson, UnicodeEncodeError) as malformed:
+        raise InvalidField(name, f"is no JSON: {malformed}") from malformed
+    return raw
+
+
+def read_value(form: Form, name: str) -> JsonValue:
+    """What a JSON document says. Raises ``InvalidField``."""
+    return decode(read_json(form, name))
+
+
+def read_object(form: Form, name: str) -> JsonObject:
+    """A JSON object, empty where nothing was typed. Raises ``InvalidField``."""
+    value = read_value(form, name) if form.get(name).strip() else {}
+    if not isinstance(value, dict):
+        raise InvalidField(name, "is a JSON object, such as {}")
+    return value
