@@ -1,6 +1,6 @@
 """The console of a process: whom it asks for logins, by the mode of the settings (docs/console.md#login)."""
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
@@ -19,7 +19,8 @@ from statewright.services.auth.providers import ConsoleProviders
 from statewright.services.runtime import Runtime
 from statewright.settings import Secret, Settings
 from statewright.settings.kinds import read_pairs
-from statewright.storage.auth.console_sessions import ConsoleSessionRow, StoredConsoleSessions
+from statewright.storage.auth.console_sessions import StoredConsoleSessions
+from statewright.storage.pool import DatabaseConnection, Pool
 
 
 def build_console(settings: Settings, runtime: Runtime, application: Application, observe: Observe) -> Console:
@@ -42,7 +43,7 @@ def build_console(settings: Settings, runtime: Runtime, application: Application
         return await login.renew(grant)
 
     logins = StoredLogins(
-        ConsoleSessions(StoredConsoleSessions(runtime.core.pool)),
+        StoredConsoleSessions(ConsolePool(runtime.core.pool)),
         Sealer(secret, "tokens of console sessions"),
         SessionLimits(idle=_to_us(settings.console_session_idle), longest=_to_us(settings.console_session_max)),
         CookieRules(public_url=settings.public_url, has_tls=settings.tls is not None),
@@ -60,73 +61,20 @@ def build_console(settings: Settings, runtime: Runtime, application: Application
     return Console(api, logins, config, observe=observe, login=login)
 
 
-class ConsoleSessions:
-    """Stored logins as the console asks for them."""
+class ConsolePool:
+    """The database as the console knows it: where logins cannot be looked up, it raises ``SessionsUnavailable``."""
 
-    def __init__(self, stored: StoredConsoleSessions) -> None:
-        self._stored = stored
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
 
-    async def find(self, digest: bytes) -> ConsoleSessionRow | None:
-        """Raises ``SessionsUnavailable``, as everything here."""
-        async with _translate():
-            return await self._stored.find(digest)
-        raise AssertionError
-
-    async def find_all(self, digests: Collection[bytes]) -> Sequence[ConsoleSessionRow]:
-        """Those of some logins that there are."""
-        async with _translate():
-            return await self._stored.find_all(digests)
-        raise AssertionError
-
-    async def sweep(self, now: int) -> bool:
-        """Remove what has ended; whether there are others."""
-        async with _translate():
-            return await self._stored.sweep(now)
-        raise AssertionError
-
-    async def add(
-        self, *, tenant: str, digest: bytes, principal: str, sealed: bytes, token_ends_at: int, now: int, ends_at: int
-    ) -> None:
-        """Keep a new login."""
-        async with _translate():
-            await self._stored.add(
-                tenant=tenant,
-                digest=digest,
-                principal=principal,
-                sealed=sealed,
-                token_ends_at=token_ends_at,
-                now=now,
-                ends_at=ends_at,
-            )
-
-    async def touch(self, tenant: str, digest: bytes, now: int) -> None:
-        """Somebody has just used it."""
-        async with _translate():
-            await self._stored.touch(tenant, digest, now)
-
-    async def remove(self, tenant: str, digest: bytes) -> None:
-        """End a login."""
-        async with _translate():
-            await self._stored.remove(tenant, digest)
-
-    async def claim_renewal(self, tenant: str, digest: bytes, now: int, until: int) -> bool:
-        """Whether it is the caller who asks for a new token."""
-        async with _translate():
-            return await self._stored.claim_renewal(tenant, digest, now, until)
-        raise AssertionError
-
-    async def renew(self, tenant: str, digest: bytes, sealed: bytes, token_ends_at: int) -> None:
-        """Keep another token."""
-        async with _translate():
-            await self._stored.renew(tenant, digest, sealed, token_ends_at)
-
-
-@asynccontextmanager
-async def _translate() -> AsyncIterator[None]:
-    try:
-        yield
-    except StorageUnavailable as unavailable:
-        raise SessionsUnavailable from unavailable
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[DatabaseConnection]:
+        """A connection for the length of an ``async with`` block."""
+        try:
+            async with self._pool.connection() as connection:
+                yield connection
+        except StorageUnavailable as unavailable:
+            raise SessionsUnavailable from unavailable
 
 
 def _find_secret(settings: Settings) -> bytes:

@@ -1,15 +1,16 @@
 """Actions: a confirmation where one is wanted, then one call of the API, then the page that shows its effect."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from secrets import token_hex
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright.console.calls import CallFailed
-from statewright.console.frame import DONE, FrameConfig, PageFrame
-from statewright.console.request import Action, ConsoleRequest, Form, InvalidField, build_problem
+from statewright.console.frame import DONE, PageFrame
+from statewright.console.request import Action, Form, InvalidField, PageContext, build_problem
 from statewright.console.response import ConsoleResponse, build_redirect
 from statewright.console.views.page import Confirmation, Problem, View
 
@@ -36,110 +37,99 @@ class CallView(Struct, frozen=True, kw_only=True):
     back: str
 
 
+ActStep = Literal["confirm", "call", "do"]
+
+
 class ActionForms:
     """Asks and acts."""
 
-    def __init__(self, frame: PageFrame, config: FrameConfig) -> None:
+    def __init__(self, frame: PageFrame) -> None:
         self._frame = frame
-        self._config = config
 
-    async def confirm(self, action: Action, request: ConsoleRequest, form: Form, origin: str) -> ConsoleResponse:
+    async def answer(self, step: ActStep, action: Action, context: PageContext, form: Form) -> ConsoleResponse:
+        """The page that asks, the one with the call that would be made, or what came of the act."""
+        if step != "call" and not context.viewer.may(action.role):
+            detail = "You are read only." if context.viewer.is_read_only else f"It needs the permission {action.role}."
+            problem = Problem(status=403, title="You may not see or do this", detail=detail)
+            return self._frame.show_problem(context, problem)
+        try:
+            match step:
+                case "confirm":
+                    return await self._confirm(action, context, form)
+                case "call":
+                    return self._show_call(action, context, form)
+                case "do":
+                    return await self._perform(action, context, form)
+        except CallFailed as failed:
+            return self._frame.show_problem(context, build_problem(failed.reply))
+        except InvalidField as invalid:
+            problem = Problem(status=400, title=f"«{invalid.field}» cannot be used", detail=invalid.reason)
+            return self._frame.show_problem(context, problem)
+
+    async def _confirm(self, action: Action, context: PageContext, form: Form) -> ConsoleResponse:
         """The page that asks whether it is to be done, with the very call that would be sent."""
-        refusal = self._refuse(action, request, origin)
-        if refusal is not None:
-            return refusal
         if action.confirm is None:
             return self._frame.refuse(404, "This action asks nothing")
-        try:
-            confirmation = await action.confirm(request, form)
-            asked = Form((*form.pairs, *_preset(confirmation, form)))
-            call = action.build(asked)
-        except CallFailed as failed:
-            return self._frame.show_problem(request, build_problem(failed.reply), origin)
-        except InvalidField as invalid:
-            return self._show_invalid(request, invalid, origin)
+        confirmation = await action.confirm(context, form)
+        call = action.build(Form((*form.pairs, *_preset(confirmation, form))))
         view = ConfirmationView(
             action=action,
             confirmation=confirmation,
-            fields=tuple(pair for pair in form.pairs if pair[0] not in FRAME_FIELDS),
-            key=make_idempotency_key(),
-            curl=self._frame.format_curl(call, origin),
+            fields=_drop_frame_fields(form).pairs,
+            key=token_hex(16),
+            curl=self._frame.format_curl(context, call),
         )
-        page = View(title=action.label, data=view)
-        return self._frame.render_page(request, "pages/confirm.html", page, origin)
+        return self._frame.render_page(context, "pages/confirm.html", View(title=action.label, data=view))
 
-    def show_call(self, action: Action, request: ConsoleRequest, form: Form, origin: str) -> ConsoleResponse:
+    def _show_call(self, action: Action, context: PageContext, form: Form) -> ConsoleResponse:
         """The call that a form would make of what is filled in. Nothing is done."""
-        try:
-            call = action.build(form)
-        except InvalidField as invalid:
-            return self._show_invalid(request, invalid, origin)
-        back = form.get("back")
+        call = action.build(form)
         view = CallView(
             label=action.label,
-            curl=self._frame.format_curl(call, origin),
+            curl=self._frame.format_curl(context, call),
             is_cut=not call.fits_line,
-            back=back if back.startswith("/console/") else "/console/",
+            back=_read_back(form) or "/console/",
         )
-        return self._frame.render_page(request, "pages/call.html", View(title=action.label, data=view), origin)
+        return self._frame.render_page(context, "pages/call.html", View(title=action.label, data=view))
 
-    async def perform(self, action: Action, request: ConsoleRequest, form: Form, origin: str) -> ConsoleResponse:
+    async def _perform(self, action: Action, context: PageContext, form: Form) -> ConsoleResponse:
         """Make the call; send the browser to what it did, or show why it was refused."""
-        refusal = self._refuse(action, request, origin)
-        if refusal is not None:
-            return refusal
-        fields = Form(tuple(pair for pair in form.pairs if pair[0] not in FRAME_FIELDS))
+        fields = _drop_frame_fields(form)
         try:
             call = action.build(fields)
             key = form.require(KEY_FIELD)
         except InvalidField as invalid:
-            return await self._show_form_again(action, request, fields, invalid, origin)
+            if action.show_invalid is None:
+                raise
+            with suppress(InvalidField):  # the form itself cannot be found by what was sent
+                return self._show(action, context, await action.show_invalid(context, fields, invalid))
+            raise
         headers: Mapping[str, str] = dict(call.headers) | {"Idempotency-Key": key}
-        reply = await request.call_one(replace(call, headers=tuple(headers.items())))
-        try:
-            view = None if action.show is None else await action.show(request, fields, reply)
-        except CallFailed as failed:
-            return self._frame.show_problem(request, build_problem(failed.reply), origin)
+        reply = await context.call_one(replace(call, headers=tuple(headers.items())))
+        view = None if action.show is None else await action.show(context, fields, reply)
         if view is not None:
-            return self._frame.render_page(request, view.template or f"pages/{action.name}.html", view, origin)
+            return self._show(action, context, view)
         if not reply.is_ok:
-            back = fields.get("back") or None
-            problem = build_problem(reply)
-            if back is not None and back.startswith("/console/"):
+            problem, back = build_problem(reply), _read_back(fields)
+            if back:
                 problem = replace(problem, offers=((back, "Back to where you were"), *problem.offers))
-            return self._frame.show_problem(request, problem, origin)
+            return self._frame.show_problem(context, problem)
         target = action.follow(fields, reply)
         separator = "&" if "?" in target else "?"
         return build_redirect(f"{target}{separator}{DONE}={action.name}")
 
-    def _refuse(self, action: Action, request: ConsoleRequest, origin: str) -> ConsoleResponse | None:
-        if request.viewer.may(action.role):
-            return None
-        detail = "You are read only." if request.viewer.is_read_only else f"It needs the permission {action.role}."
-        problem = Problem(status=403, title="You may not see or do this", detail=detail)
-        return self._frame.show_problem(request, problem, origin)
-
-    async def _show_form_again(
-        self, action: Action, request: ConsoleRequest, fields: Form, invalid: InvalidField, origin: str
-    ) -> ConsoleResponse:
-        if action.show_invalid is None:
-            return self._show_invalid(request, invalid, origin)
-        try:
-            view = await action.show_invalid(request, fields, invalid)
-        except CallFailed as failed:
-            return self._frame.show_problem(request, build_problem(failed.reply), origin)
-        except InvalidField:  # the form itself cannot be found by what was sent
-            return self._show_invalid(request, invalid, origin)
-        return self._frame.render_page(request, view.template or f"pages/{action.name}.html", view, origin)
-
-    def _show_invalid(self, request: ConsoleRequest, invalid: InvalidField, origin: str) -> ConsoleResponse:
-        problem = Problem(status=400, title=f"«{invalid.field}» cannot be used", detail=invalid.reason)
-        return self._frame.show_problem(request, problem, origin)
+    def _show(self, action: Action, context: PageContext, view: View) -> ConsoleResponse:
+        return self._frame.render_page(context, view.template or f"pages/{action.name}.html", view)
 
 
-def make_idempotency_key() -> str:
-    """A key for one form: what is sent twice with it is done once."""
-    return token_hex(16)
+def _drop_frame_fields(form: Form) -> Form:
+    return Form(tuple(pair for pair in form.pairs if pair[0] not in FRAME_FIELDS))
+
+
+def _read_back(form: Form) -> str:
+    """The page that a form says it is on; empty where that is none of ours."""
+    back = form.get("back")
+    return back if back.startswith("/console/") else ""
 
 
 def _preset(confirmation: Confirmation, form: Form) -> tuple[tuple[str, str], ...]:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from msgspec import UNSET, UnsetType
 
 from statewright.console.calls import CALL_TIMEOUT_S, ApiCall, Method, Reply
-from statewright.console.request import ConsoleRequest, Form, InvalidField, parse_version
+from statewright.console.request import Form, InvalidField, PageContext, parse_version
 from statewright.console.views.page import Choice, Confirmation
 from statewright.jsonval.codec import MalformedJson, decode, encode
 from statewright.jsonval.values import JsonObject, JsonValue
@@ -23,7 +23,7 @@ Read: TypeAlias = Callable[[Form, str], "JsonValue | UnsetType"]
 """Reads a field of a form. Raises ``InvalidField``."""
 Body: TypeAlias = "Mapping[str, Read] | Callable[[Form], bytes] | str | None"
 """Members, each read from the field of its name; a function; the name of a field whose JSON is sent as it was typed."""
-Tell: TypeAlias = Callable[[ConsoleRequest, Form], Awaitable[Mapping[str, str]]]
+Tell: TypeAlias = Callable[[PageContext, Form], Awaitable[Mapping[str, str]]]
 """Asks the API for what a question names and is no field."""
 
 _FIELD: Final = re.compile(r"\{(\w+)\}")
@@ -69,10 +69,10 @@ def ask(
     tell: Tell | None = None,
     needs_reason: bool = False,
     choices: tuple[Choice, ...] = (),
-) -> Callable[[ConsoleRequest, Form], Awaitable[Confirmation]]:
+) -> Callable[[PageContext, Form], Awaitable[Confirmation]]:
     """Asks before an act what the fields of its form tell, and the API. Details that say nothing are left out."""
 
-    async def confirm(request: ConsoleRequest, form: Form) -> Confirmation:
+    async def confirm(request: PageContext, form: Form) -> Confirmation:
         page, told = fill_path(back, form), {} if tell is None else await tell(request, form)
         return Confirmation(
             question=_fill_words(question, form, told),

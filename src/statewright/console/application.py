@@ -2,31 +2,34 @@
 
 import asyncio
 import gzip
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from time import perf_counter, thread_time, time_ns
-from typing import Final, Literal, Protocol
+from typing import Final
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from statewright.console.acting import ActionForms
+from statewright.console.acting import ActionForms, ActStep
 from statewright.console.calls import CallFailed, Reply
 from statewright.console.client import Api, ApiClient
 from statewright.console.frame import FrameConfig, PageFrame, is_offered
 from statewright.console.live import MAX_TOPICS, KeptCounts, LiveHints, parse_topics
-from statewright.console.login import HOME, LOGIN, Login, LoginView, Visitor
+from statewright.console.login import HOME, LOGIN, Login, LoginStep, LoginView
 from statewright.console.request import (
     Action,
-    ConsoleRequest,
+    Browser,
+    Fields,
     Form,
     InvalidField,
     Page,
+    PageContext,
     Query,
     build_problem,
     parse_form,
     parse_query,
 )
 from statewright.console.response import (
+    HTML,
     NO_STORE,
     SECURITY_HEADERS,
     TEXT,
@@ -37,14 +40,7 @@ from statewright.console.response import (
     is_foreign_form,
 )
 from statewright.console.routes import ROUTES
-from statewright.console.session import (
-    Session,
-    Sessions,
-    SessionsUnavailable,
-    Viewer,
-    Viewers,
-    check_form_token,
-)
+from statewright.console.session import Session, Sessions, SessionsUnavailable, Viewer, Viewers, check_form_token
 from statewright.console.views.page import Problem, View
 from statewright.telemetry import logs
 
@@ -57,7 +53,10 @@ MIN_COMPRESSED_BYTES: Final = 1_000
 MAX_FORM_BYTES: Final = 24 * 1024 * 1024
 """Of an encoded form: 10 MiB of JSON take up to twice as much."""
 MAX_INLINE_FORM_BYTES: Final = 64 * 1024
-LoginStep = Literal["show", "check", "start", "finish"]
+Respond = Callable[[PageContext], Awaitable[ConsoleResponse]]
+
+_FOREIGN: Final = "This form was not sent by a page of this console"
+_OLD: Final = "This form is too old: open its page again, and send it from there"
 
 log = logs.logger(__name__)
 
@@ -68,20 +67,6 @@ Observe = Callable[[str, int, float], None]
 
 class BodyTooLong(Exception):
     """A form has more bytes than are read."""
-
-
-class RoutedBrowser(Visitor, Protocol):
-    """What the console needs of a request, which comes matched to its route: ``path_params`` are decoded."""
-
-    @property
-    def method(self) -> str: ...
-    @property
-    def path(self) -> str: ...
-    @property
-    def path_params(self) -> Mapping[str, str]: ...
-    @property
-    def query_string(self) -> bytes: ...
-    async def body(self, limit: int, *, excess: Callable[[str], Exception]) -> bytes: ...
 
 
 class Console:
@@ -100,7 +85,6 @@ class Console:
         self._api = api
         self._login = login
         self._sessions = sessions
-        self._config = config
         self._read_clock = read_clock
         self._viewers = Viewers()
         self._counts = KeptCounts()
@@ -111,7 +95,7 @@ class Console:
         self._page_paths = frozenset(page.path for page in pages if not page.is_part)
         self._actions = {route.name: route for route in ROUTES if isinstance(route, Action)}
         self._frame = PageFrame(config, pages, self._actions, read_clock)
-        self._forms = ActionForms(self._frame, config)
+        self._forms = ActionForms(self._frame)
         self._observe = observe
 
     async def close(self) -> None:
@@ -120,22 +104,21 @@ class Console:
         await self._sessions.close()
         await self._counts.close()
 
-    async def show_page(self, page: Page, browser: RoutedBrowser) -> ConsoleResponse:
+    async def show_page(self, page: Page, browser: Browser) -> ConsoleResponse:
         """Answer a GET with a page or a part."""
-        return await self._answer(page.name, browser, lambda request: self._show(page, request, browser), page)
+        return await self._answer(page.name, browser, lambda context: self._show(page, context), page)
 
-    async def show_missing(self, browser: RoutedBrowser) -> ConsoleResponse:
+    async def show_missing(self, browser: Browser) -> ConsoleResponse:
         """Answer a request for a page that does not exist."""
+        offers = (("/console/", "To home"),)
+        problem = Problem(status=404, title="There is no such page", subject=browser.path, offers=offers)
 
-        async def show(request: ConsoleRequest) -> ConsoleResponse:
-            problem = Problem(
-                status=404, title="There is no such page", subject=browser.path, offers=(("/console/", "To home"),)
-            )
-            return self._compress(browser, self._frame.show_problem(request, problem, browser.origin))
+        async def show(context: PageContext) -> ConsoleResponse:
+            return self._frame.show_problem(context, problem)
 
         return await self._answer("missing", browser, show)
 
-    async def open_live_stream(self, browser: RoutedBrowser) -> ConsoleResponse:
+    async def open_live_stream(self, browser: Browser) -> ConsoleResponse:
         """Answer with hints that something has changed, as long as the page is open."""
         query = parse_query(browser.query_string)
         last_event_id = browser.headers.get(b"last-event-id", b"").decode("latin-1")
@@ -156,132 +139,82 @@ class Console:
             return self._frame.refuse(stream.status, "This may not be listened to")
         return ConsoleResponse(stream, 200, "text/event-stream")
 
-    async def log_in(self, step: LoginStep, browser: RoutedBrowser) -> ConsoleResponse:
+    async def log_in(self, step: LoginStep, browser: Browser) -> ConsoleResponse:
         """Show the page of the login, check what was typed there, or send the browser to a provider and back."""
         if self._login is None:
             return build_redirect(HOME)
         begun = perf_counter()
-        response = await self._log_in(self._login, step, browser)
+        response = await self._refuse_failed(
+            self._log_in(self._login, step, browser), "console_login_broken", "The login", step=step
+        )
         self._observe(f"login_{step}", response.status, perf_counter() - begun)
         return response
 
-    async def log_out(self, browser: RoutedBrowser) -> ConsoleResponse:
+    async def log_out(self, browser: Browser) -> ConsoleResponse:
         """End the login of the browser, on all nodes."""
         if self._login is None:
             return build_redirect(HOME)
         if is_foreign_form(browser.headers):
-            return self._frame.refuse(403, "This form was not sent by a page of this console")
+            return self._frame.refuse(403, _FOREIGN)
         session = await self._sessions.find(browser.cookies)
         if session is not None:
             form = await _read_form(browser)
             if not check_form_token(session, form.get("form_token")):
-                return self._frame.refuse(403, "This form is too old: open its page again, and send it from there")
+                return self._frame.refuse(403, _OLD)
             self._viewers.forget(session)
         return await self._login.leave(browser)
 
-    async def _log_in(self, login: Login, step: LoginStep, browser: RoutedBrowser) -> ConsoleResponse:
-        try:
-            match step:
-                case "show":
-                    return await login.show(browser, parse_query(browser.query_string), self._render_login)
-                case "check":
-                    form = parse_form(await browser.body(MAX_INLINE_FORM_BYTES, excess=BodyTooLong))
-                    return await login.check(browser, form, self._render_login)
-                case "start":
-                    return await login.start(browser, parse_query(browser.query_string), self._render_login)
-                case "finish":
-                    return await login.finish(browser, parse_query(browser.query_string), self._render_login)
-        except BodyTooLong:
-            return self._frame.refuse(413, "This form is too long")
-        except InvalidField as invalid:
-            return self._frame.refuse(400, f"«{invalid.field}» {invalid.reason}")
-        except SessionsUnavailable:
-            return self._frame.refuse(503, "Logins cannot be looked up at this moment; try again")
-        except Exception:
-            log.exception("console_login_broken", step=step)
-            return self._frame.refuse(500, "The login could not be made; the log of the service says why")
+    async def _log_in(self, login: Login, step: LoginStep, browser: Browser) -> ConsoleResponse:
+        if step == "check":
+            fields: Fields = parse_form(await browser.body(MAX_INLINE_FORM_BYTES, excess=BodyTooLong))
+        else:
+            fields = parse_query(browser.query_string)
+        return await login.answer(step, browser, fields, self._render_login)
 
-    def _render_login(self, visitor: Visitor, session: Session, view: LoginView, status: int) -> ConsoleResponse:
-        request = ConsoleRequest(
-            method="GET",
-            path=LOGIN,
-            params={},
+    def _render_login(self, browser: Browser, session: Session, view: LoginView, status: int) -> ConsoleResponse:
+        context = PageContext(
+            browser=browser,
             query=Query(()),
             session=session,
             viewer=Viewer(),
             client=ApiClient(self._api, None),
             counts=self._counts,
             now=self._read_clock(),
-            page_paths=frozenset(),
         )
-        page = View(title="Log in", data=view, status=status)
-        return self._frame.render_page(request, "pages/login.html", page, visitor.origin)
+        return self._frame.render_page(context, "pages/login.html", View(title="Log in", data=view, status=status))
 
-    async def confirm_action(self, name: str, browser: RoutedBrowser) -> ConsoleResponse:
-        """Ask before an action."""
+    async def act(self, step: ActStep, browser: Browser) -> ConsoleResponse:
+        """Ask before an action; show the call that its form would make, which may hold what was typed; or carry it out
+        and send the browser on. But for the question, nothing happens unless the form is of our own page.
+        """
+        name = browser.path_params["action"]
         action = self._actions.get(name)
         if action is None:
             return self._frame.refuse(404, "There is no such action")
+        if step != "confirm" and is_foreign_form(browser.headers):
+            return self._frame.refuse(403, _FOREIGN)
 
-        async def confirm(request: ConsoleRequest) -> ConsoleResponse:
-            fields = Form(request.query.pairs)
-            return self._compress(browser, await self._forms.confirm(action, request, fields, browser.origin))
-
-        return await self._answer(f"confirm_{name}", browser, confirm)
-
-    async def show_call(self, name: str, browser: RoutedBrowser) -> ConsoleResponse:
-        """Show the call that a form would make. It may hold what was typed: so it, too, has to be a form of ours."""
-        action = self._actions.get(name)
-        if action is None:
-            return self._frame.refuse(404, "There is no such action")
-        if is_foreign_form(browser.headers):
-            return self._frame.refuse(403, "This form was not sent by a page of this console")
-
-        async def show(request: ConsoleRequest) -> ConsoleResponse:
+        async def respond(context: PageContext) -> ConsoleResponse:
+            if step == "confirm":
+                return await self._forms.answer(step, action, context, Form(context.query.pairs))
             form = await _read_form(browser)
-            if not check_form_token(request.session, form.get("form_token")):
-                return self._frame.refuse(403, "This form is too old: open its page again, and send it from there")
-            return self._compress(browser, self._forms.show_call(action, request, form, browser.origin))
+            if not check_form_token(context.session, form.get("form_token")):
+                return self._frame.refuse(403, _OLD)
+            return await self._forms.answer(step, action, context, form)
 
-        return await self._answer(f"call_{name}", browser, show)
-
-    async def perform_action(self, name: str, browser: RoutedBrowser) -> ConsoleResponse:
-        """Carry out an action, and send the browser on. Nothing happens unless the form is of our own page."""
-        action = self._actions.get(name)
-        if action is None:
-            return self._frame.refuse(404, "There is no such action")
-        if is_foreign_form(browser.headers):
-            return self._frame.refuse(403, "This form was not sent by a page of this console")
-
-        async def perform(request: ConsoleRequest) -> ConsoleResponse:
-            form = await _read_form(browser)
-            if not check_form_token(request.session, form.get("form_token")):
-                return self._frame.refuse(403, "This form is too old: open its page again, and send it from there")
-            return await self._forms.perform(action, request, form, browser.origin)
-
-        return await self._answer(f"do_{name}", browser, perform, is_act=True)
+        return await self._answer(f"{step}_{name}", browser, respond, is_act=step == "do")
 
     async def _answer(
-        self,
-        name: str,
-        browser: RoutedBrowser,
-        respond: Callable[[ConsoleRequest], Awaitable[ConsoleResponse]],
-        page: Page | None = None,
-        *,
-        is_act: bool = False,
+        self, name: str, browser: Browser, respond: Respond, page: Page | None = None, *, is_act: bool = False
     ) -> ConsoleResponse:
         begun = perf_counter()
         slots = self._acting if is_act else self._rendering
         response = await self._answer_in_turn(browser, respond, page, slots)
         self._observe(name, response.status, perf_counter() - begun)
-        return response
+        return response if is_act else self._compress(browser, response)
 
     async def _answer_in_turn(
-        self,
-        browser: RoutedBrowser,
-        respond: Callable[[ConsoleRequest], Awaitable[ConsoleResponse]],
-        page: Page | None,
-        slots: asyncio.Semaphore,
+        self, browser: Browser, respond: Respond, page: Page | None, slots: asyncio.Semaphore
     ) -> ConsoleResponse:
         try:
             async with asyncio.timeout(QUEUE_TIMEOUT_S):
@@ -289,7 +222,17 @@ class Console:
         except TimeoutError:
             return self._frame.refuse(503, "Too many pages are being made at this moment; try again")
         try:
-            return await self._respond(browser, respond, page)
+            answer = self._respond(browser, respond, page)
+            return await self._refuse_failed(answer, "console_page_failed", "This page", path=browser.path)
+        finally:
+            slots.release()
+
+    async def _refuse_failed(
+        self, answer: Awaitable[ConsoleResponse], event: str, what: str, **facts: str
+    ) -> ConsoleResponse:
+        """The answer, or a refusal of a line in place of one that cannot be made."""
+        try:
+            return await answer
         except BodyTooLong:
             return self._frame.refuse(413, "This form is too long")
         except InvalidField as invalid:
@@ -297,17 +240,10 @@ class Console:
         except SessionsUnavailable:
             return self._frame.refuse(503, "Logins cannot be looked up at this moment; try again")
         except Exception:
-            log.exception("console_page_failed", path=browser.path)
-            return self._frame.refuse(500, "This page could not be made; the log of the service says why")
-        finally:
-            slots.release()
+            log.exception(event, **facts)
+            return self._frame.refuse(500, f"{what} could not be made; the log of the service says why")
 
-    async def _respond(
-        self,
-        browser: RoutedBrowser,
-        respond: Callable[[ConsoleRequest], Awaitable[ConsoleResponse]],
-        page: Page | None,
-    ) -> ConsoleResponse:
+    async def _respond(self, browser: Browser, respond: Respond, page: Page | None) -> ConsoleResponse:
         session = await self._sessions.find(browser.cookies, is_active=_is_active(browser))
         is_public = page is not None and page.is_public
         if session is None and not is_public:
@@ -318,10 +254,8 @@ class Console:
         if not viewer.is_known and not is_public:
             return self._ask_for_login(browser)
         client.made.clear()  # the foot of a page lists what this page asked for
-        request = ConsoleRequest(
-            method=browser.method,
-            path=browser.path,
-            params=browser.path_params,
+        context = PageContext(
+            browser=browser,
             query=parse_query(browser.query_string),
             session=session,
             viewer=viewer,
@@ -330,7 +264,7 @@ class Console:
             page_paths=self._page_paths,
             now=self._read_clock(),
         )
-        response = await respond(request)
+        response = await respond(context)
         if response.status == 403:
             self._viewers.forget(session)
         if session.set_cookie is not None:
@@ -338,70 +272,70 @@ class Console:
             response = replace(response, headers=(*response.headers, cookie))
         return response
 
-    async def _show(self, page: Page, request: ConsoleRequest, browser: RoutedBrowser) -> ConsoleResponse:
-        if not is_offered(page, request.viewer):
+    async def _show(self, page: Page, context: PageContext) -> ConsoleResponse:
+        if not is_offered(page, context.viewer):
             problem = Problem(status=404, title="This service does not have this", detail=f"It lacks «{page.feature}».")
-            return self._compress(browser, self._frame.show_problem(request, problem, browser.origin, page))
-        begun = perf_counter()
+            return self._frame.show_problem(context, problem, page)
+        begun, browser = perf_counter(), context.browser
         try:
-            view = await page.show(request)
+            view = await page.show(context)
         except CallFailed as failed:
             if failed.reply.status == 401:
                 return self._ask_for_login(browser)
-            problem = build_problem(failed.reply, retry=request.path + request.query.change())
-            return self._compress(browser, self._frame.show_problem(request, problem, browser.origin, page))
+            problem = build_problem(failed.reply, retry=browser.path + context.query.change())
+            return self._frame.show_problem(context, problem, page)
         except InvalidField as invalid:
             offers = ((browser.path, "Open the page without it"),) if browser.method == "GET" else ()
             title, detail = f"«{invalid.field}» cannot be used", invalid.reason
             problem = Problem(status=400, title=title, detail=detail[:1].upper() + detail[1:], offers=offers)
-            return self._compress(browser, self._frame.show_problem(request, problem, browser.origin, page))
+            return self._frame.show_problem(context, problem, page)
         if view.redirect is not None:
             return build_redirect(view.redirect)
         if view.download is not None:
             return build_download(view.download)
         shown, began_rendering = perf_counter(), thread_time()
-        response = self._frame.show(request, page, view, browser)
+        response = self._frame.show(context, page, view)
         took = {"calls_s": shown - begun, "template_s": thread_time() - began_rendering}
-        return self._compress(browser, add_timing(response, calls=len(request.client.made), **took))
+        return add_timing(response, calls=len(context.client.made), **took)
 
-    def _ask_for_login(self, browser: RoutedBrowser) -> ConsoleResponse:
+    def _ask_for_login(self, browser: Browser) -> ConsoleResponse:
         target = _build_login_target(browser)
         if b"hx-request" in browser.headers:
             headers = (*SECURITY_HEADERS, NO_STORE, (b"hx-redirect", target.encode()))
             return ConsoleResponse(b"Your login has ended.", 401, TEXT, headers)
         return build_redirect(target)
 
-    def _compress(self, browser: RoutedBrowser, response: ConsoleResponse) -> ConsoleResponse:
-        takes = b"gzip" in browser.headers.get(b"accept-encoding", b"")
+    def _compress(self, browser: Browser, response: ConsoleResponse) -> ConsoleResponse:
+        takes = b"gzip" in browser.headers.get(b"accept-encoding", b"") and response.media_type == HTML
         if not takes or not isinstance(response.body, bytes) or len(response.body) < MIN_COMPRESSED_BYTES:
             return response
         body = gzip.compress(response.body, 1, mtime=0)
         return replace(response, body=body, headers=(*response.headers, (b"content-encoding", b"gzip")))
 
 
-def _is_active(browser: RoutedBrowser) -> bool:
+def _is_active(browser: Browser) -> bool:
     """Whether somebody did something, as against a part that asks for itself again."""
     return not browser.path.startswith(("/console/part/", "/console/live"))
 
 
-def _build_login_target(browser: RoutedBrowser) -> str:
+def _build_login_target(browser: Browser) -> str:
     shown = browser.path + (f"?{browser.query_string.decode('latin-1')}" if browser.query_string else "")
     if browser.method != "GET":
         return LOGIN + Query(()).change(ended="form")
     return LOGIN + Query(()).change(next=shown if _is_active(browser) else _find_page(browser))
 
 
-def _find_page(browser: RoutedBrowser) -> str:
+def _find_page(browser: Browser) -> str:
     """The page that a part belongs to: its address comes with what the script asks for."""
     shown = urlsplit(browser.headers.get(b"hx-current-url", b"").decode("latin-1"))
     return f"{shown.path}?{shown.query}" if shown.query else shown.path or HOME
 
 
-def _read_trace(browser: RoutedBrowser) -> str | None:
+def _read_trace(browser: Browser) -> str | None:
     value = browser.headers.get(b"traceparent")
     return None if value is None else value.decode("latin-1")
 
 
-async def _read_form(browser: RoutedBrowser) -> Form:
+async def _read_form(browser: Browser) -> Form:
     body = await browser.body(MAX_FORM_BYTES, excess=BodyTooLong)
     return parse_form(body) if len(body) <= MAX_INLINE_FORM_BYTES else await asyncio.to_thread(parse_form, body)

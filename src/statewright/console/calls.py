@@ -6,6 +6,7 @@ Of JSON that has no record, members by type: what has another type is as absent.
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final, Literal, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -75,12 +76,13 @@ def build_entity_call(
     headers: Mapping[str, str] | None = None,
     media_type: str = JSON,
     timeout_s: float = CALL_TIMEOUT_S,
+    is_below_context: bool = True,
 ) -> ApiCall:
     """A call of the entity API; the segments are those below the context path, a last empty one gives the slash."""
     return ApiCall(
         method=method,
         path=build_path(*segments),
-        is_below_context=True,
+        is_below_context=is_below_context,
         query=_encode_query(query or {}),
         body=body,
         media_type=media_type,
@@ -89,38 +91,10 @@ def build_entity_call(
     )
 
 
-def build_root_call(
-    *segments: str | int,
-    method: Method = "GET",
-    query: Parameters | None = None,
-    body: bytes | None = None,
-    headers: Mapping[str, str] | None = None,
-    timeout_s: float = CALL_TIMEOUT_S,
-) -> ApiCall:
-    """A call of an API beside the context path, such as ``/v1``; the segments are all of the path."""
-    return ApiCall(
-        method=method,
-        path=build_path(*segments),
-        is_below_context=False,
-        query=_encode_query(query or {}),
-        body=body,
-        headers=tuple((headers or {}).items()),
-        timeout_s=timeout_s,
-    )
-
-
-def build_ops_call(
-    *segments: str | int,
-    method: Method = "GET",
-    query: Parameters | None = None,
-    body: bytes | None = None,
-    headers: Mapping[str, str] | None = None,
-    timeout_s: float = CALL_TIMEOUT_S,
-) -> ApiCall:
-    """A call of the operations API; the segments are those below ``/ops/v1``."""
-    return build_root_call(
-        "ops", "v1", *segments, method=method, query=query, body=body, headers=headers, timeout_s=timeout_s
-    )
+build_root_call: Final = partial(build_entity_call, is_below_context=False)
+"""A call of an API beside the context path, such as ``/v1``; the segments are all of the path."""
+build_ops_call: Final = partial(build_root_call, "ops", "v1")
+"""A call of the operations API; the segments are those below ``/ops/v1``."""
 
 
 def _encode_query(parameters: Parameters) -> str:

@@ -24,52 +24,17 @@ MAX_ENCODED_CHARS: Final = 6_000
 MAX_DEPTH: Final = 50
 """How deep leaves may be, the root being at 0 (docs/reference/conditions.md#form)."""
 
-COMPARISONS: Final = ("EQUALS", "NOT_EQUAL", "GREATER_THAN", "GREATER_OR_EQUAL", "LESS_THAN", "LESS_OR_EQUAL")
-RANGES: Final = ("BETWEEN", "BETWEEN_INCLUSIVE")
-PRESENCE: Final = ("IS_NULL", "NOT_NULL")
-TEXTS: Final = (
-    "CONTAINS",
-    "STARTS_WITH",
-    "ENDS_WITH",
-    "NOT_CONTAINS",
-    "NOT_STARTS_WITH",
-    "NOT_ENDS_WITH",
-    "IEQUALS",
-    "INOT_EQUAL",
-    "ICONTAINS",
-    "INOT_CONTAINS",
-    "ISTARTS_WITH",
-    "INOT_STARTS_WITH",
-    "IENDS_WITH",
-    "INOT_ENDS_WITH",
-    "LIKE",
-    "MATCHES_PATTERN",
-)
-OPERATORS: Final = (*COMPARISONS, *RANGES, *TEXTS, *PRESENCE)
-
-LIFECYCLE_TIMES: Final = ("creationDate", "lastUpdateTime")
-LIFECYCLE_FIELDS: Final = ("state", "id", *LIFECYCLE_TIMES, "transitionForLatestSave", "transactionId")
-
-_NUMBERS: Final = frozenset(
-    ("INTEGER", "LONG", "BIG_INTEGER", "UNBOUND_INTEGER", "DOUBLE", "BIG_DECIMAL", "UNBOUND_DECIMAL")
-)
-_TEMPORALS: Final = frozenset(("LOCAL_DATE", "LOCAL_DATE_TIME", "LOCAL_TIME", "ZONED_DATE_TIME", "YEAR", "YEAR_MONTH"))
-_ALIASES: Final = ("operatorType", "operator", "operation")
-_SIMPLE: Final = frozenset(("type", "jsonPath", "value", *_ALIASES))
-_LIFECYCLE: Final = frozenset(("type", "field", "value", *_ALIASES))
-_GROUP: Final = frozenset(("type", "operator", "conditions"))
-_OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
-_LIST: Final = msgspec.json.Decoder(list[Raw])
-
-_WORDS: Final[Mapping[str, str]] = {
+COMPARISONS: Final[Mapping[str, str]] = {
     "EQUALS": "is",
     "NOT_EQUAL": "is not",
     "GREATER_THAN": "is greater than",
     "GREATER_OR_EQUAL": "is at least",
     "LESS_THAN": "is less than",
     "LESS_OR_EQUAL": "is at most",
-    "BETWEEN": "is strictly between",
-    "BETWEEN_INCLUSIVE": "is between",
+}
+RANGES: Final[Mapping[str, str]] = {"BETWEEN": "is strictly between", "BETWEEN_INCLUSIVE": "is between"}
+PRESENCE: Final[Mapping[str, str]] = {"IS_NULL": "has no value", "NOT_NULL": "has a value"}
+TEXTS: Final[Mapping[str, str]] = {
     "CONTAINS": "contains",
     "STARTS_WITH": "starts with",
     "ENDS_WITH": "ends with",
@@ -86,9 +51,22 @@ _WORDS: Final[Mapping[str, str]] = {
     "INOT_ENDS_WITH": "does not end, in any case, with",
     "LIKE": "is like",
     "MATCHES_PATTERN": "matches",
-    "IS_NULL": "has no value",
-    "NOT_NULL": "has a value",
 }
+_WORDS: Final[Mapping[str, str]] = {**COMPARISONS, **RANGES, **TEXTS, **PRESENCE}
+"""Operators with what they are called in a sentence."""
+OPERATORS: Final = tuple(_WORDS)
+
+LIFECYCLE_TIMES: Final = ("creationDate", "lastUpdateTime")
+LIFECYCLE_FIELDS: Final = ("state", "id", *LIFECYCLE_TIMES, "transitionForLatestSave", "transactionId")
+
+NUMBERS: Final = frozenset(
+    ("INTEGER", "LONG", "BIG_INTEGER", "UNBOUND_INTEGER", "DOUBLE", "BIG_DECIMAL", "UNBOUND_DECIMAL")
+)
+_TEMPORALS: Final = frozenset(("LOCAL_DATE", "LOCAL_DATE_TIME", "LOCAL_TIME", "ZONED_DATE_TIME", "YEAR", "YEAR_MONTH"))
+_ALIASES: Final = ("operatorType", "operator", "operation")
+_GROUP: Final = frozenset(("type", "operator", "conditions"))
+_OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
+_LIST: Final = msgspec.json.Decoder(list[Raw])
 
 
 class MalformedQuery(ValueError):
@@ -154,9 +132,9 @@ def _read(text: bytes, depth: int) -> Condition:
         case "group":
             return _read_group(members, depth) or Verbatim(text=text.decode())
         case "simple":
-            return _read_simple(members) or Verbatim(text=text.decode())
+            return _read_leaf(members, "jsonPath") or Verbatim(text=text.decode())
         case "lifecycle":
-            return _read_lifecycle(members) or Verbatim(text=text.decode())
+            return _read_leaf(members, "field") or Verbatim(text=text.decode())
         case _:
             return Verbatim(text=text.decode())
 
@@ -170,18 +148,15 @@ def _read_group(members: Mapping[str, Raw], depth: int) -> Group | None:
     return Group(operator="AND" if operator == "AND" else "OR", conditions=parts)
 
 
-def _read_simple(members: Mapping[str, Raw]) -> Simple | None:
-    path, operator = _read_text(members.get("jsonPath")), _read_operator(members)
-    if members.keys() - _SIMPLE or path is None or operator is None or not _fits_input(path):
+def _read_leaf(members: Mapping[str, Raw], name: str) -> Simple | Lifecycle | None:
+    """A leaf about what its member ``name`` says."""
+    subject, operator = _read_text(members.get(name)), _read_operator(members)
+    if members.keys() - {"type", name, "value", *_ALIASES} or subject is None or operator is None:
         return None
-    return Simple(path=path, operator=operator, value=_read_operand(members))
-
-
-def _read_lifecycle(members: Mapping[str, Raw]) -> Lifecycle | None:
-    field, operator = _read_text(members.get("field")), _read_operator(members)
-    if members.keys() - _LIFECYCLE or field not in LIFECYCLE_FIELDS or operator is None:
-        return None
-    return Lifecycle(field=field, operator=operator, value=_read_operand(members))
+    value = bytes(members["value"]).decode() if "value" in members else None
+    if name == "jsonPath":
+        return Simple(path=subject, operator=operator, value=value) if _fits_input(subject) else None
+    return Lifecycle(field=subject, operator=operator, value=value) if subject in LIFECYCLE_FIELDS else None
 
 
 def _read_operator(members: Mapping[str, Raw]) -> str | None:
@@ -189,10 +164,6 @@ def _read_operator(members: Mapping[str, Raw]) -> str | None:
     named = [name for name in _ALIASES if name in members]
     operator = _read_text(members[named[0]]) if len(named) == 1 else None
     return operator if operator in OPERATORS else None
-
-
-def _read_operand(members: Mapping[str, Raw]) -> str | None:
-    return bytes(members["value"]).decode() if "value" in members else None
 
 
 def _read_text(raw: Raw | None) -> str | None:
@@ -394,9 +365,9 @@ def offer_operators(types: Iterable[str]) -> tuple[str, ...]:
     offered: set[str] = set(PRESENCE)
     if declared:
         offered |= {"EQUALS", "NOT_EQUAL"}
-    if declared & (_NUMBERS | _TEMPORALS):
+    if declared & (NUMBERS | _TEMPORALS):
         offered |= {*COMPARISONS, *RANGES}
-    if declared - _NUMBERS - {"BOOLEAN", "NULL"}:
+    if declared - NUMBERS - {"BOOLEAN", "NULL"}:
         offered |= {*COMPARISONS, *RANGES, *TEXTS}
     return tuple(operator for operator in OPERATORS if operator in offered)
 

@@ -8,17 +8,17 @@ The links at the side: those of the pages that exist and that the viewer's servi
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from secrets import token_hex
-from typing import Final, Protocol
+from typing import Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from msgspec import Struct
 
 from statewright.console.calls import ApiCall
-from statewright.console.request import Action, ConsoleRequest, Group, Page
+from statewright.console.request import Action, Group, Navigation, Page, PageContext
 from statewright.console.response import ConsoleResponse, get_static_path
-from statewright.console.session import Viewer, build_form_token
+from statewright.console.session import Session, Viewer, build_form_token
 from statewright.console.views import page as text
-from statewright.console.views.page import FrameView, MadeCall, NavigationEntry, NavigationGroup, Problem, View
+from statewright.console.views.page import Problem, View
 
 GROUPS: Final[tuple[Group, ...]] = ("Data", "Processes", "Work", "System")
 
@@ -31,6 +31,21 @@ ORDER: Final[tuple[str, ...]] = (
 """Names of pages from top to bottom; others come behind."""
 
 
+class NavigationEntry(Struct, frozen=True):
+    """A link of the navigation."""
+
+    page: Page
+    of: Navigation
+    is_current: bool
+
+
+class NavigationGroup(Struct, frozen=True):
+    """Links under one heading."""
+
+    label: str
+    entries: tuple[NavigationEntry, ...]
+
+
 def build_navigation(pages: Iterable[Page], viewer: Viewer, current: str) -> tuple[NavigationGroup, ...]:
     """The groups that have entries. ``current`` is the path that is shown."""
     entries: dict[Group, list[NavigationEntry]] = {group: [] for group in GROUPS}
@@ -39,9 +54,7 @@ def build_navigation(pages: Iterable[Page], viewer: Viewer, current: str) -> tup
         if wanted is None or not is_offered(page, viewer) or not viewer.has(wanted.role):
             continue
         inside = current == page.path or (page.path != "/console/" and current.startswith(f"{page.path}/"))
-        entries[wanted.group].append(
-            NavigationEntry(wanted.label, page.path, is_current=inside, key=wanted.key, badge=wanted.badge)
-        )
+        entries[wanted.group].append(NavigationEntry(page, wanted, inside))
     return tuple(NavigationGroup(group, tuple(listed)) for group, listed in entries.items() if listed)
 
 
@@ -103,13 +116,40 @@ class FrameConfig(Struct, frozen=True, kw_only=True):
     version: str
 
 
-class Browser(Protocol):
-    """What the frame needs of a request."""
+class MadeCall(Struct, frozen=True):
+    """A call that the page was made from."""
+
+    curl: str
+    status: int
+    milliseconds: str
+
+
+class FrameView(Struct, frozen=True, kw_only=True):
+    """Everything around the content of a page."""
+
+    config: FrameConfig
+    page: View
+    navigation: tuple[NavigationGroup, ...]
+    session: Session
+    theme: str
+    form_token: str
+    calls: tuple[MadeCall, ...]
+    done: str | None
+    """What has just been done, in a few words."""
+    path: str
+    curl: Callable[[ApiCall], str]
+    """A call as a command line."""
+    find_text: str = ""
 
     @property
-    def origin(self) -> str: ...
+    def at(self) -> str | None:
+        """The instant that the page shows, where it is not now."""
+        return self.page.at
+
     @property
-    def cookies(self) -> dict[str, str]: ...
+    def has_login(self) -> bool:
+        """Whether this is the page of the login itself: nobody is there yet to navigate for."""
+        return not self.config.is_mock and not self.session.is_login
 
 
 class PageFrame:
@@ -123,68 +163,47 @@ class PageFrame:
         self._actions = actions
         self._renderer = Renderer(read_clock)
 
-    def show(self, request: ConsoleRequest, page: Page, view: View, browser: Browser) -> ConsoleResponse:
-        """A page with its frame, or a part without."""
-        template = view.template or page.template
-        frame = self.build(request, view, browser.origin, browser.cookies)  # of a part: what its forms need
-        return self._render(template, view.status, frame=frame, view=view.data, viewer=request.viewer)
+    def show(self, context: PageContext, page: Page, view: View) -> ConsoleResponse:
+        """A page with its frame, or a part without, but with what its forms need."""
+        return self.render_page(context, view.template or page.template, view)
 
-    def show_problem(
-        self, request: ConsoleRequest, problem: Problem, origin: str, page: Page | None = None
-    ) -> ConsoleResponse:
+    def show_problem(self, context: PageContext, problem: Problem, page: Page | None = None) -> ConsoleResponse:
         """What is shown in place of a page or part that could not be made."""
-        if page is not None and page.is_part:
-            return self._render("parts/problem.html", problem.status, problem=problem, viewer=request.viewer)
-        frame = self.build(request, View(title=problem.title), origin, {})
-        return self._render("pages/problem.html", problem.status, frame=frame, problem=problem, viewer=request.viewer)
+        template = "parts/problem.html" if page is not None and page.is_part else "pages/problem.html"
+        return self.render_page(context, template, View(title=problem.title, status=problem.status), problem=problem)
 
     def refuse(self, status: int, text: str) -> ConsoleResponse:
         """A short page without a frame, for those of whom nothing is known."""
         body = f'<!doctype html><html lang="en"><title>{status}</title><p>{escape(text)}.</p></html>\n'
         return ConsoleResponse(body.encode(), status)
 
-    def render_page(
-        self, request: ConsoleRequest, template: str, view: View, origin: str, **values: object
-    ) -> ConsoleResponse:
-        """A page that no row of the table has, such as a confirmation."""
-        frame = self.build(request, view, origin, {})
-        return self._render(template, view.status, frame=frame, view=view.data, viewer=request.viewer, **values)
+    def render_page(self, context: PageContext, template: str, view: View, **values: object) -> ConsoleResponse:
+        """A page, also one that no row of the table has, such as a confirmation."""
+        frame = self._build(context, view)
+        html = self._renderer.render(template, frame=frame, view=view.data, viewer=context.viewer, **values)
+        return ConsoleResponse(html.encode("utf-8", "replace"), view.status)
 
-    def format_curl(self, call: ApiCall, origin: str) -> str:
+    def format_curl(self, context: PageContext, call: ApiCall) -> str:
         """A call as a command line."""
-        return call.format_curl(origin, self._config.context_path)
+        return call.format_curl(context.browser.origin, self._config.context_path)
 
-    def build(self, request: ConsoleRequest, view: View, origin: str, cookies: Mapping[str, str]) -> FrameView:
+    def _build(self, context: PageContext, view: View) -> FrameView:
         """All that is around the content."""
-        viewer, config = request.viewer, self._config
-        theme = cookies.get(THEME_COOKIE, "system")
-        done = self._actions.get(request.query.get(DONE))
+        theme = context.browser.cookies.get(THEME_COOKIE, "system")
+        done = self._actions.get(context.query.get(DONE))
         return FrameView(
-            title=view.title,
-            crumbs=view.crumbs,
-            navigation=build_navigation(self._pages, viewer, request.path),
-            tenant=viewer.tenant,
-            principal=viewer.id,
-            roles=tuple(sorted(viewer.roles)),
-            is_mock=config.is_mock,
-            has_login=not config.is_mock and not request.session.is_login,
-            may_log_out=request.session.is_login,
-            is_read_only=viewer.is_read_only,
-            address=config.address,
+            config=self._config,
+            page=view,
+            navigation=build_navigation(self._pages, context.viewer, context.path),
+            session=context.session,
             theme=theme if theme in THEMES else "system",
-            form_token=build_form_token(request.session),
+            form_token=build_form_token(context.session),
             calls=tuple(
-                MadeCall(self.format_curl(reply.call, origin), reply.status, f"{reply.seconds * 1000:.1f}")
-                for reply in request.client.made
+                MadeCall(self.format_curl(context, reply.call), reply.status, f"{reply.seconds * 1000:.1f}")
+                for reply in context.client.made
             ),
             done=None if done is None else done.label,
-            live=view.live,
-            at=view.at,
-            path=request.path,
-            version=config.version,
-            curl=lambda call: self.format_curl(call, origin),
-            find_text=request.query.get("q") if request.path == "/console/find" else "",
+            path=context.path,
+            curl=lambda call: self.format_curl(context, call),
+            find_text=context.query.get("q") if context.path == "/console/find" else "",
         )
-
-    def _render(self, template: str, status: int, **values: object) -> ConsoleResponse:
-        return ConsoleResponse(self._renderer.render(template, **values).encode("utf-8", "replace"), status)

@@ -22,9 +22,10 @@ from typing import Final, Self
 
 from msgspec import Struct
 
-from statewright.console.calls import ApiCall, Reply, build_entity_call, build_ops_call, get_flag, get_int, get_text
+from statewright.console.calls import ApiCall, Reply, build_entity_call, build_ops_call
 from statewright.console.client import ApiClient
 from statewright.console.session import SessionsUnavailable
+from statewright.operations.history import EntityWait
 from statewright.telemetry import logs
 
 MAX_TOPICS: Final = 4
@@ -116,7 +117,7 @@ class LiveHints:
             return refused
         stream = LiveStream(self, tenant, topics, login)
         for topic, reply in zip(topics, replies, strict=True):
-            now = get_text(reply.document, "transactionId")
+            now = reply.read(EntityWait).transaction_id or ""
             if topic.seen and topic.seen != now:
                 stream.wake(topic.name, now)
             self._join(stream, client, tenant, topic, now)
@@ -183,12 +184,13 @@ class LiveHints:
             if not reply.is_ok:
                 await asyncio.sleep(RETRY_S)
                 continue
-            now = get_text(reply.document, "transactionId")
-            if get_flag(reply.document, "reached") or get_flag(reply.document, "deleted") or now != watch.at:
+            told = reply.read(EntityWait)
+            now = told.transaction_id or ""
+            if told.reached or told.deleted or now != watch.at:
                 watch.at = now
                 for stream in tuple(watch.streams):
                     stream.wake(topic.name, now)
-                if get_flag(reply.document, "deleted"):
+                if told.deleted:
                     return
             await asyncio.sleep(max(0.0, HINT_PAUSE_S - (monotonic() - begun)))
 
@@ -274,8 +276,8 @@ Key = tuple[str, str, int]
 class StateCount(Struct, frozen=True):
     """How many entities are in a state."""
 
-    state: str
-    count: int
+    state: str = ""
+    count: int = 0
 
 
 class ModelCounts(Struct, frozen=True, kw_only=True):
@@ -342,9 +344,8 @@ class KeptCounts:
         if not reply.is_ok:
             self._kept.pop(key, None)
             return ModelCounts(failed=reply)
-        listed = [StateCount(get_text(item, "state"), get_int(item, "count")) for item in reply.items]
         ended = kept.ended or monotonic()
-        states = tuple(sorted(listed, key=lambda each: (-each.count, each.state)))
+        states = tuple(sorted(reply.pick_items(StateCount), key=lambda each: (-each.count, each.state)))
         return ModelCounts(states=states, age_s=monotonic() - ended)
 
     async def close(self) -> None:

@@ -6,23 +6,22 @@ How often logins may fail (docs/console.md#login).
 import re
 from base64 import b64encode, urlsafe_b64decode, urlsafe_b64encode
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from time import monotonic
-from typing import Final, Protocol
+from typing import Final, Literal
 from urllib.parse import quote_plus, urlencode
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.console.calls import ApiCall, Reply, build_entity_call, get_object, get_text
+from statewright.console.calls import ApiCall, Reply, build_entity_call, pick_members
 from statewright.console.client import Api, ApiClient
-from statewright.console.logins import FLOW_COOKIE, VISITOR_COOKIE, Grant, StoredLogins
+from statewright.console.logins import FLOW_COOKIE, VISITOR_COOKIE, Grant, SealTokens, StoredLogins
 from statewright.console.oidc import (
     FLOW_S,
     LoginFlow,
     LoginProviders,
     Offer,
-    Provider,
     begin_flow,
     build_authorization_url,
     build_code_form,
@@ -32,11 +31,12 @@ from statewright.console.oidc import (
     read_claims,
     read_expiry,
 )
-from statewright.console.request import Fields, Form
+from statewright.console.request import Browser, Fields
 from statewright.console.response import ConsoleResponse, build_redirect, is_foreign_form
 from statewright.console.session import ID_BYTES, Session, check_form_token, make_session_id
 from statewright.loop.lru import LruCache
 from statewright.network.sockets import name_address
+from statewright.operations.records import Record
 from statewright.telemetry import logs
 
 MAX_FAILURES: Final = 10
@@ -85,6 +85,8 @@ class LoginAttempts:
         return known
 
 
+LoginStep = Literal["show", "check", "start", "finish"]
+
 LOGIN: Final = "/console/login"
 HOME: Final = "/console/"
 FORM: Final = "application/x-www-form-urlencoded"
@@ -100,6 +102,33 @@ _TARGET: Final = re.compile(r"/console/(?!login|logout|do/|part/|live)[!-\[\]-~]
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]+")
 
 log = logs.logger(__name__)
+
+
+class Tokens(Struct, frozen=True, kw_only=True):
+    """What a token endpoint gives."""
+
+    access_token: str = ""
+    id_token: str = ""
+    refresh_token: str = ""
+
+
+class Tenant(Record, frozen=True):
+    """Whom a principal belongs to."""
+
+    id: str = ""
+
+
+class AccountInfo(Record, frozen=True, kw_only=True):
+    """Who somebody is."""
+
+    user_id: str = ""
+    legal_entity: Tenant = Tenant()
+
+
+class Account(Record, frozen=True, kw_only=True):
+    """Whose token it is."""
+
+    user_account_info: AccountInfo = AccountInfo()
 
 
 class LoginView(Struct, frozen=True, kw_only=True):
@@ -123,27 +152,7 @@ class LoginRefused(Exception):
         self.status = status
 
 
-class Visitor(Protocol):
-    """What a login needs of a request."""
-
-    @property
-    def origin(self) -> str: ...
-    @property
-    def address(self) -> str: ...
-    @property
-    def headers(self) -> Mapping[bytes, bytes]: ...
-    @property
-    def cookies(self) -> dict[str, str]: ...
-
-
-class SealFlows(Protocol):
-    """Makes what a browser keeps unreadable."""
-
-    def seal(self, plain: bytes, about: bytes) -> bytes: ...
-    def open(self, sealed: bytes, about: bytes) -> bytes | None: ...
-
-
-RenderLogin = Callable[[Visitor, Session, LoginView, int], ConsoleResponse]
+RenderLogin = Callable[[Browser, Session, LoginView, int], ConsoleResponse]
 
 
 class Login:
@@ -154,7 +163,7 @@ class Login:
         api: Api,
         logins: StoredLogins,
         providers: LoginProviders,
-        sealer: SealFlows,
+        sealer: SealTokens,
         *,
         public_url: str,
         read_clock: Callable[[], int],
@@ -167,58 +176,35 @@ class Login:
         self._read_clock = read_clock
         self._attempts = LoginAttempts()
 
-    async def show(self, visitor: Visitor, query: Fields, render: RenderLogin) -> ConsoleResponse:
-        """The page of the login."""
-        note = "Your login had ended, and the form was not sent: log in, then go back in the browser; it has the text."
-        if query.get("ended") != "form":
-            note = "You are logged out." if query.get("out") else ""
-        view = LoginView(
-            target=read_target(query.get("next")),
-            note=note,
-            logout_url=await self._find_logout_url(query.get("provider")),
-        )
-        return self._render(visitor, view, 200, render)
-
-    async def check(self, visitor: Visitor, form: Form, render: RenderLogin) -> ConsoleResponse:
-        """Log in as a client, or with a token."""
-        target = read_target(form.get("next"))
+    async def answer(self, step: LoginStep, browser: Browser, fields: Fields, render: RenderLogin) -> ConsoleResponse:
+        """Show the page of the login, check what was typed there, send the browser to a provider, or take what the
+        provider has sent it back with. Who is not let in sees the page again, and why.
+        """
+        flow = self._read_flow(browser.cookies.get(FLOW_COOKIE, "")) if step == "finish" else None
+        target = read_target(fields.get("next")) if flow is None else flow.target
         try:
-            response = await self._check_form(visitor, form, target)
+            match step:
+                case "show":
+                    response = self._render(browser, await self._build_view(fields, target), 200, render)
+                case "check":
+                    response = await self._check(browser, fields, target)
+                case "start":
+                    response = await self._start(browser, fields, target)
+                case "finish":
+                    response = await self._finish(browser, flow, fields)
         except LoginRefused as refused:
-            if refused.status >= 500:  # nobody guessed
-                self._attempts.succeed(visitor.address, _name_account(form))
-            return self._refuse(visitor, refused, target, form.get("client_id"), render)
-        self._attempts.succeed(visitor.address, _name_account(form))
+            log.warning("console_login_failed", cause=refused.cause, address=browser.address)
+            client_id = fields.get("client_id") if step == "check" else ""
+            view = LoginView(target=target, fault=refused.text, client_id=client_id)
+            response = self._render(browser, view, refused.status, render)
+        if step == "finish":
+            drop = _set(self._logins.cookies.format_short(FLOW_COOKIE, "", 0))
+            response = replace(response, headers=(*response.headers, drop))
         return response
 
-    async def start(self, visitor: Visitor, query: Fields, render: RenderLogin) -> ConsoleResponse:
-        """Send the browser to a provider."""
-        target = read_target(query.get("next"))
-        try:
-            provider = await self._find_provider(visitor, query.get("provider"))
-        except LoginRefused as refused:
-            return self._refuse(visitor, refused, target, "", render)
-        flow = begin_flow(provider.id, target, self._read_clock())
-        sealed = urlsafe_b64encode(self._sealer.seal(flow.encode(), ABOUT_FLOW)).decode()
-        cookie = self._logins.cookies.format_short(FLOW_COOKIE, sealed, FLOW_S)
-        return build_redirect(build_authorization_url(provider, flow, self._public_url), _set(cookie))
-
-    async def finish(self, visitor: Visitor, query: Fields, render: RenderLogin) -> ConsoleResponse:
-        """The provider has sent the browser back, with a code."""
-        flow = self._read_flow(visitor.cookies.get(FLOW_COOKIE, ""))
-        target = HOME if flow is None else flow.target
-        drop = _set(self._logins.cookies.format_short(FLOW_COOKIE, "", 0))
-        try:
-            response = await self._redeem(visitor, flow, query)
-        except LoginRefused as refused:
-            response = self._refuse(visitor, refused, target, "", render)
-        else:
-            self._attempts.succeed(visitor.address, "" if flow is None else flow.state)
-        return replace(response, headers=(*response.headers, drop))
-
-    async def leave(self, visitor: Visitor) -> ConsoleResponse:
+    async def leave(self, browser: Browser) -> ConsoleResponse:
         """Log out, everywhere at once."""
-        provider = await self._logins.end(visitor.cookies)
+        provider = await self._logins.end(browser.cookies)
         target = f"{LOGIN}?{urlencode({'out': '1', 'provider': provider} if provider else {'out': '1'})}"
         cookie = _set(self._logins.cookies.drop_session())
         return build_redirect(target, cookie, (b"clear-site-data", b'"cache"'))
@@ -229,17 +215,42 @@ class Login:
         answer = await self._providers.request_tokens(grant.provider, form)
         if answer is None:
             return None
-        token = get_text(answer, "id_token" if grant.is_id_token else "access_token")
+        tokens = pick_members(answer, Tokens)
+        token = tokens.id_token if grant.is_id_token else tokens.access_token
         claims, before = read_claims(token), read_claims(grant.token)
         if claims is None or before is None or any(claims.get(each) != before.get(each) for each in ("iss", "sub")):
             return None
         ends_at = read_expiry(claims)
         if ends_at is None:
             return None
-        refresh_token = get_text(answer, "refresh_token") or grant.refresh_token
+        refresh_token = tokens.refresh_token or grant.refresh_token
         return replace(grant, token=token, token_ends_at=ends_at, refresh_token=refresh_token)
 
-    async def _exchange(self, form: Form) -> str:
+    async def _build_view(self, query: Fields, target: str) -> LoginView:
+        note = "Your login had ended, and the form was not sent: log in, then go back in the browser; it has the text."
+        if query.get("ended") != "form":
+            note = "You are logged out." if query.get("out") else ""
+        return LoginView(target=target, note=note, logout_url=await self._find_logout_url(query.get("provider")))
+
+    async def _check(self, browser: Browser, form: Fields, target: str) -> ConsoleResponse:
+        """Log in as a client, or with a token."""
+        self._require_own_page(browser)
+        session = Session(id=browser.cookies.get(VISITOR_COOKIE, ""))
+        if is_foreign_form(browser.headers) or not check_form_token(session, form.get("form_token")):
+            raise LoginRefused("form", "This form is too old: try again.", 403)
+        account = _name_account(form)
+        self._begin(browser, account)
+        try:
+            token = form.get("token").strip() or await self._exchange(form)
+            response = await self._let_in(browser, _build_grant(token), target)
+        except LoginRefused as refused:
+            if refused.status >= 500:  # nobody guessed
+                self._attempts.succeed(browser.address, account)
+            raise
+        self._attempts.succeed(browser.address, account)
+        return response
+
+    async def _exchange(self, form: Fields) -> str:
         """The token that a client gets for its secret, which is kept nowhere."""
         client_id, secret = form.get("client_id").strip(), form.get("client_secret")
         if not client_id or not secret:
@@ -255,31 +266,25 @@ class Login:
                 headers={"Authorization": f"Basic {basic}"},
             )
         )
-        return get_text(reply.document, "access_token")
+        return reply.pick(Tokens).access_token
 
-    async def _check_form(self, visitor: Visitor, form: Form, target: str) -> ConsoleResponse:
-        self._require_own_page(visitor)
-        session = Session(id=visitor.cookies.get(VISITOR_COOKIE, ""))
-        if is_foreign_form(visitor.headers) or not check_form_token(session, form.get("form_token")):
-            raise LoginRefused("form", "This form is too old: try again.", 403)
-        if not self._attempts.begin(visitor.address, _name_account(form)):
-            raise LoginRefused("too many", BUSY, 429)
-        token = form.get("token").strip() or await self._exchange(form)
-        return await self._let_in(visitor, self._build_grant(token), target)
-
-    async def _find_provider(self, visitor: Visitor, provider_id: str) -> Provider:
-        self._require_own_page(visitor)
-        provider = await self._providers.discover(provider_id) if self._public_url else None
+    async def _start(self, browser: Browser, query: Fields, target: str) -> ConsoleResponse:
+        """Send the browser to a provider."""
+        self._require_own_page(browser)
+        provider = await self._providers.discover(query.get("provider")) if self._public_url else None
         if provider is None:
             raise LoginRefused("provider", "This provider cannot be reached, or offers no login here.", 503)
-        return provider
+        flow = begin_flow(provider.id, target, self._read_clock())
+        sealed = urlsafe_b64encode(self._sealer.seal(flow.encode(), ABOUT_FLOW)).decode()
+        cookie = self._logins.cookies.format_short(FLOW_COOKIE, sealed, FLOW_S)
+        return build_redirect(build_authorization_url(provider, flow, self._public_url), _set(cookie))
 
-    async def _redeem(self, visitor: Visitor, flow: LoginFlow | None, query: Fields) -> ConsoleResponse:
-        self._require_own_page(visitor)
+    async def _finish(self, browser: Browser, flow: LoginFlow | None, query: Fields) -> ConsoleResponse:
+        """The provider has sent the browser back, with a code."""
+        self._require_own_page(browser)
         if flow is None:  # a link that anybody may have sent: nobody guesses, and nothing is asked of the provider
             raise LoginRefused("no flow")
-        if not self._attempts.begin(visitor.address, flow.state):
-            raise LoginRefused("too many", BUSY, 429)
+        self._begin(browser, flow.state)
         code = query.get("code")
         if query.get("state") != flow.state or not code:
             raise LoginRefused("state" if not query.get("error") else "provider refused")
@@ -289,48 +294,47 @@ class Login:
         answer = await self._providers.request_tokens(provider.id, build_code_form(flow, code, self._public_url))
         if answer is None:
             raise LoginRefused("code refused")
-        id_token = get_text(answer, "id_token")
-        fault = find_id_token_fault(read_claims(id_token), provider, flow.nonce, self._read_clock())
+        tokens = pick_members(answer, Tokens)
+        fault = find_id_token_fault(read_claims(tokens.id_token), provider, flow.nonce, self._read_clock())
         if fault is not None:
             raise LoginRefused(f"ID token: {fault}")
-        for name in ("access_token", "id_token"):
-            token = get_text(answer, name)
+        for token in (tokens.access_token, tokens.id_token):
             ends_at = read_expiry(read_claims(token))
             if ends_at is None:
                 continue
             grant = Grant(
                 token=token,
                 token_ends_at=ends_at,
-                refresh_token=get_text(answer, "refresh_token") or None,
+                refresh_token=tokens.refresh_token or None,
                 provider=provider.id,
-                is_id_token=name == "id_token",
+                is_id_token=token is tokens.id_token,
             )
             try:
-                return await self._let_in(visitor, grant, flow.target, tenant=provider.tenant)
+                response = await self._let_in(browser, grant, flow.target, tenant=provider.tenant)
             except LoginRefused as refused:
                 if refused.status != 401:
                     raise
+            else:
+                self._attempts.succeed(browser.address, flow.state)
+                return response
         raise LoginRefused("no token of the provider is accepted")
 
-    def _build_grant(self, token: str) -> Grant:
-        ends_at = read_expiry(read_claims(token))
-        if ends_at is None:
-            raise LoginRefused("no token")
-        return Grant(token=token, token_ends_at=ends_at)
+    def _begin(self, browser: Browser, account: str) -> None:
+        if not self._attempts.begin(browser.address, account):
+            raise LoginRefused("too many", BUSY, 429)
 
-    async def _let_in(self, visitor: Visitor, grant: Grant, target: str, *, tenant: str = "") -> ConsoleResponse:
+    async def _let_in(self, browser: Browser, grant: Grant, target: str, *, tenant: str = "") -> ConsoleResponse:
         """Keep the login if the API takes its token; with ``tenant`` only for that one."""
         if len(grant.token) > MAX_TOKEN_CHARS or _TOKEN.fullmatch(grant.token) is None:
             raise LoginRefused("malformed token")
         reply = await self._call(build_entity_call("account"), grant.token)
-        account = get_object(reply.document, "userAccountInfo")
-        found = get_text(get_object(account, "legalEntity"), "id")
+        account = reply.pick(Account).user_account_info
+        found, principal = account.legal_entity.id, account.user_id
         if not found or (tenant and found != tenant):
             raise LoginRefused("another tenant")
-        principal = get_text(account, "userId")
-        await self._logins.end(visitor.cookies)  # the id changes, and the one before is worth nothing
+        await self._logins.end(browser.cookies)  # the id changes, and the one before is worth nothing
         session = await self._logins.begin(grant, tenant=found, principal=principal)
-        log.info("console_login", tenant=found, principal=principal, provider=grant.provider, address=visitor.address)
+        log.info("console_login", tenant=found, principal=principal, provider=grant.provider, address=browser.address)
         return build_redirect(target, _set(session.set_cookie or ""))
 
     async def _call(self, call: ApiCall, token: str | None = None) -> Reply:
@@ -357,26 +361,19 @@ class Login:
         plain = self._sealer.open(sealed, ABOUT_FLOW)
         return None if plain is None else decode_flow(plain, self._read_clock())
 
-    def _require_own_page(self, visitor: Visitor) -> None:
-        fault = self._logins.cookies.find_fault(visitor.origin)
+    def _require_own_page(self, browser: Browser) -> None:
+        fault = self._logins.cookies.find_fault(browser.origin)
         if fault is not None:
             raise LoginRefused("address", f"{fault}.", 403)
 
-    def _refuse(
-        self, visitor: Visitor, refused: LoginRefused, target: str, client_id: str, render: RenderLogin
-    ) -> ConsoleResponse:
-        log.warning("console_login_failed", cause=refused.cause, address=visitor.address)
-        view = LoginView(target=target, fault=refused.text, client_id=client_id)
-        return self._render(visitor, view, refused.status, render)
-
-    def _render(self, visitor: Visitor, view: LoginView, status: int, render: RenderLogin) -> ConsoleResponse:
-        fault = self._logins.cookies.find_fault(visitor.origin)
+    def _render(self, browser: Browser, view: LoginView, status: int, render: RenderLogin) -> ConsoleResponse:
+        fault = self._logins.cookies.find_fault(browser.origin)
         if fault is not None:
             view, status = LoginView(target=view.target, fault=f"{fault}."), 403
         offers = tuple(self._providers.list_offers()) if self._public_url else ()
-        known = visitor.cookies.get(VISITOR_COOKIE, "")
+        known = browser.cookies.get(VISITOR_COOKIE, "")
         session = Session(id=known if len(known) >= ID_BYTES else make_session_id())
-        response = render(visitor, session, replace(view, offers=offers), status)
+        response = render(browser, session, replace(view, offers=offers), status)
         cookie = self._logins.cookies.format_short(VISITOR_COOKIE, session.id, VISIT_S)
         return replace(response, headers=(*response.headers, _set(cookie)))
 
@@ -386,7 +383,14 @@ def read_target(text: str) -> str:
     return text if len(text) <= MAX_TARGET_CHARS and _TARGET.fullmatch(text) else HOME
 
 
-def _name_account(form: Form) -> str:
+def _build_grant(token: str) -> Grant:
+    ends_at = read_expiry(read_claims(token))
+    if ends_at is None:
+        raise LoginRefused("no token")
+    return Grant(token=token, token_ends_at=ends_at)
+
+
+def _name_account(form: Fields) -> str:
     """What somebody tries to log in as: the client, or nothing for a token, which says so itself."""
     return "" if form.get("token").strip() else form.get("client_id").strip()
 

@@ -1,4 +1,4 @@
-"""A request for a page as page functions see it.
+"""What a page is made from: the request of a browser, who looks, and the API as he sees it.
 
 Failed calls as pages and parts show them.
 
@@ -7,17 +7,17 @@ What a row of the table of routes says (docs/console.md#how-to-add-a-page).
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 from urllib.parse import parse_qsl, quote, urlencode
 
 from msgspec import Struct
 
-from statewright.console.calls import ApiCall, Reply, get_object, get_text
+from statewright.console.calls import ApiCall, Reply
 from statewright.console.client import ApiClient
 from statewright.console.live import KeptCounts
 from statewright.console.session import Session, Viewer
 from statewright.console.views.page import Confirmation, Problem, View
-from statewright.jsonval.values import JsonObject
+from statewright.operations.records import Record
 
 SIZES: Final = (20, 50, 200)
 DEFAULT_SIZE: Final = 50
@@ -95,11 +95,18 @@ class Query(Fields):
         """Rows of a page. Raises ``InvalidField``."""
         return int(self.get_choice("size", (str(DEFAULT_SIZE), *(str(size) for size in SIZES))))
 
+    def read_page(self, cursor: str = "after") -> dict[str, int | str | None]:
+        """Size and place of the page of a list, as the API takes them. ``cursor`` is the parameter of the place."""
+        return {"limit": self.size(), "cursor": self.get(cursor) or None}
+
     def change(self, **values: str | None) -> str:
         """The query string with other values for some names, with its question mark; None: without the name."""
         kept = [(key, value) for key, value in self.pairs if key not in values]
         pairs = [*kept, *((key, value) for key, value in values.items() if value is not None)]
         return f"?{urlencode(pairs, quote_via=quote)}" if pairs else "?"
+
+
+NOTHING_ASKED: Final = Query(())
 
 
 class Form(Fields):
@@ -129,22 +136,54 @@ def _parse(raw: bytes) -> Pairs:
     return tuple(pairs)
 
 
-class ConsoleRequest(Struct, frozen=True, kw_only=True):
-    """A request of somebody who is known. ``params`` are the decoded parameters of the path."""
+class Browser(Protocol):
+    """What the console needs of a request, which comes matched to its route: ``path_params`` are decoded."""
 
-    method: str
-    path: str
-    """Undecoded, as it stands in the address bar."""
-    params: Mapping[str, str]
+    @property
+    def method(self) -> str: ...
+    @property
+    def path(self) -> str:
+        """Undecoded, as it stands in the address bar."""
+        ...
+
+    @property
+    def path_params(self) -> Mapping[str, str]: ...
+    @property
+    def query_string(self) -> bytes: ...
+    @property
+    def headers(self) -> Mapping[bytes, bytes]: ...
+    @property
+    def origin(self) -> str: ...
+    @property
+    def address(self) -> str: ...
+    @property
+    def cookies(self) -> dict[str, str]: ...
+    async def body(self, limit: int, *, excess: Callable[[str], Exception]) -> bytes: ...
+
+
+class PageContext(Struct, frozen=True, kw_only=True):
+    """What a page is made from."""
+
+    browser: Browser
     query: Query
     session: Session
     viewer: Viewer
     client: ApiClient
     counts: KeptCounts
-    page_paths: frozenset[str]
+    page_paths: frozenset[str] = frozenset()
     """Of the pages that there are, as in the table of routes: links lead to no other ones."""
     now: int
     """Microseconds since 1970."""
+
+    @property
+    def path(self) -> str:
+        """Undecoded, as it stands in the address bar."""
+        return self.browser.path
+
+    @property
+    def params(self) -> Mapping[str, str]:
+        """The decoded parameters of the path."""
+        return self.browser.path_params
 
     async def call(self, *calls: ApiCall) -> tuple[Reply, ...]:
         """The replies to calls of the API, made at the same time. A call that fails has a reply, too."""
@@ -172,26 +211,41 @@ _TITLES: Final = {
 _RETRYABLE: Final = frozenset({429, 500, 502, 503, 504})
 
 
+class _Code(Record, frozen=True):
+    """What a problem document says for programs."""
+
+    error_code: str = ""
+
+
+class _Refusal(Record, frozen=True, kw_only=True):
+    """What the API says of a failure, in the words of one dialect or another."""
+
+    detail: str = ""
+    reason: str = ""
+    error: str = ""
+    ticket: str = ""
+    properties: _Code = _Code()
+
+
 def build_problem(reply: Reply, *, retry: str | None = None, subject: str = "") -> Problem:
     """The problem document of a reply in words. ``retry`` is the address of what could not be shown."""
-    document = reply.document
-    properties = get_object(document, "properties")
-    code = get_text(properties, "errorCode") or get_text(document, "error")
+    told = reply.pick(_Refusal)
+    code = told.properties.error_code or told.error
     return Problem(
         status=reply.status,
         title=get_title(reply.status),
-        detail=_read_detail(document, code),
+        detail=_read_detail(told, code),
         code=code,
-        ticket=get_text(document, "ticket"),
+        ticket=told.ticket,
         subject=subject,
         retry=retry if reply.status in _RETRYABLE else None,
         offers=_list_offers(reply.status, code),
     )
 
 
-def _read_detail(document: JsonObject, code: str) -> str:
+def _read_detail(told: _Refusal, code: str) -> str:
     """What the API says without the code before it, which stands beside it; nothing where it is no more than that."""
-    detail = (get_text(document, "detail") or get_text(document, "reason")).removeprefix(f"{code}: ")
+    detail = (told.detail or told.reason).removeprefix(f"{code}: ")
     return "" if detail.casefold() == code.casefold() else detail[:1].upper() + detail[1:]
 
 
@@ -214,7 +268,7 @@ Group = Literal["Data", "Processes", "Work", "System"]
 OPERATOR: Final = "ROLE_OPERATOR"
 ADMIN: Final = "ROLE_ADMIN"
 
-Show: TypeAlias = Callable[[ConsoleRequest], Awaitable[View]]
+Show: TypeAlias = Callable[[PageContext], Awaitable[View]]
 
 
 class Navigation(Struct, frozen=True):
@@ -270,12 +324,12 @@ class Action(Struct, frozen=True):
     label: str
     build: Callable[[Form], ApiCall]
     follow: Callable[[Form, Reply], str]
-    confirm: Callable[[ConsoleRequest, Form], Awaitable[Confirmation]] | None = None
-    show: Callable[[ConsoleRequest, Form, Reply], Awaitable[View | None]] | None = None
+    confirm: Callable[[PageContext, Form], Awaitable[Confirmation]] | None = None
+    show: Callable[[PageContext, Form, Reply], Awaitable[View | None]] | None = None
     """Makes a page of the reply in place of following it, whether the call succeeded or not: a check, a secret that is
     shown once. Its template is ``pages/<name>.html``; None: as without.
     """
-    show_invalid: Callable[[ConsoleRequest, Form, InvalidField], Awaitable[View]] | None = None
+    show_invalid: Callable[[PageContext, Form, InvalidField], Awaitable[View]] | None = None
     """Makes the page of the form again, with the message at the field that cannot be used; ``template`` is needed."""
     role: str | None = None
     """Who may: one role of the API, or None for whoever may read."""

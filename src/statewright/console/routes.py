@@ -8,7 +8,6 @@ from typing import Final, Protocol
 from statewright.console.pages import (
     admin,
     admin_acts,
-    admin_keys,
     audit,
     definition_acts,
     definitions,
@@ -19,7 +18,6 @@ from statewright.console.pages import (
     find,
     home,
     imports,
-    incident,
     incidents,
     instance,
     instance_acts,
@@ -28,7 +26,6 @@ from statewright.console.pages import (
     model,
     model_acts,
     model_overview,
-    retention,
     searches,
     tasks,
     topics,
@@ -45,10 +42,10 @@ class _Area(Protocol):
 
 
 AREAS: Final[tuple[_Area, ...]] = (
-    *(admin, admin_acts, admin_keys, audit, retention),
+    *(admin, admin_acts, audit),
     *(definition_acts, definitions, instance, instance_acts, instances, tasks),
     *(entities, entity, entity_acts, entity_history, messages, searches),
-    *(find, home, incident, incidents, topics, workers),
+    *(find, home, incidents, topics, workers),
     *(model, model_acts, model_overview, imports, workflow, workflow_acts),
 )
 ROUTES: Final[Routes] = tuple(route for area in AREAS for route in area.ROUTES)

@@ -13,8 +13,9 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from statewright.console.calls import build_ops_call, get_object, get_text, get_texts
+from statewright.console.calls import build_ops_call
 from statewright.console.client import ApiClient
+from statewright.operations.service import ApiDescription
 
 MOCK_COOKIE: Final = "statewright"
 ID_BYTES: Final = 32
@@ -152,17 +153,16 @@ class Viewers:
         reply = await client.call(build_ops_call())
         if reply.status == UNAUTHORIZED:
             return Viewer(is_known=False)
-        principal = get_object(reply.document, "principal")
+        told = reply.read_if_ok(ApiDescription)
+        if told is None:
+            return Viewer()
+        asker = told.principal
         viewer = Viewer(
-            id=get_text(principal, "id"),
-            tenant=get_text(reply.document, "tenant"),
-            roles=frozenset(get_texts(principal, "roles")),
-            features=frozenset(get_texts(reply.document, "features")),
+            id=asker.id, tenant=told.tenant, roles=frozenset(asker.roles), features=frozenset(told.features)
         )
-        if reply.is_ok:
-            while len(self._known) >= MAX_VIEWERS:
-                del self._known[next(iter(self._known))]
-            self._known[session.id] = (monotonic(), viewer)
+        while len(self._known) >= MAX_VIEWERS:
+            del self._known[next(iter(self._known))]
+        self._known[session.id] = (monotonic(), viewer)
         return viewer
 
     def forget(self, session: Session) -> None:

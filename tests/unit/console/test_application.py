@@ -16,6 +16,9 @@ from statewright.console.request import Page
 from statewright.console.response import ConsoleResponse
 from statewright.console.routes import ROUTES
 from statewright.console.session import MockSessions, Session, build_form_token
+from statewright.operations.history import EntityWait
+from statewright.operations.service import ApiDescription
+from tests.unit.console.recorded import a_document
 
 CONFIG = FrameConfig(context_path="/api", is_mock=True, address="127.0.0.1:8080", version="1")
 COOKIE = "c" * 43
@@ -34,8 +37,11 @@ class SlowApi:
         if call.method != "GET" or "model" in call.path:
             self.waiting += 1
             await self.let_go.wait()
-        principal = {"principal": {"id": "ann", "roles": ["ROLE_ADMIN"]}, "tenant": "acme", "features": []}
-        return Reply(call=call, status=200, value=principal if call.method == "GET" else {"items": []})
+        if call.path.endswith("/wait"):
+            return Reply(call=call, status=200, value=a_document(EntityWait))
+        asker = {"id": "ann", "kind": "user", "roles": ["ROLE_ADMIN"]}
+        told = a_document(ApiDescription, principal=asker, tenant="acme", features=[])
+        return Reply(call=call, status=200, value=told if call.method == "GET" else {"items": []})
 
     async def wait_for(self, count: int) -> None:
         """Until so many calls wait for their answer."""
@@ -46,7 +52,7 @@ class SlowApi:
         raise AssertionError(f"{self.waiting} calls wait")
 
 
-def ask(path: str, body: bytes = b"", query: bytes = b"") -> Request:
+def ask(path: str, body: bytes = b"", query: bytes = b"", **params: str) -> Request:
     async def receive() -> Message:
         return {"type": "http.request", "body": body, "more_body": False}
 
@@ -58,7 +64,7 @@ def ask(path: str, body: bytes = b"", query: bytes = b"") -> Request:
         "scheme": "http",
         "headers": [(b"host", b"localhost"), (b"cookie", cookie), (b"sec-fetch-site", b"same-origin")],
     }
-    return Request(scope, receive)
+    return Request(scope, receive, path_params=params)
 
 
 def listen(console: Console) -> "asyncio.Task[ConsoleResponse]":
@@ -71,8 +77,8 @@ def lock_model(console: Console) -> "asyncio.Task[int]":
     fields = {"form_token": token, "idempotency_key": "k", "name": "order", "version": "1"}
 
     async def act() -> int:
-        browser = ask("/console/do/lock_model", urlencode(fields).encode())
-        return (await console.perform_action("lock_model", browser)).status
+        browser = ask("/console/do/lock_model", urlencode(fields).encode(), action="lock_model")
+        return (await console.act("do", browser)).status
 
     return asyncio.create_task(act())
 

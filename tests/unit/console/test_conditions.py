@@ -177,7 +177,7 @@ def test_a_place_that_is_not_there_is_refused(place: str) -> None:
 
 
 def test_operators_fit_the_declared_type() -> None:
-    assert offer_operators([]) == PRESENCE
+    assert offer_operators([]) == tuple(PRESENCE)
     assert offer_operators(["BOOLEAN"]) == ("EQUALS", "NOT_EQUAL", *PRESENCE)
     assert "CONTAINS" not in offer_operators(["LONG"])
     assert "BETWEEN" in offer_operators(["LONG"])

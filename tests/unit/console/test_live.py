@@ -31,7 +31,8 @@ class WaitingApi:
             self.waits += 1
             async with self.changed:
                 await self.changed.wait_for(lambda: self.transaction not in call.query)
-        document: JsonValue = {"transactionId": self.transaction, "reached": "after=" in call.query}
+        waited = {"transactionId": self.transaction, "reached": "after=" in call.query}
+        document: JsonValue = {**waited, "deleted": False, "waitedMs": 0}
         return Reply(call=call, status=self.status, value=document)
 
     async def write(self, transaction: str) -> None:

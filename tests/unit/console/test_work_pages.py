@@ -2,9 +2,8 @@
 
 import pytest
 
-from statewright.console.pages import incident, tasks, workers
-from statewright.console.pages.incident import IncidentView, view_incident
-from statewright.console.pages.incidents import IncidentLine, format_badge
+from statewright.console.pages import incidents, tasks, workers
+from statewright.console.pages.incidents import IncidentLine, IncidentView, format_badge, view_incident
 from statewright.console.pages.listing import ListView
 from statewright.console.pages.tasks import view_tasks
 from statewright.console.pages.workers import QueuePage, WorkersView, view_queue, view_worker, view_workers
@@ -15,7 +14,7 @@ from statewright.operations.suspensions import SuspensionView
 from statewright.operations.work import MemberView, QueueView
 from tests.unit.console.recorded import a_document, a_list, a_problem, a_reply
 
-ACTIONS = {each.name: each for each in (*incident.ROUTES, *workers.ROUTES) if isinstance(each, Action)}
+ACTIONS = {each.name: each for each in (*incidents.ROUTES, *workers.ROUTES) if isinstance(each, Action)}
 NOBODY: JsonObject = {"kind": "JOB_TYPE", "name": "payment", "depth": 41, "workers": 0, "oldestAgeSeconds": 720}
 SERVED: JsonObject = {"kind": "JOB_TYPE", "name": "mail", "depth": 900, "workers": 2, "oldestAgeSeconds": 1}
 EMPTY = a_reply({"items": []})
@@ -47,7 +46,7 @@ def show(item: JsonObject, *, written_by: str = "91b2", amount: int = 10) -> Inc
 def test_queues_that_nobody_serves_come_first_whatever_waits_elsewhere():
     data = view_workers("", a_list(QueueView, SERVED, NOBODY), EMPTY, EMPTY).data
     assert isinstance(data, WorkersView)
-    assert [(row.queue.name, row.is_unserved, row.oldest) for row in data.queues] == [
+    assert [(row.queue.name, row.is_unserved, row.oldest) for row in data.queues.rows] == [
         ("payment", True, "12 min"),
         ("mail", False, "1 s"),
     ]
@@ -62,8 +61,8 @@ def test_a_suspended_queue_without_a_worker_is_no_alarm():
 def test_a_list_that_cannot_be_read_leaves_the_others_alone():
     data = view_workers("", a_list(QueueView, NOBODY), a_problem(503, "STORAGE_UNAVAILABLE"), EMPTY).data
     assert isinstance(data, WorkersView)
-    assert data.workers_problem is not None
-    assert (len(data.queues), data.queues_problem) == (1, None)
+    assert data.workers.problem is not None
+    assert (len(data.queues.rows), data.queues.problem) == (1, None)
 
 
 def test_a_queue_of_several_tags_is_served_by_members_that_have_all():
@@ -75,8 +74,8 @@ def test_a_queue_of_several_tags_is_served_by_members_that_have_all():
         a_list(SuspensionView, *suspended),
     ).data
     assert isinstance(data, QueuePage)
-    assert [each.member.id for each in data.workers] == ["b"]
-    assert [each.item.id for each in data.suspensions] == ["1"]
+    assert [each.member.id for each in data.workers.rows] == ["b"]
+    assert [each.item.id for each in data.suspensions.rows] == ["1"]
     assert data.names == ("x", "y")
 
 

@@ -5,25 +5,27 @@ nothing for it.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from statewright.api.http.application import Dialect, ErrorFormat
 from statewright.api.http.asgi import Application
 from statewright.api.http.request import Request
 from statewright.api.http.response import TEXT, Response
-from statewright.api.http.router import Endpoint, FoundRoute, PublicRoute, Router
+from statewright.api.http.router import FoundRoute, Method, PublicRoute, Router
 from statewright.api.http.security import Headers, PageGuard
 from statewright.failures import Failure
 
 if TYPE_CHECKING:
-    from statewright.console.application import Console, LoginStep
+    from statewright.console.application import Console
     from statewright.console.response import ConsoleResponse
 
 ROOT: Final = "/console"
 
 BuildConsole = Callable[[Application], "Console"]
 """Builds the console for the application that it is part of, and calls."""
+Answer = Callable[[Request], Awaitable["ConsoleResponse"]]
 
 
 class ConsoleEndpoint:
@@ -84,51 +86,29 @@ def _list_routes(console: "Console") -> list[PublicRoute]:
     from statewright.console.response import find_static_file, refuse_static_file
     from statewright.console.routes import ROUTES
 
-    async def listen(request: Request) -> Response:
-        return _convert(await console.open_live_stream(request))
-
-    async def confirm(request: Request) -> Response:
-        return _convert(await console.confirm_action(request.path_params["action"], request))
-
-    async def show_call(request: Request) -> Response:
-        return _convert(await console.show_call(request.path_params["action"], request))
-
-    async def perform(request: Request) -> Response:
-        return _convert(await console.perform_action(request.path_params["action"], request))
-
-    def build_login_endpoint(step: "LoginStep") -> Endpoint:
-        async def log_in(request: Request) -> Response:
-            return _convert(await console.log_in(step, request))
-
-        return log_in
-
-    async def log_out(request: Request) -> Response:
-        return _convert(await console.log_out(request))
-
-    async def send_file(request: Request) -> Response:
+    async def send_file(request: Request) -> "ConsoleResponse":
         found = find_static_file(request.scope["path"])
         takes_gzip = b"gzip" in request.headers.get(b"accept-encoding", b"")
-        return _convert(refuse_static_file() if found is None else found.respond(takes_gzip=takes_gzip))
+        return refuse_static_file() if found is None else found.respond(takes_gzip=takes_gzip)
 
-    def build_endpoint(page: Page) -> Endpoint:
-        async def show(request: Request) -> Response:
-            return _convert(await console.show_page(page, request))
+    def build_route(method: Method, path: str, answer: Answer, *, is_tree: bool = False) -> PublicRoute:
+        async def respond(request: Request) -> Response:
+            return _convert(await answer(request))
 
-        return show
+        return PublicRoute(method=method, path=path, endpoint=respond, is_tree=is_tree)
 
-    pages = [route for route in ROUTES if isinstance(route, Page)]
     return [
-        *(PublicRoute(method="GET", path=page.path, endpoint=build_endpoint(page)) for page in pages),
-        PublicRoute(method="GET", path=f"{ROOT}/login", endpoint=build_login_endpoint("show")),
-        PublicRoute(method="POST", path=f"{ROOT}/login", endpoint=build_login_endpoint("check")),
-        PublicRoute(method="GET", path=f"{ROOT}/login/start", endpoint=build_login_endpoint("start")),
-        PublicRoute(method="GET", path=f"{ROOT}/login/callback", endpoint=build_login_endpoint("finish")),
-        PublicRoute(method="POST", path=f"{ROOT}/logout", endpoint=log_out),
-        PublicRoute(method="GET", path=f"{ROOT}/live", endpoint=listen),
-        PublicRoute(method="GET", path=f"{ROOT}/confirm/{{action}}", endpoint=confirm),
-        PublicRoute(method="POST", path=f"{ROOT}/call/{{action}}", endpoint=show_call),
-        PublicRoute(method="POST", path=f"{ROOT}/do/{{action}}", endpoint=perform),
-        PublicRoute(method="GET", path=f"{ROOT}/static", endpoint=send_file, is_tree=True),
+        *(build_route("GET", page.path, partial(console.show_page, page)) for page in ROUTES if isinstance(page, Page)),
+        build_route("GET", f"{ROOT}/login", partial(console.log_in, "show")),
+        build_route("POST", f"{ROOT}/login", partial(console.log_in, "check")),
+        build_route("GET", f"{ROOT}/login/start", partial(console.log_in, "start")),
+        build_route("GET", f"{ROOT}/login/callback", partial(console.log_in, "finish")),
+        build_route("POST", f"{ROOT}/logout", console.log_out),
+        build_route("GET", f"{ROOT}/live", console.open_live_stream),
+        build_route("GET", f"{ROOT}/confirm/{{action}}", partial(console.act, "confirm")),
+        build_route("POST", f"{ROOT}/call/{{action}}", partial(console.act, "call")),
+        build_route("POST", f"{ROOT}/do/{{action}}", partial(console.act, "do")),
+        build_route("GET", f"{ROOT}/static", send_file, is_tree=True),
     ]
 
 

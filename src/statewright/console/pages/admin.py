@@ -13,7 +13,7 @@ from statewright.console.calls import (
     build_ops_call,
     get_text,
 )
-from statewright.console.request import ADMIN, ConsoleRequest, Navigation, Page, Routes, build_problem
+from statewright.console.request import ADMIN, Navigation, Page, PageContext, Routes, build_problem
 from statewright.console.views.page import Crumb, Problem, View
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.operations.records import Record
@@ -67,14 +67,10 @@ class Tab(Struct, frozen=True):
 class AdminView(Struct, frozen=True, kw_only=True):
     """One page of the area: a table, or why there is none."""
 
-    name: str
-    heading: str
+    of: "Listing"
     tabs: tuple[Tab, ...]
-    columns: tuple[str, ...]
     rows: tuple[Row, ...] = ()
     problem: Problem | None = None
-    empty: str = ""
-    note: str = ""
     level: str = ""
     """The log level of the process that answered; empty: not to be seen."""
 
@@ -85,7 +81,7 @@ class Listing(Struct, frozen=True, kw_only=True):
     name: str
     path: str
     heading: str
-    calls: Callable[[], tuple[ApiCall, ...]]
+    calls: tuple[ApiCall, ...]
     columns: tuple[str, ...]
     view: Callable[[Reply], Iterable[Row]]
     """The rows of an answer."""
@@ -217,40 +213,41 @@ def _join_key_pairs(replies: tuple[Reply, ...]) -> Reply:
     return replace(replies[0], status=200, value=pairs)
 
 
+SETTINGS: Final = Listing(
+    name="admin_settings",
+    path=f"{ROOT}/settings",
+    heading="Settings",
+    calls=(build_ops_call("settings"),),
+    columns=("Setting", "Value", "From", "Section", "Meaning"),
+    view=lambda reply: map(_view_setting, reply.read_items(Setting)),
+    empty="There is no setting.",
+    note="They are environment variables of the node that answered, and are read at its start. Secrets are masked.",
+)
 LISTINGS: Final = (
     Listing(
         name="admin",
         path=ROOT,
         heading="Nodes",
-        calls=lambda: (build_ops_call("nodes", query={"limit": MAX_NODES}),),
+        calls=(build_ops_call("nodes", query={"limit": MAX_NODES}),),
         columns=("Node", "State", "Version", "Members", "Started", "Alive until"),
         view=lambda reply: map(_view_node, reply.read_items(ServiceNode)),
         empty="No node is alive.",
     ),
-    Listing(
-        name="admin_settings",
-        path=f"{ROOT}/settings",
-        heading="Settings",
-        calls=lambda: (build_ops_call("settings"),),
-        columns=("Setting", "Value", "From", "Section", "Meaning"),
-        view=lambda reply: map(_view_setting, reply.read_items(Setting)),
-        empty="There is no setting.",
-        note="They are environment variables of the node that answered, and are read at its start. Secrets are masked.",
-    ),
-    Listing(
+    SETTINGS,
+    replace(
+        SETTINGS,
         name="admin_retention",
         path=f"{ROOT}/retention",
         heading="Retention",
-        calls=lambda: (build_ops_call("settings"),),
-        columns=("Setting", "Value", "From", "Section", "Meaning"),
         view=lambda reply: (_view_setting(each) for each in reply.read_items(Setting) if "retention" in each.name),
         empty="No setting says how long anything is kept.",
+        note="",
     ),
     Listing(
         name="admin_signing_keys",
         path=f"{ROOT}/signing-keys",
         heading="Signing keys",
-        calls=lambda: tuple(
+        calls=tuple(
             build_entity_call("oauth", "keys", "keypair", "current", query={"audience": each}) for each in AUDIENCES
         ),
         columns=("Key", "Audience", "Algorithm", "Valid from", "Valid to"),
@@ -264,7 +261,7 @@ LISTINGS: Final = (
         name="admin_clients",
         path=f"{ROOT}/clients",
         heading="Clients",
-        calls=lambda: (build_entity_call("clients"),),
+        calls=(build_entity_call("clients"),),
         columns=("Client", "Roles", "Created", "Changed"),
         view=lambda reply: map(Client.view, reply.pick_items(Client)),
         empty="There is no client of this tenant.",
@@ -273,7 +270,7 @@ LISTINGS: Final = (
         name="admin_providers",
         path=f"{ROOT}/providers",
         heading="Identity providers",
-        calls=lambda: (build_entity_call("oauth", "oidc", "providers"),),
+        calls=(build_entity_call("oauth", "oidc", "providers"),),
         columns=("Discovery document", "State", "Id", "Audiences", "Registered"),
         view=lambda reply: map(IdentityProvider.view, reply.pick_items(IdentityProvider)),
         empty="No identity provider is registered: only tokens of this service count.",
@@ -282,7 +279,7 @@ LISTINGS: Final = (
         name="admin_trusted_keys",
         path=f"{ROOT}/trusted-keys",
         heading="Trusted keys",
-        calls=lambda: (build_entity_call("oauth", "keys", "trusted"),),
+        calls=(build_entity_call("oauth", "keys", "trusted"),),
         columns=("Key", "State", "Audience", "Valid from", "Valid to"),
         view=lambda reply: map(Key.view_trusted, reply.pick_items(Key)),
         empty="No key of others is trusted.",
@@ -296,23 +293,19 @@ def view_listing(listing: Listing, reply: Reply, level: Reply | None = None) -> 
     if problem is not None and reply.status == NOT_IMPLEMENTED:
         problem = Problem(status=reply.status, title="Not in mock mode", detail=JWT_ONLY, code=problem.code)
     data = AdminView(
-        name=listing.name,
-        heading=listing.heading,
+        of=listing,
         tabs=tuple(Tab(each.path, each.heading, each is listing) for each in LISTINGS),
-        columns=listing.columns,
         rows=tuple(listing.view(reply)) if reply.is_ok else (),
         problem=problem,
-        empty=listing.empty,
-        note=listing.note,
         level=get_text(level.document, "level") if level is not None and level.is_ok else "",
     )
     crumbs = () if listing.path == ROOT else (CRUMB,)
     return View(title=listing.heading, data=data, template="pages/admin.html", crumbs=crumbs)
 
 
-def _build_show(listing: Listing) -> Callable[[ConsoleRequest], Awaitable[View]]:
-    async def show(request: ConsoleRequest) -> View:
-        calls = listing.calls()
+def _build_show(listing: Listing) -> Callable[[PageContext], Awaitable[View]]:
+    async def show(request: PageContext) -> View:
+        calls = listing.calls
         if listing.path != ROOT:
             return view_listing(listing, listing.join(await request.call(*calls)))
         nodes, level = await request.call(*calls, build_entity_call("admin", "log-level"))

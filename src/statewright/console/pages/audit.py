@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from statewright.console.calls import Reply, build_ops_call
 from statewright.console.pages.listing import Filter, build_list, read_filters
-from statewright.console.request import OPERATOR, ConsoleRequest, Navigation, Page, Query, Routes
+from statewright.console.request import OPERATOR, Navigation, Page, PageContext, Query, Routes
 from statewright.console.views.page import Download, View, encode_segment
 from statewright.jsonval.codec import encode
 from statewright.operations.history import ChangedEntity
@@ -44,15 +44,14 @@ class ActRow(Struct, frozen=True, kw_only=True):
         return ", ".join(f"{name} {value}" for name, value in self.act.details.items())
 
 
-async def show_audit(request: ConsoleRequest) -> View:
+async def show_audit(request: PageContext) -> View:
     """Acts, newest first, or a file of them."""
     query = request.query
     wanted = read_filters(query, FILTERS)
     if query.get("export"):
         reply = await request.call_one(build_ops_call("audit", query={**wanted, "limit": MAX_EXPORTED}))
         return build_export(reply.require())
-    page = {**wanted, "cursor": query.get("cursor") or None, "limit": query.size()}
-    reply = await request.call_one(build_ops_call("audit", query=page))
+    reply = await request.call_one(build_ops_call("audit", query=wanted | query.read_page("cursor")))
     return view_audit(reply, query, request.page_paths)
 
 
@@ -73,11 +72,11 @@ def _view_act(act: OperatorAct, page_paths: frozenset[str]) -> ActRow:
     return ActRow(act=act, href=place.replace("{id}", encode_segment(act.target.id)) if place in page_paths else "")
 
 
-async def show_changes(request: ConsoleRequest) -> View:
+async def show_changes(request: PageContext) -> View:
     """Changes, newest first."""
     query = request.query
-    page = {**read_filters(query, CHANGE_FILTERS), "cursor": query.get("cursor") or None, "limit": query.size()}
-    return view_changes(await request.call_one(build_ops_call("changes", query=page)), query)
+    wanted = read_filters(query, CHANGE_FILTERS) | query.read_page("cursor")
+    return view_changes(await request.call_one(build_ops_call("changes", query=wanted)), query)
 
 
 def view_changes(reply: Reply, query: Query) -> View:

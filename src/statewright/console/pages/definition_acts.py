@@ -18,7 +18,7 @@ from statewright.console.process_languages import (
     ProcessLanguage,
     find_language,
 )
-from statewright.console.request import Action, ConsoleRequest, Form, InvalidField, Page, Routes, build_problem
+from statewright.console.request import Action, Form, InvalidField, Page, PageContext, Routes, build_problem
 from statewright.console.views.page import DiffLine, Problem, View
 from statewright.console.views.records import DefinitionCheck, DefinitionRecord, DefinitionWarning, InstanceRecord
 from statewright.jsonval.codec import encode
@@ -82,7 +82,7 @@ class CheckView(Struct, frozen=True, kw_only=True):
     compared: int = 0
 
 
-async def show_new_definition(request: ConsoleRequest) -> View:
+async def show_new_definition(request: PageContext) -> View:
     """The form, filled with a definition that is to get another version, or with an example."""
     language = find_language(request.query.get("language", STEPS.code))
     definition, source = request.query.get("of"), EXAMPLES[language.code]
@@ -119,7 +119,7 @@ def _build_call(*more: str) -> Callable[[Form], ApiCall]:
     return build
 
 
-async def _show_check(request: ConsoleRequest, form: Form, reply: Reply) -> View:
+async def _show_check(request: PageContext, form: Form, reply: Reply) -> View:
     language, definition = find_language(form.require("language")), reply.pick(DefinitionRecord).key or form.get("id")
     latest: Reply | None = None
     if reply.is_ok and definition:
@@ -127,7 +127,7 @@ async def _show_check(request: ConsoleRequest, form: Form, reply: Reply) -> View
     return view_check(form, reply, latest, is_stored=False)
 
 
-async def _show_upload(_request: ConsoleRequest, form: Form, reply: Reply) -> View | None:
+async def _show_upload(_request: PageContext, form: Form, reply: Reply) -> View | None:
     """The warnings of what was stored, or why it was refused; without either the page of the definition."""
     if reply.is_ok and not list_warnings(reply.pick(DefinitionRecord)):
         return None

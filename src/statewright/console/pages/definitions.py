@@ -23,7 +23,7 @@ from statewright.console.diagrams.process import (
 )
 from statewright.console.pages.listing import Slice, list_pages, slice_rows
 from statewright.console.process_languages import FLOWS, LANGUAGES, STEPS, ProcessLanguage
-from statewright.console.request import ConsoleRequest, Navigation, Page, Query, Routes, Show, build_part, build_problem
+from statewright.console.request import Navigation, Page, PageContext, Query, Routes, Show, build_part, build_problem
 from statewright.console.views.entities import fits_page, write_text
 from statewright.console.views.page import (
     Crumb,
@@ -70,7 +70,7 @@ class DefinitionsView(Struct, frozen=True, kw_only=True):
 def build_list(language: ProcessLanguage) -> Show:
     """The page that lists the definitions of a language."""
 
-    async def show_definitions(request: ConsoleRequest) -> View:
+    async def show_definitions(request: PageContext) -> View:
         query = request.query
         asked: Parameters = {"keyword": query.get("keyword"), "page": query.page(), "pageSize": query.size()}
         found, counts = await request.call(
@@ -123,7 +123,7 @@ class GraphView(Struct, frozen=True, kw_only=True):
 
 
 async def call_with_graph(
-    request: ConsoleRequest, language: ProcessLanguage, definition: str, version: int, *calls: ApiCall
+    request: PageContext, language: ProcessLanguage, definition: str, version: int, *calls: ApiCall
 ) -> tuple[Reply, ProcessGraph | None, tuple[Reply, ...]]:
     """A definition in one version, 0 for the latest; its graph, none where it cannot be drawn; and the replies to other
     calls, made at the same time.
@@ -217,7 +217,7 @@ class DefinitionView(Struct, frozen=True, kw_only=True):
 def build_page(language: ProcessLanguage) -> Show:
     """The page of a definition of a language."""
 
-    async def show_definition(request: ConsoleRequest) -> View:
+    async def show_definition(request: PageContext) -> View:
         definition, version = request.params[language.parameter], request.query.get_number("version")
         calls = [
             language.call_definitions(query={"keyword": definition, "pageSize": MAX_VERSIONS})
@@ -292,7 +292,7 @@ class InstanceCountsView(Struct, frozen=True, kw_only=True):
 def build_counts(language: ProcessLanguage) -> Show:
     """The part with the counts of a definition."""
 
-    async def show_counts(request: ConsoleRequest) -> View:
+    async def show_counts(request: PageContext) -> View:
         definition, version = request.params[language.parameter], request.query.get_number("version")
         asked = {"language": language.name, "definitionId": definition}
         found, graph, replies = await call_with_graph(
@@ -375,7 +375,7 @@ class DefinitionDiffView(Struct, frozen=True, kw_only=True):
 def build_diff(language: ProcessLanguage) -> Show:
     """The page that compares two versions of a definition of a language."""
 
-    async def show_diff(request: ConsoleRequest) -> View:
+    async def show_diff(request: PageContext) -> View:
         definition = request.params[language.parameter]
         versions = [request.query.get_number(name) for name in ("from", "to")]
         pairs = await asyncio.gather(*(call_with_graph(request, language, definition, version) for version in versions))

@@ -1,19 +1,15 @@
 """Entities of a model: a list by condition, page by page, and a builder of conditions (docs/console.md#pages)."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from msgspec import Struct
 
 from statewright.console.acts import read_json
-from statewright.console.calls import (
-    ApiCall,
-    Reply,
-    build_entity_call,
-    build_ops_call,
-    build_path,
-)
+from statewright.console.calls import CALL_TIMEOUT_S, ApiCall, Reply, build_entity_call, build_ops_call, build_path
 from statewright.console.conditions import (
     EVERYTHING,
+    NUMBERS,
     Condition,
     Group,
     Lifecycle,
@@ -42,10 +38,10 @@ from statewright.console.pages.model_acts import read_form_key
 from statewright.console.request import (
     TOO_EXPENSIVE,
     Action,
-    ConsoleRequest,
     Form,
     InvalidField,
     Page,
+    PageContext,
     Query,
     Routes,
     build_part,
@@ -68,9 +64,6 @@ from statewright.jsonval.codec import decode_stored, encode
 from statewright.operations.listings import MatchCount
 
 SORTABLE: Final = (("@id", "Id"), ("@state", "State"), ("@creationDate", "Created"), ("@lastUpdateTime", "Changed"))
-NUMBERS: Final = frozenset(
-    ("INTEGER", "LONG", "BIG_INTEGER", "UNBOUND_INTEGER", "DOUBLE", "BIG_DECIMAL", "UNBOUND_DECIMAL")
-)
 LIST_TIMEOUT_S: Final = 6.0
 SEARCH_TIMEOUT_S: Final = 2.0
 """Of a list with a condition or a sort key, which may have no index: then it is too expensive for a page."""
@@ -140,7 +133,7 @@ class NewEntityView(Struct, frozen=True, kw_only=True):
     sample: str
 
 
-async def show_entities(request: ConsoleRequest) -> View:
+async def show_entities(request: PageContext) -> View:
     """A page of the entities that match."""
     name, version = read_key(request)
     query = request.query
@@ -148,9 +141,9 @@ async def show_entities(request: ConsoleRequest) -> View:
         wanted = _add(_read_query(query.get("q")), Lifecycle(field="state", operator="EQUALS", value=_quote(state)))
         return View(redirect=request.path + query.change(state=None, q=write_condition(wanted), draft=None, after=None))
     condition = _read_query(query.get("q"))
-    calls = [_build_search(request, name, version, condition)]
+    calls = [_build_search(query, (name, version), condition)]
     if query.get("count"):
-        calls.append(_build_count(query, name, version, condition))
+        calls.append(_ask("count", query, (name, version), condition))
     export, found, *others = await request.call(
         build_entity_call("model", "export", "SIMPLE_VIEW", name, version), *calls, *list_head_calls(request, name)
     )
@@ -188,17 +181,7 @@ def view_entities(path: str, query: Query, head: ModelHead, export: Reply, found
         kept=tuple(pair for pair in query.pairs if pair[0] not in EDITED),
         downloads=tuple((kind, f"/download{query.change(format=kind, draft=None, count=None)}") for kind in FORMATS),
         call=found.call,
-        job=tuple(
-            (field, text)
-            for field, text in (
-                ("name", head.name),
-                ("version", str(head.version)),
-                ("q", query.get("q")),
-                ("sort", query.get("sort")),
-                ("at", _read_at(query) or ""),
-            )
-            if text
-        ),
+        job=(*head.key, *((name, query.get(name)) for name in ("q", "sort", "at") if query.get(name))),
         news=_build_news_path(query, head, condition),
         problem=None if found.is_ok else _explain(found, head, path + query.change()),
         is_too_expensive=not found.is_ok and build_problem(found).code in GAVE_UP,
@@ -231,7 +214,7 @@ def _find_only_state(condition: Condition) -> str | None:
     return state if isinstance(state, str) else None
 
 
-async def show_entity_news(request: ConsoleRequest) -> View:
+async def show_entity_news(request: PageContext) -> View:
     """How many entities more there are than at first, by the counts that are kept of the model."""
     name, version = read_key(request)
     counts = await request.counts.count(request.client, request.viewer.tenant, name, version)
@@ -254,7 +237,7 @@ def view_entity_news(path: str, query: Query, counts: ModelCounts) -> View:
     return View(data=EntityNewsView(more=max(0, now - (begin or 0)), since=begin, again=again))
 
 
-async def build_query(request: ConsoleRequest) -> View:
+async def build_query(request: PageContext) -> View:
     """What the form of the builder asks for, as the address of the list: nothing is stored in between."""
     name, version = read_key(request)
     fields = dict(request.query.pairs)
@@ -281,13 +264,13 @@ async def build_query(request: ConsoleRequest) -> View:
     return View(redirect=build_model_path(name, version, "entities") + kept.change(**changes))
 
 
-async def show_entities_download(request: ConsoleRequest) -> View:
+async def show_entities_download(request: PageContext) -> View:
     """The page of the list as a file."""
     name, version = read_key(request)
     kind = request.query.get_choice("format", FORMATS)
     export, found = await request.call(
         build_entity_call("model", "export", "SIMPLE_VIEW", name, version),
-        _build_search(request, name, version, _read_query(request.query.get("q"))),
+        _build_search(request.query, (name, version), _read_query(request.query.get("q"))),
     )
     items = found.require().items
     if kind == "ndjson":
@@ -296,7 +279,7 @@ async def show_entities_download(request: ConsoleRequest) -> View:
     return View(download=Download("entities.csv", write_csv(items, columns), "text/csv; charset=utf-8"))
 
 
-async def show_new_entity(request: ConsoleRequest) -> View:
+async def show_new_entity(request: PageContext) -> View:
     """The form of a new entity."""
     name, version = read_key(request)
     replies = await request.call(*list_head_calls(request, name))
@@ -343,37 +326,31 @@ def _read_at(query: Query) -> str | None:
     return text
 
 
-def _build_search(request: ConsoleRequest, name: str, version: int, condition: Condition) -> ApiCall:
-    query = request.query
+def _ask(
+    act: str,
+    query: Query,
+    key: tuple[str, int],
+    condition: Condition,
+    page: Mapping[str, int | str | None] | None = None,
+    timeout_s: float = CALL_TIMEOUT_S,
+) -> ApiCall:
+    """Of the entities of a model that match, what ``act`` asks."""
     return build_ops_call(
         "models",
-        name,
-        version,
+        *key,
         "entities",
-        "search",
+        act,
         method="POST",
-        query={
-            "limit": query.size(),
-            "cursor": query.get("after") or None,
-            "sort": query.get("sort") or None,
-            "pointInTime": _read_at(query),
-        },
+        query={**(page or {}), "pointInTime": _read_at(query)},
         body=write_condition(condition).encode(),
-        timeout_s=LIST_TIMEOUT_S if condition == EVERYTHING and not query.get("sort") else SEARCH_TIMEOUT_S,
+        timeout_s=timeout_s,
     )
 
 
-def _build_count(query: Query, name: str, version: int, condition: Condition) -> ApiCall:
-    return build_ops_call(
-        "models",
-        name,
-        version,
-        "entities",
-        "count",
-        method="POST",
-        query={"pointInTime": _read_at(query)},
-        body=write_condition(condition).encode(),
-    )
+def _build_search(query: Query, key: tuple[str, int], condition: Condition) -> ApiCall:
+    sort = query.get("sort") or None
+    timeout_s = LIST_TIMEOUT_S if condition == EVERYTHING and not sort else SEARCH_TIMEOUT_S
+    return _ask("search", query, key, condition, query.read_page() | {"sort": sort}, timeout_s)
 
 
 def _describe_count(reply: Reply) -> str:
@@ -434,12 +411,10 @@ def _explain(found: Reply, head: ModelHead, retry: str) -> Problem:
 
 
 def _build_search_job(form: Form) -> ApiCall:
-    name, version = read_form_key(form)
     return build_entity_call(
         "search",
         "async",
-        name,
-        version,
+        *read_form_key(form),
         method="POST",
         query={"sort": form.get("sort") or None, "pointInTime": form.get("at") or None},
         body=write_condition(_read_query(form.get("q"))).encode(),
@@ -451,8 +426,7 @@ def _follow_search_job(_form: Form, reply: Reply) -> str:
 
 
 def _build_creation(form: Form) -> ApiCall:
-    name, version = read_form_key(form)
-    return build_entity_call("entity", "JSON", name, version, method="POST", body=read_json(form, "document"))
+    return build_entity_call("entity", "JSON", *read_form_key(form), method="POST", body=read_json(form, "document"))
 
 
 def _follow_creation(form: Form, reply: Reply) -> str:

@@ -21,10 +21,11 @@ from statewright.console.diagrams.workflow import (
     list_workflows,
     read_workflow,
 )
+from statewright.console.pages.listing import ListView, build_list
 from statewright.console.pages.model import build_model_path
 from statewright.console.pages.workflow import build_workflow_path, draw_picture
-from statewright.console.request import ConsoleRequest, Page, Routes, build_part, build_problem
-from statewright.console.views.entities import TreeNode, build_tree, fits_page, write_text
+from statewright.console.request import NOTHING_ASKED, Page, PageContext, Query, Routes, build_part, build_problem
+from statewright.console.views.entities import Document, build_document
 from statewright.console.views.explained import Explanation, view_explanation
 from statewright.console.views.page import Crumb, Picture, Problem, View, format_model
 from statewright.console.views.records import Envelope, EnvelopeMeta
@@ -81,38 +82,35 @@ class EventRow(Struct, frozen=True, kw_only=True):
         return "" if data in (None, {}, {"success": True}) else encode(data).decode()
 
 
-class Timeline(Struct, frozen=True, kw_only=True):
-    """Events, newest first."""
-
-    events: tuple[EventRow, ...]
-    next: str | None
-    first: str | None
-    problem: Problem | None
-
-
-class EntityView(Struct, frozen=True, kw_only=True):
-    """The page of an entity. ``meta`` is that of the version that is shown."""
+class EntityPage(Struct, frozen=True, kw_only=True):
+    """A page of an entity."""
 
     id: str
+
+    @property
+    def path(self) -> str:
+        """That of the page of the entity itself."""
+        return build_entity_path(self.id)
+
+
+class DocumentView(EntityPage, frozen=True, kw_only=True):
+    """The document, as it is now or was at an instant."""
+
+    document: Document
+    at: str | None = None
+    is_deleted: bool = False
+
+
+class EntityView(DocumentView, frozen=True, kw_only=True):
+    """All of an entity. ``meta`` is that of the version that is shown."""
+
     meta: EnvelopeMeta
     deleted_at: str
     explanation: Explanation | None
     problem: Problem | None
     picture: Picture | None
     workflow_path: str
-    tree: TreeNode
-    text: str | None
-    timeline: Timeline
-    at: str | None
-
-    @property
-    def path(self) -> str:
-        """That of the page."""
-        return build_entity_path(self.id)
-
-    @property
-    def is_deleted(self) -> bool:
-        return bool(self.deleted_at)
+    timeline: ListView[EventRow]
 
     @property
     def incidents(self) -> tuple[OpenIncident, ...]:
@@ -146,7 +144,7 @@ def build_entity_path(entity_id: str, *more: str) -> str:
     return build_path("console", "entities", entity_id, *more)
 
 
-def read_entity_id(request: ConsoleRequest) -> str:
+def read_entity_id(request: PageContext) -> str:
     """The id in the path. Raises ``CallFailed`` with 404 for what can be no id of an entity."""
     entity_id = request.params["id"]
     if ENTITY_ID.fullmatch(entity_id) is None:
@@ -165,7 +163,7 @@ def _at(at: str | None) -> dict[str, str | None]:
     return {"pointInTime": at}
 
 
-async def show_entity(request: ConsoleRequest) -> View:
+async def show_entity(request: PageContext) -> View:
     """The page of an entity, as it is or as it was at an instant."""
     entity_id, at = read_entity_id(request), request.query.get("at") or None
     entity, explain, events, versions = await request.call(
@@ -182,7 +180,7 @@ async def show_entity(request: ConsoleRequest) -> View:
     )
 
 
-async def _load_last(request: ConsoleRequest, entity_id: str, entity: Reply, versions: Reply) -> Reply | None:
+async def _load_last(request: PageContext, entity_id: str, entity: Reply, versions: Reply) -> Reply | None:
     """The last version of a deleted entity; ``None`` for one that is there, or never was."""
     if entity.status != NOT_FOUND:
         return None
@@ -218,10 +216,10 @@ def view_entity(
         problem=None if explain.is_ok or is_deleted else build_problem(explain),
         picture=_draw(graph, (model.name, model.version), meta.state, explanation, events, at, is_deleted=is_deleted),
         workflow_path="" if graph is None else build_workflow_path(model.name, model.version, graph.name),
-        tree=build_tree(entity.data),
-        text=write_text(entity.data) if fits_page(entity.data) else None,
-        timeline=view_timeline(entity_id, events, versions, is_page=False),
+        document=build_document(entity.data),
+        timeline=view_timeline(events, versions),
         at=at,
+        is_deleted=is_deleted,
     )
     live = () if at is not None or is_deleted else (f"entity-{entity_id}@{meta.transaction_id}",)
     return View(title=entity_id, data=data, crumbs=build_crumbs(model.name, model.version), live=live, at=at)
@@ -271,41 +269,26 @@ def find_path(graph: WorkflowGraph, events: Sequence[RunEvent]) -> tuple[tuple[s
     return tuple(reversed([told[sentence] for sentence in made if sentence in told]))
 
 
-class DocumentView(Struct, frozen=True, kw_only=True):
-    """The document alone, as it is now."""
-
-    path: str
-    tree: TreeNode
-    text: str | None
-    at: str | None = None
-    is_deleted: bool = False
-
-
-async def show_entity_document(request: ConsoleRequest) -> View:
+async def show_entity_document(request: PageContext) -> View:
     """The document of an entity, to take the place of an older one."""
     entity_id = read_entity_id(request)
-    entity = await request.call_one(build_entity_call("entity", entity_id))
-    return await asyncio.to_thread(view_document, entity_id, entity.require())
+    entity = (await request.call_one(build_entity_call("entity", entity_id))).read(Envelope)
+    return View(data=DocumentView(id=entity_id, document=await asyncio.to_thread(build_document, entity.data)))
 
 
-def view_document(entity_id: str, entity: Reply) -> View:
-    """The document from the answer of the API."""
-    document = entity.read(Envelope).data
-    text = write_text(document) if fits_page(document) else None
-    return View(data=DocumentView(path=build_entity_path(entity_id), tree=build_tree(document), text=text))
+class TimelineView(EntityPage, frozen=True, kw_only=True):
+    """The events alone, newest first."""
+
+    timeline: ListView[EventRow]
 
 
-# Timeline.
-
-
-async def show_entity_events(request: ConsoleRequest) -> View:
+async def show_entity_events(request: PageContext) -> View:
     """The latest events of an entity."""
     entity_id = read_entity_id(request)
     events, versions = await request.call(*_call_timeline(entity_id, RECENT_EVENTS))
     if events.status == HTTPStatus.NOT_FOUND:
         events.require()
-    data = TimelineView(id=entity_id, timeline=view_timeline(entity_id, events, versions, is_page=False))
-    return View(data=data)
+    return View(data=TimelineView(id=entity_id, timeline=view_timeline(events, versions)))
 
 
 def _call_timeline(entity_id: str, limit: int, cursor: str | None = None) -> tuple[ApiCall, ApiCall]:
@@ -315,46 +298,19 @@ def _call_timeline(entity_id: str, limit: int, cursor: str | None = None) -> tup
     )
 
 
-async def show_entity_timeline(request: ConsoleRequest) -> View:
+async def show_entity_timeline(request: PageContext) -> View:
     """All events of an entity, page by page."""
     entity_id, cursor = read_entity_id(request), request.query.get("cursor") or None
     events, versions = await request.call(*_call_timeline(entity_id, PAGE_EVENTS, cursor))
-    events.require()
-    data = TimelineView(id=entity_id, timeline=view_timeline(entity_id, events, versions, is_page=True, cursor=cursor))
-    return View(title="Timeline", data=data, crumbs=(Crumb(entity_id, build_entity_path(entity_id)),))
+    data = TimelineView(id=entity_id, timeline=view_timeline(events.require(), versions, request.query))
+    return View(title="Timeline", data=data, crumbs=(Crumb(entity_id, data.path),))
 
 
-class TimelineView(Struct, frozen=True, kw_only=True):
-    """The page of all events."""
-
-    id: str
-    timeline: Timeline
-
-    @property
-    def path(self) -> str:
-        """That of the entity."""
-        return build_entity_path(self.id)
-
-
-def view_timeline(
-    entity_id: str, events: Reply, versions: Reply, *, is_page: bool, cursor: str | None = None
-) -> Timeline:
+def view_timeline(events: Reply, versions: Reply, query: Query = NOTHING_ASKED) -> ListView[EventRow]:
     """A page of events, with who acted where the version of the run tells it."""
     actors = {each.transaction_id: describe_actor(each) for each in versions.read_items(VersionView)}
-    following = events.next_cursor
-    path = build_entity_path(entity_id, "timeline")
-    return Timeline(
-        events=tuple(
-            EventRow(event=each, actor=actors.get(each.transaction_id, "")) for each in events.read_items(RunEvent)
-        ),
-        next=f"{path}{_query(following)}" if following else None,
-        first=path if is_page and cursor else None,
-        problem=None if events.is_ok else build_problem(events),
-    )
-
-
-def _query(cursor: str) -> str:
-    return build_path(cursor).replace("/", "?cursor=", 1)
+    rows = [EventRow(event=each, actor=actors.get(each.transaction_id, "")) for each in events.read_items(RunEvent)]
+    return build_list(query, events, rows, cursor="cursor")
 
 
 def describe_actor(version: VersionView) -> str:

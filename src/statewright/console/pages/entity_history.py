@@ -6,15 +6,18 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.console.calls import (
-    Reply,
-    build_entity_call,
-    build_ops_call,
-    build_path,
-)
+from statewright.console.calls import Reply, build_entity_call, build_ops_call
 from statewright.console.diagrams.workflow import list_workflows, read_workflow
-from statewright.console.pages.entity import ROOT, build_crumbs, build_entity_path, describe_actor, read_entity_id
-from statewright.console.request import ConsoleRequest, Page, Routes, build_problem
+from statewright.console.pages.entity import (
+    ROOT,
+    EntityPage,
+    build_crumbs,
+    build_entity_path,
+    describe_actor,
+    read_entity_id,
+)
+from statewright.console.pages.listing import ListView, build_list
+from statewright.console.request import Page, PageContext, Routes, build_problem
 from statewright.console.views.entities import ChangedMember, fits_page, list_differences, write_text
 from statewright.console.views.page import Crumb, Download, Problem, View
 from statewright.console.views.records import Envelope, EnvelopeMeta
@@ -37,26 +40,17 @@ class VersionRow(Struct, frozen=True, kw_only=True):
         return self.version.change_type == "DELETE"
 
 
-class VersionsView(Struct, frozen=True, kw_only=True):
+class VersionsView(EntityPage, frozen=True, kw_only=True):
     """The versions, newest first."""
 
-    id: str
-    versions: tuple[VersionRow, ...]
+    list: ListView[VersionRow]
     current: str
     yesterday: str
-    next: str | None
-    first: str | None
-
-    @property
-    def path(self) -> str:
-        """That of the entity."""
-        return build_entity_path(self.id)
 
 
-class DifferencesView(Struct, frozen=True, kw_only=True):
+class DifferencesView(EntityPage, frozen=True, kw_only=True):
     """Two versions compared."""
 
-    id: str
     left: str
     right: str
     states: tuple[str, str]
@@ -64,60 +58,39 @@ class DifferencesView(Struct, frozen=True, kw_only=True):
     is_cut: bool
     problem: Problem | None
 
-    @property
-    def path(self) -> str:
-        """That of the entity."""
-        return build_entity_path(self.id)
 
-
-class DataView(Struct, frozen=True, kw_only=True):
+class DataView(EntityPage, frozen=True, kw_only=True):
     """The document as text, to be read or edited."""
 
-    id: str
     meta: EnvelopeMeta
     text: str | None
     transitions: tuple[str, ...]
-
-    @property
-    def path(self) -> str:
-        """That of the entity."""
-        return build_entity_path(self.id)
 
 
 class TransactionView(Struct, frozen=True, kw_only=True):
     """A transaction: the entities that it wrote."""
 
     id: str
-    written: tuple[WrittenEntity, ...]
-    next: str | None
+    list: ListView[WrittenEntity]
 
 
-async def show_entity_versions(request: ConsoleRequest) -> View:
+async def show_entity_versions(request: PageContext) -> View:
     """The versions of an entity."""
-    entity_id, cursor = read_entity_id(request), request.query.get("cursor") or None
-    versions = await request.call_one(
-        build_ops_call("entities", entity_id, "versions", query={"limit": request.query.size(), "cursor": cursor})
-    )
-    return view_versions(entity_id, versions.require(), now=request.now, cursor=cursor)
-
-
-def view_versions(entity_id: str, versions: Reply, *, now: int, cursor: str | None) -> View:
-    """The list from the answer of the API."""
-    listed = versions.read_items(VersionView)
-    following = versions.next_cursor
-    path = build_entity_path(entity_id, "versions")
+    entity_id, query = read_entity_id(request), request.query
+    call = build_ops_call("entities", entity_id, "versions", query=query.read_page("cursor"))
+    versions = await request.call_one(call)
+    listed = versions.require().read_items(VersionView)
+    rows = [VersionRow(version=each, actor=describe_actor(each)) for each in listed]
     data = VersionsView(
         id=entity_id,
-        versions=tuple(VersionRow(version=each, actor=describe_actor(each)) for each in listed),
+        list=build_list(query, versions, rows, cursor="cursor"),
         current=next((each.transaction_id for each in listed if each.current), ""),
-        yesterday=to_rfc3339(now - DAY_US),
-        next=f"{path}{build_path(following).replace('/', '?cursor=', 1)}" if following else None,
-        first=path if cursor else None,
+        yesterday=to_rfc3339(request.now - DAY_US),
     )
-    return View(title="Versions", data=data, crumbs=(Crumb(entity_id, build_entity_path(entity_id)),))
+    return View(title="Versions", data=data, crumbs=(Crumb(entity_id, data.path),))
 
 
-async def show_entity_diff(request: ConsoleRequest) -> View:
+async def show_entity_diff(request: PageContext) -> View:
     """What differs between two versions: each a transaction, an instant, ``current`` or ``previous``."""
     entity_id = read_entity_id(request)
     old, new = request.query.get("from", "previous") or "previous", request.query.get("to", "current") or "current"
@@ -164,7 +137,7 @@ def _explain_failure(entity_id: str, failed: Reply) -> Problem:
     return replace(problem, title="There was no such version then", offers=offers)
 
 
-async def show_entity_data(request: ConsoleRequest) -> View:
+async def show_entity_data(request: PageContext) -> View:
     """The document of an entity as text, in a form for those who may write."""
     entity_id = read_entity_id(request)
     entity = await request.call_one(build_entity_call("entity", entity_id))
@@ -190,33 +163,19 @@ def view_entity_data(entity_id: str, entity: Reply, export: Reply) -> View:
     return View(title="Data", data=data, crumbs=crumbs)
 
 
-async def show_entity_download(request: ConsoleRequest) -> View:
+async def show_entity_download(request: PageContext) -> View:
     """The document of an entity as a file."""
     entity_id, at = read_entity_id(request), request.query.get("at") or None
     entity = await request.call_one(build_entity_call("entity", entity_id, query={"pointInTime": at}))
     return View(download=Download(f"{entity_id}.json", entity.require().body))
 
 
-async def show_transaction(request: ConsoleRequest) -> View:
+async def show_transaction(request: PageContext) -> View:
     """What a transaction has written."""
-    transaction, cursor = request.params["id"], request.query.get("cursor") or None
-    written = await request.call_one(
-        build_ops_call("transactions", transaction, "entities", query={"cursor": cursor, "limit": request.query.size()})
-    )
-    return view_transaction(transaction, written.require())
-
-
-def view_transaction(transaction: str, written: Reply) -> View:
-    """The page from the answer of the API."""
-    following = written.next_cursor
-    data = TransactionView(
-        id=transaction,
-        written=written.read_items(WrittenEntity),
-        next=f"{build_path('console', 'transactions', transaction)}{build_path(following).replace('/', '?cursor=', 1)}"
-        if following
-        else None,
-    )
-    return View(title=f"Transaction {transaction}", data=data)
+    id_, query = request.params["id"], request.query
+    written = await request.call_one(build_ops_call("transactions", id_, "entities", query=query.read_page("cursor")))
+    found = build_list(query, written.require(), written.read_items(WrittenEntity), cursor="cursor")
+    return View(title=f"Transaction {id_}", data=TransactionView(id=id_, list=found))
 
 
 ROUTES: Final[Routes] = (

@@ -2,14 +2,15 @@
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 from urllib.parse import quote
 
 from msgspec import Struct
 
-from statewright.console.calls import ApiCall, Reply, build_entity_call, build_ops_call, build_root_call, get_text
+from statewright.console.calls import ApiCall, Reply, build_entity_call, build_ops_call, build_root_call
 from statewright.console.pages.model import build_models_call, list_models
-from statewright.console.request import ConsoleRequest, InvalidField, Page, Routes, build_problem
+from statewright.console.request import InvalidField, Page, PageContext, Routes, build_problem
 from statewright.console.views.page import Problem, View, format_model
 from statewright.console.views.records import Envelope
 
@@ -41,7 +42,7 @@ class FindView(Struct, frozen=True, kw_only=True):
     problems: tuple[tuple[str, Problem], ...] = ()
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class Place(Struct, frozen=True):
     """Something that has ids. ``page`` is the path of its page: what has none is not looked for."""
 
     kind: str
@@ -52,72 +53,48 @@ class Place(Struct, frozen=True, kw_only=True):
     feature: str | None = None
 
 
+class _Status(Struct, frozen=True):
+    """What all that has a status has in common, and its name where it has one."""
+
+    status: str = ""
+    name: str = ""
+
+
 def _tell_entity(reply: Reply) -> str | None:
     meta = reply.read(Envelope).meta
     return f"{format_model(meta.model_key)} in {meta.state}"
 
 
 def _tell_status(reply: Reply) -> str | None:
-    return get_text(reply.document, "status").lower()
+    return reply.pick(_Status).status.lower()
 
 
 def _tell_items(reply: Reply) -> str | None:
     return f"wrote {len(reply.items)} or more entities" if reply.items else None
 
 
-def _tell_nothing(_reply: Reply) -> str | None:
-    return ""
-
+_INSTANCE: Final = "/console/instances/{instance}"
 
 PLACES: Final = (
+    Place("entity", "/console/entities/{id}", partial(build_entity_call, "entity"), _tell_entity),
+    Place("instance", _INSTANCE, partial(build_root_call, "v1", "instances"), _tell_status),
+    Place("instance of a flow", _INSTANCE, partial(build_root_call, "v1", "flows", "instances"), _tell_status),
+    Place("execution", _INSTANCE, partial(build_root_call, "v1", "executions"), _tell_status),
     Place(
-        kind="entity",
-        page="/console/entities/{id}",
-        build=lambda text: build_entity_call("entity", text),
-        tell=_tell_entity,
-    ),
-    Place(
-        kind="instance",
-        page="/console/instances/{instance}",
-        build=lambda text: build_root_call("v1", "instances", text),
-        tell=_tell_status,
-    ),
-    Place(
-        kind="instance of a flow",
-        page="/console/instances/{instance}",
-        build=lambda text: build_root_call("v1", "flows", "instances", text),
-        tell=_tell_status,
-    ),
-    Place(
-        kind="execution",
-        page="/console/instances/{instance}",
-        build=lambda text: build_root_call("v1", "executions", text),
-        tell=_tell_status,
-    ),
-    Place(
-        kind="transaction",
-        page="/console/transactions/{id}",
-        build=lambda text: build_ops_call("transactions", text, "entities", query={"limit": 1}),
-        tell=_tell_items,
+        "transaction",
+        "/console/transactions/{id}",
+        lambda text: build_ops_call("transactions", text, "entities", query={"limit": 1}),
+        _tell_items,
         feature="transactions",
     ),
     Place(
-        kind="incident",
-        page="/console/incidents/{id}",
-        build=lambda text: build_ops_call("incidents", text),
-        tell=_tell_status,
-        feature="incidents",
+        "incident", "/console/incidents/{id}", partial(build_ops_call, "incidents"), _tell_status, feature="incidents"
     ),
-    Place(
-        kind="message",
-        page="/console/messages/{id}",
-        build=lambda text: build_entity_call("message", text),
-        tell=_tell_nothing,
-    ),
+    Place("message", "/console/messages/{id}", partial(build_entity_call, "message"), lambda _reply: ""),
 )
 
 
-async def show_find(request: ConsoleRequest) -> View:
+async def show_find(request: PageContext) -> View:
     """What a text is the id or name of. One exact hit is shown at once."""
     text = request.query.get("q").strip()
     if len(text) > MAX_CHARS:
@@ -132,7 +109,7 @@ async def show_find(request: ConsoleRequest) -> View:
     return View(title=f"Find {text}", data=view)
 
 
-async def _find_id(request: ConsoleRequest, text: str) -> FindView:
+async def _find_id(request: PageContext, text: str) -> FindView:
     features = request.viewer.features
     places = [
         place
@@ -158,7 +135,7 @@ def view_ids(text: str, answers: tuple[tuple[Place, Reply], ...]) -> FindView:
     return FindView(text=text, hits=tuple(hits), looked=looked, problems=tuple(problems))
 
 
-async def _find_name(request: ConsoleRequest, text: str) -> FindView:
+async def _find_name(request: PageContext, text: str) -> FindView:
     has_definitions = "/console/definitions/{definition}" in request.page_paths
     definition = (build_root_call("v1", "definitions", text),) if has_definitions else ()
     models, *others = await request.call(build_models_call(), *definition)
@@ -181,7 +158,7 @@ def view_names(text: str, models: Reply, definition: Reply | None) -> FindView:
     hits.sort(key=lambda hit: not hit.is_exact)
     if definition is not None and definition.is_ok:
         href = f"/console/definitions/{quote(text, safe='')}"
-        hits.append(Hit(kind="definition", text=text, detail=get_text(definition.document, "name"), href=href))
+        hits.append(Hit(kind="definition", text=text, detail=definition.pick(_Status).name, href=href))
     problems = () if models.is_ok else (("models", build_problem(models)),)
     looked = ("model",) if definition is None else ("model", "definition")
     return FindView(text=text, hits=tuple(hits[:MAX_HITS]), looked=looked, problems=problems)

@@ -1,10 +1,11 @@
 """Home: what is wrong first, then the models with their entities by state (docs/console.md#pages)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
 
+from statewright.console.acts import lead_to
 from statewright.console.calls import (
     ApiCall,
     Reply,
@@ -14,16 +15,7 @@ from statewright.console.calls import (
 )
 from statewright.console.pages.model import build_models_call, list_models
 from statewright.console.process_languages import MODELS
-from statewright.console.request import (
-    Action,
-    ConsoleRequest,
-    Form,
-    Navigation,
-    Page,
-    Routes,
-    build_part,
-    build_problem,
-)
+from statewright.console.request import Action, Navigation, Page, PageContext, Routes, build_part, build_problem
 from statewright.console.views.page import Problem, View, format_count, format_duration, format_model
 from statewright.console.views.records import ModelRow
 from statewright.jsonval.values import JsonValue
@@ -103,9 +95,9 @@ class HomeView(Struct, frozen=True, kw_only=True):
 Named = tuple[str, ApiCall]
 
 
-async def show_home(request: ConsoleRequest) -> View:
+async def show_home(request: PageContext) -> View:
     """The page, with its first status."""
-    alerts, activity = _list_alert_calls(request), _list_activity_calls(request)
+    alerts, activity = _list_calls(request, ALERTS), _list_calls(request, ACTIVITY)
     calls = [call for _, call in (*alerts, *activity)]
     models, *replies = await request.call(build_models_call(), *calls)
     rows = list_models(models) if models.is_ok else []
@@ -123,43 +115,32 @@ async def show_home(request: ConsoleRequest) -> View:
     return View(title="Home", data=data)
 
 
-async def show_status(request: ConsoleRequest) -> View:
+async def show_status(request: PageContext) -> View:
     """What is wrong; the page asks for it again."""
-    alerts = _list_alert_calls(request)
+    alerts = _list_calls(request, ALERTS)
     replies = await request.call(*(call for _, call in alerts))
-    return View(data=view_status(_name_replies(alerts, list(replies)), request.page_paths))
+    return View(data=view_status(_name_replies(alerts, replies), request.page_paths))
 
 
-async def show_activity(request: ConsoleRequest) -> View:
+async def show_activity(request: PageContext) -> View:
     """Nodes and rates; the page asks for them again."""
-    activity = _list_activity_calls(request)
+    activity = _list_calls(request, ACTIVITY)
     replies = await request.call(*(call for _, call in activity))
-    return View(data=view_activity(dict(_name_replies(activity, list(replies)))))
+    return View(data=view_activity(dict(_name_replies(activity, replies))))
 
 
-async def show_idle(request: ConsoleRequest) -> View:
+async def show_idle(request: PageContext) -> View:
     """The oldest entities that could still move: looked for after the page, because that may take a second."""
     reply = await request.call_one(build_ops_call("idle-entities", query={"limit": MAX_IDLE}))
     return View(data=view_idle(reply))
 
 
-def _list_alert_calls(request: ConsoleRequest) -> tuple[Named, ...]:
-    """What is asked for alerts, as far as the service has it."""
-    known = {
-        "queues": build_ops_call("queues", query={"withoutWorker": True, "limit": MAX_LINES}),
-        "incidents": build_ops_call("incidents", query={"status": "OPEN", "limit": 1, "count": True}),
-        "tasks": build_ops_call("tasks", query={"due": "OVERDUE", "limit": 1, "count": True}),
-        "suspensions": build_ops_call("suspensions", query={"active": True, "limit": MAX_LINES}),
-    }
+def _list_calls(request: PageContext, known: Mapping[str, ApiCall]) -> tuple[Named, ...]:
+    """What is asked, as far as the service has it."""
     return tuple((name, call) for name, call in known.items() if name in request.viewer.features)
 
 
-def _list_activity_calls(request: ConsoleRequest) -> tuple[Named, ...]:
-    known = {"nodes": build_ops_call("nodes", query={"limit": 50}), "rates": build_ops_call("rates")}
-    return tuple((name, call) for name, call in known.items() if name in request.viewer.features)
-
-
-def _name_replies(named: tuple[Named, ...], replies: list[Reply]) -> tuple[tuple[str, Reply], ...]:
+def _name_replies(named: tuple[Named, ...], replies: Sequence[Reply]) -> tuple[tuple[str, Reply], ...]:
     return tuple((name, reply) for (name, _), reply in zip(named, replies, strict=False))
 
 
@@ -169,10 +150,10 @@ def view_status(replies: tuple[tuple[str, Reply], ...], pages: frozenset[str]) -
     problems: list[tuple[str, Problem]] = []
     for name, reply in replies:
         if reply.is_ok:
-            alerts += _READERS[name](reply, pages)
+            alerts += SOURCES[name].read(reply, pages)
         else:
             problems.append((name, build_problem(reply)))
-    calm = ", ".join(_CALM[name] for name, _ in replies)
+    calm = ", ".join(SOURCES[name].calm for name, _ in replies)
     return StatusView(alerts=tuple(alerts), problems=tuple(problems), calm=f"Nothing is wrong: {calm}." if calm else "")
 
 
@@ -230,18 +211,36 @@ def _describe_suspension(item: SuspensionView) -> Alert:
     return Alert(mark="warn", text=f"Suspended: {scope}{f' {of}' if of else ''} ({item.reason})", href=href)
 
 
-_CALM: Final = {
-    "queues": "no queue without a worker",
-    "incidents": "no open incident",
-    "tasks": "no task overdue",
-    "suspensions": "nothing suspended",
+class Source(Struct, frozen=True):
+    """Where alerts come from. ``calm`` is said where there are none; ``read`` is told which pages there are."""
+
+    call: ApiCall
+    calm: str
+    read: Callable[[Reply, frozenset[str]], list[Alert]]
+
+
+SOURCES: Final = {
+    "queues": Source(
+        build_ops_call("queues", query={"withoutWorker": True, "limit": MAX_LINES}),
+        "no queue without a worker",
+        _read_queues,
+    ),
+    "incidents": Source(
+        build_ops_call("incidents", query={"status": "OPEN", "limit": 1, "count": True}),
+        "no open incident",
+        _read_incidents,
+    ),
+    "tasks": Source(
+        build_ops_call("tasks", query={"due": "OVERDUE", "limit": 1, "count": True}), "no task overdue", _read_tasks
+    ),
+    "suspensions": Source(
+        build_ops_call("suspensions", query={"active": True, "limit": MAX_LINES}),
+        "nothing suspended",
+        _read_suspensions,
+    ),
 }
-_READERS: Final = {
-    "queues": _read_queues,
-    "incidents": _read_incidents,
-    "tasks": _read_tasks,
-    "suspensions": _read_suspensions,
-}
+ALERTS: Final = {name: source.call for name, source in SOURCES.items()}
+ACTIVITY: Final = {"nodes": build_ops_call("nodes", query={"limit": 50}), "rates": build_ops_call("rates")}
 
 
 def view_activity(replies: Mapping[str, Reply]) -> ActivityView:
@@ -265,18 +264,10 @@ def view_idle(reply: Reply) -> IdleView:
     return IdleView(found=found, problem=build_problem(reply) if found is None else None)
 
 
-def _build_sample(_form: Form) -> ApiCall:
-    return EXAMPLES[0]
-
-
-def _follow_sample(_form: Form, _reply: Reply) -> str:
-    return "/console/models/order/1"
-
-
 ROUTES: Final[Routes] = (
     Page(name="home", path="/console/", show=show_home, navigation=Navigation("Data", "Home", "h")),
     build_part("status", "/status", show_status),
     build_part("activity", "/activity", show_activity),
     build_part("idle", "/idle", show_idle, feature="idle-entities"),
-    Action(name="import_sample", label="Import a sample model", build=_build_sample, follow=_follow_sample),
+    Action("import_sample", "Import a sample model", lambda _form: EXAMPLES[0], lead_to("/console/models/order/1")),
 )

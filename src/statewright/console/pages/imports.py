@@ -15,7 +15,7 @@ from statewright.console.diagrams.workflow import index_workflows
 from statewright.console.pages.model import ROOT, build_model_crumbs, call_with_head
 from statewright.console.pages.model_acts import read_form_key
 from statewright.console.pages.workflow import call_export
-from statewright.console.request import Action, ConsoleRequest, Form, InvalidField, Page, Routes, build_problem
+from statewright.console.request import Action, Form, InvalidField, Page, PageContext, Routes, build_problem
 from statewright.console.views.page import Picture, Problem, View, build_picture
 from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.patches import PatchFailed, apply_json_patch
@@ -66,7 +66,7 @@ class ImportView(Struct, frozen=True, kw_only=True):
         return ("name", self.name), ("version", str(self.version))
 
 
-async def show_import(request: ConsoleRequest) -> View:
+async def show_import(request: PageContext) -> View:
     """The form."""
     head, _ = await call_with_head(request)
     return View(
@@ -88,7 +88,7 @@ def read_import(form: Form) -> bytes:
     return raw if mode == AS_WRITTEN else encode(document | {"importMode": mode})
 
 
-async def _show_check(request: ConsoleRequest, form: Form, reply: Reply) -> View | None:
+async def _show_check(request: PageContext, form: Form, reply: Reply) -> View | None:
     name, version = read_form_key(form)
     if reply.status == HTTPStatus.NOT_FOUND:
         return None

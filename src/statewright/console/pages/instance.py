@@ -29,7 +29,7 @@ from statewright.console.process_languages import (
     find_entity_id,
     find_language_of,
 )
-from statewright.console.request import ConsoleRequest, Page, Query, Routes, build_part, build_problem
+from statewright.console.request import Page, PageContext, Query, Routes, build_part, build_problem
 from statewright.console.views.entities import TreeNode, build_tree
 from statewright.console.views.page import Crumb, Picture, Problem, View, build_picture, cut_text
 from statewright.console.views.records import (
@@ -150,7 +150,7 @@ class InstanceAnswers(Struct, frozen=True, kw_only=True):
 
 
 def view_state(
-    request: ConsoleRequest, language: ProcessLanguage, answers: InstanceAnswers, graph: ProcessGraph | None
+    request: PageContext, language: ProcessLanguage, answers: InstanceAnswers, graph: ProcessGraph | None
 ) -> InstanceState:
     """The state from the answers of the API."""
     explained, record, entries = answers.explained, answers.record, answers.entries
@@ -375,7 +375,7 @@ class InstanceView(Struct, frozen=True, kw_only=True):
         return self.state.language
 
 
-async def show_instance(request: ConsoleRequest) -> View:
+async def show_instance(request: PageContext) -> View:
     """The page."""
     language, answers = await _ask(request)
     record = answers.record
@@ -397,7 +397,7 @@ async def show_instance(request: ConsoleRequest) -> View:
     return View(title=state.id, data=data, crumbs=crumbs, live=live, at=state.at)
 
 
-async def show_instance_state(request: ConsoleRequest) -> View:
+async def show_instance_state(request: PageContext) -> View:
     """The part that asks for itself again."""
     language, answers = await _ask(request)
     record = answers.record
@@ -405,7 +405,7 @@ async def show_instance_state(request: ConsoleRequest) -> View:
     return View(data=view_state(request, language, answers, graph))
 
 
-async def _ask(request: ConsoleRequest) -> tuple[ProcessLanguage, InstanceAnswers]:
+async def _ask(request: PageContext) -> tuple[ProcessLanguage, InstanceAnswers]:
     """The language of the instance, and what the API says of it. Raises ``CallFailed``."""
     instance = request.params["instance"]
     explained = (await request.call_one(build_ops_call("instances", instance, "explain"))).read(ExplainedInstance)

@@ -20,7 +20,7 @@ from statewright.console.acts import (
 from statewright.console.calls import ApiCall, build_ops_call, pick_members
 from statewright.console.pages.suspensions import Suspendable, build_acts
 from statewright.console.process_languages import STEPS, find_language
-from statewright.console.request import Action, ConsoleRequest, Form, Routes
+from statewright.console.request import Action, Form, PageContext, Routes
 from statewright.console.views.page import Confirmation
 from statewright.console.views.records import InstanceFailure
 from statewright.jsonval.codec import encode
@@ -44,12 +44,12 @@ def _read_reason(form: Form, name: str) -> str | UnsetType:
     return form.require(name) if form.get("language") == STEPS.code else UNSET
 
 
-async def _explain(request: ConsoleRequest, form: Form) -> ExplainedInstance:
+async def _explain(request: PageContext, form: Form) -> ExplainedInstance:
     reply = await request.call_one(build_ops_call("instances", form.require("instance"), "explain"))
     return reply.read(ExplainedInstance)
 
 
-async def _confirm_cancel(request: ConsoleRequest, form: Form) -> Confirmation:
+async def _confirm_cancel(request: PageContext, form: Form) -> Confirmation:
     explained = await _explain(request, form)
     return Confirmation(
         question=f"Cancel instance {form.require('instance')} of {explained.definition_id}?",
@@ -76,12 +76,12 @@ def describe_withdrawn(explained: ExplainedInstance) -> str:
     return f"{words} {'is' if total == 1 else 'are'} withdrawn."
 
 
-async def _tell_failure(request: ConsoleRequest, form: Form) -> Mapping[str, str]:
+async def _tell_failure(request: PageContext, form: Form) -> Mapping[str, str]:
     failure = pick_members((await _explain(request, form)).failure or {}, InstanceFailure)
     return {"failure": f"It failed: {failure.reason}" if failure.reason else ""}
 
 
-async def _tell_suspension(request: ConsoleRequest, form: Form) -> tuple[str, tuple[str, ...]]:
+async def _tell_suspension(request: PageContext, form: Form) -> tuple[str, tuple[str, ...]]:
     explained = await _explain(request, form)
     timers = len(explained.timers)
     return f"instance {form.require('instance')} of {explained.definition_id}", (

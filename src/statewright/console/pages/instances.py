@@ -8,7 +8,7 @@ from msgspec import Struct
 from statewright.console.calls import ApiCall, Parameters, Reply
 from statewright.console.pages.listing import list_pages
 from statewright.console.process_languages import LANGUAGES, ProcessLanguage, find_language
-from statewright.console.request import ConsoleRequest, Navigation, Page, Query, Routes, build_problem
+from statewright.console.request import Navigation, Page, PageContext, Query, Routes, build_problem
 from statewright.console.views.page import Problem, View, encode_segment
 from statewright.console.views.records import InstanceRecord
 
@@ -41,7 +41,7 @@ class InstancesView(Struct, frozen=True, kw_only=True):
         return any(self.query.get(name) for name in ("definition", "status", "businessKey"))
 
 
-async def show_instances(request: ConsoleRequest) -> View:
+async def show_instances(request: PageContext) -> View:
     """Instances, newest first."""
     query, code = request.query, request.query.get("language")
     chosen = (find_language(code),) if code else LANGUAGES

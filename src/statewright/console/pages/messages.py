@@ -5,18 +5,12 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.acts import read_json
-from statewright.console.calls import (
-    ApiCall,
-    Reply,
-    build_entity_call,
-    build_ops_call,
-    build_path,
-)
+from statewright.console.acts import ask, lead_to, read_json, send
+from statewright.console.calls import Reply, build_entity_call, build_ops_call, build_path
 from statewright.console.pages.listing import build_list
-from statewright.console.request import Action, ConsoleRequest, Form, InvalidField, Navigation, Page, Routes
-from statewright.console.views.entities import TreeNode, build_tree, fits_page, write_text
-from statewright.console.views.page import Confirmation, Crumb, View
+from statewright.console.request import Action, Form, InvalidField, Navigation, Page, PageContext, Routes
+from statewright.console.views.entities import Document, TreeNode, build_document, build_tree
+from statewright.console.views.page import Crumb, View
 from statewright.console.views.records import Message, Written
 from statewright.jsonval.codec import decode, encode
 from statewright.operations.listings import ListedMessage
@@ -27,33 +21,30 @@ MAX_TICKED: Final = 200
 
 
 class MessageView(Struct, frozen=True, kw_only=True):
-    """One message. ``text`` is None where the payload is too large for a page."""
+    """One message."""
 
     id: str
     subject: str
     header: tuple[tuple[str, str], ...]
     metadata: TreeNode
-    tree: TreeNode
-    text: str | None
+    payload: Document
 
 
-async def show_messages(request: ConsoleRequest) -> View:
+async def show_messages(request: PageContext) -> View:
     """A page of the list."""
-    query = {"limit": request.query.size(), "cursor": request.query.get("after") or None}
-    [found] = await request.call(build_ops_call("messages", query=query))
+    found = await request.call_one(build_ops_call("messages", query=request.query.read_page()))
     return View(title="Messages", data=build_list(request.query, found.require(), found.read_items(ListedMessage)))
 
 
-async def show_message(request: ConsoleRequest) -> View:
+async def show_message(request: PageContext) -> View:
     """One message with its payload."""
     id_ = request.params["id"]
-    [found] = await request.call(build_entity_call("message", id_))
-    return await asyncio.to_thread(view_message, id_, found.require())
+    message = (await request.call_one(build_entity_call("message", id_))).read(Message)
+    return await asyncio.to_thread(view_message, id_, message)
 
 
-def view_message(id_: str, found: Reply) -> View:
+def view_message(id_: str, message: Message) -> View:
     """One message from the answer of the API."""
-    message = found.read(Message)
     data = MessageView(
         id=id_,
         subject=str(message.header.get("subject", "")),
@@ -63,32 +54,17 @@ def view_message(id_: str, found: Reply) -> View:
             if name != "subject"
         ),
         metadata=build_tree(message.meta_data),
-        tree=build_tree(message.content),
-        text=write_text(message.content) if fits_page(message.content) else None,
+        payload=build_document(message.content),
     )
     return View(title=f"Message {id_}", data=data, crumbs=(Crumb("Messages", ROOT),))
 
 
-def _build_deletion(form: Form) -> ApiCall:
-    return build_entity_call("message", form.require("message"), method="DELETE")
-
-
-async def _confirm_deletion(_request: ConsoleRequest, form: Form) -> Confirmation:
-    id_ = form.require("message")
-    return Confirmation(
-        question=f"Delete message {id_}?",
-        details=("Its payload is gone for good.",),
-        back=f"{ROOT}{build_path(id_)}",
-    )
-
-
-def _build_new(form: Form) -> ApiCall:
+def _write_new(form: Form) -> bytes:
     """Payload and metadata as they were typed, digits and all."""
     payload, metadata = read_json(form, "payload"), read_json(form, "metadata") if form.get("metadata") else b"{}"
     if not isinstance(decode(metadata), dict):
         raise InvalidField("metadata", "is no JSON object")
-    body = b'{"payload":%b,"meta-data":%b}' % (payload, metadata)
-    return build_entity_call("message", "new", form.require("subject"), method="POST", body=body)
+    return b'{"payload":%b,"meta-data":%b}' % (payload, metadata)
 
 
 def _follow_new(_form: Form, reply: Reply) -> str:
@@ -105,21 +81,13 @@ def _read_ticked(form: Form) -> tuple[str, ...]:
     return ids
 
 
-def _build_deletion_of_ticked(form: Form) -> ApiCall:
-    return build_entity_call("message", method="DELETE", body=encode(list(_read_ticked(form))))
-
-
-async def _confirm_deletion_of_ticked(_request: ConsoleRequest, form: Form) -> Confirmation:
+def _ask_about_ticked(form: Form) -> str:
     count = len(_read_ticked(form))
-    return Confirmation(
-        question=f"Delete {count} {'message' if count == 1 else 'messages'}?",
-        details=("Their payloads are gone for good." if count > 1 else "Its payload is gone for good.",),
-        back=ROOT,
-    )
+    return f"Delete {count} {'message' if count == 1 else 'messages'}?"
 
 
-def _follow_messages(_form: Form, _reply: Reply) -> str:
-    return ROOT
+def _tell_loss(form: Form) -> str:
+    return "Their payloads are gone for good." if len(_read_ticked(form)) > 1 else "Its payload is gone for good."
 
 
 ROUTES: Final[Routes] = (
@@ -132,20 +100,20 @@ ROUTES: Final[Routes] = (
     ),
     Page(name="message", path=f"{ROOT}/{{id}}", show=show_message),
     Action(
-        name="delete_message",
-        label="Delete message",
-        build=_build_deletion,
-        follow=_follow_messages,
-        confirm=_confirm_deletion,
+        "delete_message",
+        "Delete message",
+        send("DELETE", "/message/{message}"),
+        lead_to(ROOT),
+        ask("Delete message {message}?", "Its payload is gone for good.", back=f"{ROOT}/{{message}}"),
         is_dangerous=True,
     ),
-    Action(name="create_message", label="New message", build=_build_new, follow=_follow_new),
+    Action("create_message", "New message", send("POST", "/message/new/{subject}", _write_new), _follow_new),
     Action(
-        name="delete_messages",
-        label="Delete messages",
-        build=_build_deletion_of_ticked,
-        follow=_follow_messages,
-        confirm=_confirm_deletion_of_ticked,
+        "delete_messages",
+        "Delete messages",
+        send("DELETE", "/message", lambda form: encode([*_read_ticked(form)])),
+        lead_to(ROOT),
+        ask(_ask_about_ticked, _tell_loss, back=ROOT),
         is_dangerous=True,
     ),
 )

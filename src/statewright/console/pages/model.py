@@ -18,9 +18,9 @@ from statewright.console.calls import (
 from statewright.console.live import ModelCounts
 from statewright.console.process_languages import MODELS
 from statewright.console.request import (
-    ConsoleRequest,
     Navigation,
     Page,
+    PageContext,
     Routes,
     build_part,
     build_problem,
@@ -51,7 +51,7 @@ class ModelsView(Struct, frozen=True, kw_only=True):
     is_cut: bool
 
 
-async def show_models(request: ConsoleRequest) -> View:
+async def show_models(request: PageContext) -> View:
     """Models by name, those that contain a text."""
     calls = [build_models_call()]
     if "suspensions" in request.viewer.features:
@@ -75,7 +75,7 @@ def view_models(reply: Reply, suspensions: Reply | None, wanted: str) -> View:
     return View(title="Models", data=data)
 
 
-async def show_new_model(_request: ConsoleRequest) -> View:
+async def show_new_model(_request: PageContext) -> View:
     """The form of a new model."""
     return View(title="New model", crumbs=(MODELS_CRUMB,))
 
@@ -160,7 +160,7 @@ class CountsView(Struct, frozen=True, kw_only=True):
     problem: Problem | None = None
 
 
-def read_key(request: ConsoleRequest) -> tuple[str, int]:
+def read_key(request: PageContext) -> tuple[str, int]:
     """Name and version of the model in the path. Raises ``InvalidField``."""
     return request.params["name"], parse_version(request.params["version"])
 
@@ -176,7 +176,7 @@ def build_model_crumbs(name: str, version: int, workflow: str = "") -> tuple[Cru
     return (*way, Crumb(workflow, build_model_path(name, version, "workflows", workflow))) if workflow else way
 
 
-def list_head_calls(request: ConsoleRequest, name: str) -> tuple[ApiCall, ...]:
+def list_head_calls(request: PageContext, name: str) -> tuple[ApiCall, ...]:
     """What is asked for the head of a page of a model."""
     calls = [build_models_call()]
     if "suspensions" in request.viewer.features:
@@ -184,7 +184,7 @@ def list_head_calls(request: ConsoleRequest, name: str) -> tuple[ApiCall, ...]:
     return tuple(calls)
 
 
-async def call_with_head(request: ConsoleRequest, *calls: ApiCall) -> tuple[ModelHead, tuple[Reply, ...]]:
+async def call_with_head(request: PageContext, *calls: ApiCall) -> tuple[ModelHead, tuple[Reply, ...]]:
     """The replies to some calls, and the head of the page. Raises ``CallFailed`` where there is no such model."""
     name, version = read_key(request)
     replies = await request.call(*calls, *list_head_calls(request, name))
@@ -207,7 +207,7 @@ def view_head(name: str, version: int, replies: tuple[Reply, ...]) -> ModelHead:
     )
 
 
-async def show_tab(request: ConsoleRequest) -> View:
+async def show_tab(request: PageContext) -> View:
     """The fields of a model; its declared indexes with the progress of their builds; or what can be set of it."""
     key, tab = read_key(request), request.path.rpartition("/")[2]
     calls = [build_entity_call("model", "export", "SIMPLE_VIEW", *key), build_entity_call("model", *key, "index")]
@@ -222,7 +222,7 @@ async def show_tab(request: ConsoleRequest) -> View:
     return build_model_view(head, data)
 
 
-async def show_schema_download(request: ConsoleRequest) -> View:
+async def show_schema_download(request: PageContext) -> View:
     """The export of a model as a file."""
     name, version = read_key(request)
     converter = request.query.get_choice("converter", CONVERTERS)
@@ -230,14 +230,14 @@ async def show_schema_download(request: ConsoleRequest) -> View:
     return View(download=Download(f"model-{version}-{converter.lower()}.json", reply.require().body))
 
 
-async def show_workflows_download(request: ConsoleRequest) -> View:
+async def show_workflows_download(request: PageContext) -> View:
     """The workflows of a model as a file."""
     name, version = read_key(request)
     reply = await request.call_one(build_entity_call("model", name, version, "workflow", "export"))
     return View(download=Download(f"workflows-{version}.json", reply.require().body))
 
 
-async def show_counts(request: ConsoleRequest) -> View:
+async def show_counts(request: PageContext) -> View:
     """Entities of a model by state, as counted a moment ago."""
     name, version = read_key(request)
     counts = await request.counts.count(request.client, request.viewer.tenant, name, version)

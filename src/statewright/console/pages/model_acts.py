@@ -11,7 +11,7 @@ from statewright.console.calls import ApiCall, Reply, build_entity_call
 from statewright.console.live import CONFIRMATION_PATIENT_S
 from statewright.console.pages.model import CHANGE_LEVELS, ROOT, build_model_crumbs, build_model_path
 from statewright.console.pages.suspensions import Suspendable, build_acts
-from statewright.console.request import ADMIN, Action, ConsoleRequest, Form, Routes, build_problem, parse_version
+from statewright.console.request import ADMIN, Action, Form, PageContext, Routes, build_problem, parse_version
 from statewright.console.views.page import Problem, View, format_count
 from statewright.console.views.records import Validation
 from statewright.jsonval.values import JsonObject
@@ -46,7 +46,7 @@ def _build_change_level(form: Form) -> ApiCall:
     return build_entity_call("model", *read_form_key(form), "changeLevel", level, method="POST")
 
 
-async def _show_validation(_request: ConsoleRequest, form: Form, reply: Reply) -> View | None:
+async def _show_validation(_request: PageContext, form: Form, reply: Reply) -> View | None:
     if reply.status == HTTPStatus.NOT_FOUND:
         return None
     name, version = read_form_key(form)
@@ -63,7 +63,7 @@ async def _show_validation(_request: ConsoleRequest, form: Form, reply: Reply) -
     return View(title="Validate a document", data=data, crumbs=build_model_crumbs(name, version))
 
 
-async def _tell_entities(request: ConsoleRequest, form: Form) -> Mapping[str, str]:
+async def _tell_entities(request: PageContext, form: Form) -> Mapping[str, str]:
     """The entities of a model for a confirmation, with the age of the number."""
     counts = await request.counts.count(
         request.client, request.viewer.tenant, *read_form_key(form), patience_s=CONFIRMATION_PATIENT_S
@@ -74,7 +74,7 @@ async def _tell_entities(request: ConsoleRequest, form: Form) -> Mapping[str, st
     return {"entities": f"{format_count(counts.total)} entities (counted {age})"}
 
 
-async def _tell_suspension(request: ConsoleRequest, form: Form) -> tuple[str, tuple[str, ...]]:
+async def _tell_suspension(request: PageContext, form: Form) -> tuple[str, tuple[str, ...]]:
     told = await _tell_entities(request, form)
     return "{}/{}".format(*read_form_key(form)), (
         f"It has {told['entities']}.",

@@ -28,7 +28,7 @@ from statewright.console.pages.workflow import (
     list_tags,
     view_marks,
 )
-from statewright.console.request import ConsoleRequest, Page, Routes, build_part, build_problem
+from statewright.console.request import Page, PageContext, Routes, build_part, build_problem
 from statewright.console.views.page import Picture, Problem, View, build_picture, encode_segment
 
 MAX_DRAWN: Final = 3
@@ -64,7 +64,7 @@ class ModelView(Struct, frozen=True, kw_only=True):
     members_problem: Problem | None = None
 
 
-async def show_model(request: ConsoleRequest) -> View:
+async def show_model(request: PageContext) -> View:
     """The overview of a model."""
     head, replies = await call_with_head(request, call_export(*read_key(request)), call_members())
     return await asyncio.to_thread(view_model, head, *replies)
@@ -123,7 +123,7 @@ def _draw(graph: WorkflowGraph, head: ModelHead, picture_id: str) -> Picture:
     return build_picture(drawing, picture_id=picture_id, label=f"Diagram of the workflow {graph.name}")
 
 
-async def show_model_marks(request: ConsoleRequest) -> View:
+async def show_model_marks(request: PageContext) -> View:
     """Entities and open incidents by state, put on the pictures."""
     key = read_key(request)
     calls = [call_export(*key), *([call_incidents(*key)] if "incidents" in request.viewer.features else [])]

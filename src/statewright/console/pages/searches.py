@@ -5,17 +5,12 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import (
-    ApiCall,
-    Reply,
-    build_entity_call,
-    build_ops_call,
-    build_path,
-)
+from statewright.console.acts import ask, lead_to, send
+from statewright.console.calls import Reply, build_entity_call, build_ops_call
 from statewright.console.pages.listing import build_list
-from statewright.console.request import Action, ConsoleRequest, Form, Navigation, Page, Routes, build_problem
+from statewright.console.request import Action, Navigation, Page, PageContext, Routes, build_problem
 from statewright.console.views.entities import write_text
-from statewright.console.views.page import Confirmation, Crumb, Problem, View
+from statewright.console.views.page import Crumb, Problem, View
 from statewright.console.views.records import SearchResults, SearchStatus
 from statewright.operations.listings import ListedSearchJob
 
@@ -51,15 +46,14 @@ class SearchView(Struct, frozen=True, kw_only=True):
     problem: Problem | None
 
 
-async def show_searches(request: ConsoleRequest) -> View:
+async def show_searches(request: PageContext) -> View:
     """A page of the list."""
-    query = {"limit": request.query.size(), "cursor": request.query.get("after") or None}
-    [listed] = await request.call(build_ops_call("search-jobs", query=query))
-    rows = [SearchRow(job) for job in listed.require().read_items(ListedSearchJob)]
-    return View(title="Searches", data=build_list(request.query, listed, rows))
+    listed = await request.call_one(build_ops_call("search-jobs", query=request.query.read_page()))
+    rows = map(SearchRow, listed.require().read_items(ListedSearchJob))
+    return View(title="Searches", data=build_list(request.query, listed, tuple(rows)))
 
 
-async def show_search(request: ConsoleRequest) -> View:
+async def show_search(request: PageContext) -> View:
     """One job with a page of what it found."""
     id_, number = request.params["id"], _read_page(request.query.get("page"))
     job, results, listed = await request.call(
@@ -96,23 +90,6 @@ def view_search(job: ListedSearchJob, results: Reply, number: int, change: Calla
     return View(title=f"Search {job.id}", data=data, crumbs=(Crumb("Searches", ROOT),))
 
 
-def _build_cancellation(form: Form) -> ApiCall:
-    return build_entity_call("search", "async", form.require("job"), "cancel", method="PUT")
-
-
-async def _confirm_cancellation(_request: ConsoleRequest, form: Form) -> Confirmation:
-    id_ = form.require("job")
-    return Confirmation(
-        question=f"Stop search {id_}?",
-        details=("What it has found so far is not kept.",),
-        back=f"{ROOT}{build_path(id_)}",
-    )
-
-
-def _follow_search(form: Form, _reply: Reply) -> str:
-    return f"{ROOT}{build_path(form.require('job'))}"
-
-
 ROUTES: Final[Routes] = (
     Page(
         name="searches",
@@ -123,11 +100,11 @@ ROUTES: Final[Routes] = (
     ),
     Page(name="search", path=f"{ROOT}/{{id}}", show=show_search),
     Action(
-        name="cancel_search",
-        label="Stop search",
-        build=_build_cancellation,
-        follow=_follow_search,
-        confirm=_confirm_cancellation,
+        "cancel_search",
+        "Stop search",
+        send("PUT", "/search/async/{job}/cancel"),
+        lead_to(f"{ROOT}/{{job}}"),
+        ask("Stop search {job}?", "What it has found so far is not kept.", back=f"{ROOT}/{{job}}"),
         is_dangerous=True,
     ),
 )

@@ -7,8 +7,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.calls import ApiCall, Reply, build_ops_call
-from statewright.console.request import OPERATOR, Action, ConsoleRequest, Form
+from statewright.console.acts import ask, lead_to, send
+from statewright.console.request import OPERATOR, Action, Form, PageContext
 from statewright.console.views.page import Choice, Confirmation
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject
@@ -40,7 +40,7 @@ class Suspendable(Struct, frozen=True, kw_only=True):
     """What it is, for a question."""
     get_page: Callable[[Form], str]
     """The page of it, to which both acts lead back."""
-    tell: Callable[[ConsoleRequest, Form], Awaitable[tuple[str, tuple[str, ...]]]]
+    tell: Callable[[PageContext, Form], Awaitable[tuple[str, tuple[str, ...]]]]
     """What it is, and what to suspend it comes to."""
     resumed: tuple[str, ...] = ()
     """What to resume it comes to."""
@@ -51,48 +51,40 @@ class Suspendable(Struct, frozen=True, kw_only=True):
 def build_acts(of: Suspendable) -> tuple[Action, Action]:
     """The two acts."""
 
-    def build_suspension(form: Form) -> ApiCall:
-        body: JsonObject = {**of.read_target(form), "reason": form.require("reason")}
-        return build_ops_call("suspensions", method="POST", body=encode(body), timeout_s=SUSPENSION_TIMEOUT_S)
+    def write_suspension(form: Form) -> bytes:
+        return encode({**of.read_target(form), "reason": form.require("reason")})
 
-    def build_resumption(form: Form) -> ApiCall:
-        body: JsonObject = {"timers": form.get_choice("timers", POLICIES), "reason": form.require("reason")}
-        path = ("suspensions", form.require("suspension"), "resume")
-        return build_ops_call(*path, method="POST", body=encode(body), timeout_s=SUSPENSION_TIMEOUT_S)
-
-    def follow(form: Form, _reply: Reply) -> str:
-        return of.get_page(form)
-
-    async def confirm_suspension(request: ConsoleRequest, form: Form) -> Confirmation:
+    async def confirm_suspension(request: PageContext, form: Form) -> Confirmation:
         subject, details = await of.tell(request, form)
         return Confirmation(question=f"Suspend {subject}?", details=details, back=of.get_page(form), needs_reason=True)
-
-    async def confirm_resumption(_request: ConsoleRequest, form: Form) -> Confirmation:
-        return Confirmation(
-            question=f"Resume {of.describe(form)}?",
-            details=of.resumed,
-            back=of.get_page(form),
-            needs_reason=True,
-            choices=(of.timers,),
-        )
 
     noun = f" {of.noun}" if of.noun else ""
     return (
         Action(
-            name=f"suspend_{of.name}",
-            label=f"Suspend{noun}",
-            build=build_suspension,
-            follow=follow,
-            confirm=confirm_suspension,
+            f"suspend_{of.name}",
+            f"Suspend{noun}",
+            send("POST", "/ops/v1/suspensions", write_suspension, timeout_s=SUSPENSION_TIMEOUT_S),
+            lead_to(of.get_page),
+            confirm_suspension,
             role=OPERATOR,
             is_dangerous=of.is_dangerous,
         ),
         Action(
-            name=f"resume_{of.name}",
-            label=f"Resume{noun}",
-            build=build_resumption,
-            follow=follow,
-            confirm=confirm_resumption,
+            f"resume_{of.name}",
+            f"Resume{noun}",
+            send("POST", "/ops/v1/suspensions/{suspension}/resume", _write_resumption, timeout_s=SUSPENSION_TIMEOUT_S),
+            lead_to(of.get_page),
+            ask(
+                lambda form: f"Resume {of.describe(form)}?",
+                *of.resumed,
+                back=of.get_page,
+                needs_reason=True,
+                choices=(of.timers,),
+            ),
             role=OPERATOR,
         ),
     )
+
+
+def _write_resumption(form: Form) -> bytes:
+    return encode({"timers": form.get_choice("timers", POLICIES), "reason": form.require("reason")})

@@ -12,11 +12,11 @@ from statewright.console.pages.instances import build_instance_path
 from statewright.console.pages.listing import Filter, build_numbered_list
 from statewright.console.request import (
     Action,
-    ConsoleRequest,
     Form,
     InvalidField,
     Navigation,
     Page,
+    PageContext,
     Query,
     Routes,
     build_part,
@@ -56,7 +56,7 @@ class TaskView(Struct, frozen=True, kw_only=True):
     error: str = ""
 
 
-async def show_tasks(request: ConsoleRequest) -> View:
+async def show_tasks(request: PageContext) -> View:
     """A page of the inbox."""
     [found] = await request.call(_list_tasks(request.query, request.query.page(), request.query.size()))
     return view_tasks(request.query, found, request.path)
@@ -69,7 +69,7 @@ def view_tasks(query: Query, found: Reply, path: str) -> View:
     return View(title="Tasks", data=data, status=200 if found.is_ok else found.status)
 
 
-async def show_task(request: ConsoleRequest) -> View:
+async def show_task(request: PageContext) -> View:
     """One open task."""
     [found] = await request.call(_list_tasks(request.query, 0, MAX_SEARCHED))
     return view_task(request.params["id"], request.query, found.require())
@@ -96,7 +96,7 @@ def view_task(id_: str, query: Query, found: Reply, *, typed: str = "{}", error:
     )
 
 
-async def open_next_task(request: ConsoleRequest) -> View:
+async def open_next_task(request: PageContext) -> View:
     """The address of the task that has waited longest, else of the list, which says that there is none."""
     [found] = await request.call(_list_tasks(request.query, 0, 1))
     rows = [_build_task_row(item, request.query) for item in found.pick_items(OpenTask)]
@@ -106,7 +106,7 @@ async def open_next_task(request: ConsoleRequest) -> View:
     return View(redirect=f"{target.rstrip('?')}{separator}done={done}" if done == "complete_user_task" else target)
 
 
-async def show_task_badge(request: ConsoleRequest) -> View:
+async def show_task_badge(request: PageContext) -> View:
     """How many tasks are open, for the navigation."""
     [found] = await request.call(build_root_call("v1", "user-tasks", query={"pageSize": 1}))
     return View(data=BadgeView(format_badge(found.require().total)), template="parts/badge.html")
@@ -152,7 +152,7 @@ def _follow_next(form: Form, _reply: Reply) -> str:
     return NEXT + (Query(kept).change() if kept else "")
 
 
-async def _show_again(request: ConsoleRequest, form: Form, invalid: InvalidField) -> View:
+async def _show_again(request: PageContext, form: Form, invalid: InvalidField) -> View:
     """The form with what was typed, and the message at its field."""
     query = Query(form.pairs)
     [found] = await request.call(_list_tasks(query, 0, MAX_SEARCHED))

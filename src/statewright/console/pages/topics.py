@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from statewright.console.calls import Reply, build_entity_call
-from statewright.console.request import ConsoleRequest, Navigation, Page, Routes
+from statewright.console.request import Navigation, Page, PageContext, Routes
 from statewright.console.response import ROOT as STATIC
 from statewright.console.views.page import Crumb, View
 from statewright.operations.records import Record
@@ -68,7 +68,7 @@ class HelpView(Struct, frozen=True, kw_only=True):
     vendored: tuple[Vendored, ...]
 
 
-async def show_help(request: ConsoleRequest) -> View:
+async def show_help(request: PageContext) -> View:
     """All pages of help."""
     [found] = await request.call(build_entity_call("help"))
     return view_help(found.require(), await asyncio.to_thread(load_vendored))
@@ -91,7 +91,7 @@ def load_vendored() -> tuple[Vendored, ...]:
     )
 
 
-async def show_topic(request: ConsoleRequest) -> View:
+async def show_topic(request: PageContext) -> View:
     """One page of help."""
     [found] = await request.call(build_entity_call("help", request.params["topic"]))
     return view_topic(found.require())

@@ -1,24 +1,27 @@
 """Queues and who takes from them, drains and suspensions (docs/console.md#pages)."""
 
+from collections.abc import Iterable
 from typing import Final
 
 from msgspec import Struct
 
+from statewright.console.acts import lead_to
 from statewright.console.calls import ApiCall, Reply, build_ops_call, build_path
+from statewright.console.pages.listing import ListView, RowT, build_list
 from statewright.console.pages.suspensions import Suspendable, build_acts
 from statewright.console.request import (
+    NOTHING_ASKED,
     OPERATOR,
     Action,
-    ConsoleRequest,
     Form,
     InvalidField,
     Navigation,
     Page,
+    PageContext,
     Routes,
     build_part,
-    build_problem,
 )
-from statewright.console.views.page import Choice, Confirmation, Crumb, Problem, View, format_duration
+from statewright.console.views.page import Choice, Confirmation, Crumb, View, format_duration
 from statewright.jsonval.values import JsonObject
 from statewright.operations.suspensions import SuspensionView
 from statewright.operations.work import MemberView, QueueView
@@ -28,6 +31,8 @@ CRUMB: Final = Crumb("Workers and queues", ROOT)
 KINDS: Final = ("JOB_TYPE", "TAG")
 MAX_SHOWN: Final = 500
 ALL_WORKERS: Final = 1000
+CALL_WORKERS: Final = build_ops_call("members", query={"limit": ALL_WORKERS})
+CALL_SUSPENSIONS: Final = build_ops_call("suspensions", query={"active": True, "scope": KINDS, "limit": MAX_SHOWN})
 DRAINS: Final = (("PT5M", "5 minutes"), ("PT1M", "1 minute"), ("PT30M", "30 minutes"), ("PT6H", "6 hours"))
 TIMERS: Final = Choice(
     "timers",
@@ -92,14 +97,9 @@ class WorkersView(Struct, frozen=True, kw_only=True):
     """Queues with trouble first, then workers. Each list fails alone."""
 
     tag: str
-    queues: tuple[QueueRow, ...]
-    queues_cut: bool
-    queues_problem: Problem | None
-    workers: tuple[WorkerRow, ...]
-    workers_cut: bool
-    workers_problem: Problem | None
-    suspensions: tuple[WorkSuspension, ...]
-    suspensions_problem: Problem | None
+    queues: ListView[QueueRow]
+    workers: ListView[WorkerRow]
+    suspensions: ListView[WorkSuspension]
 
 
 class WorkerView(Struct, frozen=True, kw_only=True):
@@ -115,54 +115,50 @@ class QueuePage(Struct, frozen=True, kw_only=True):
     row: QueueRow
     names: tuple[str, ...]
     """What can be suspended: the job type, or each of the tags."""
-    workers: tuple[WorkerRow, ...]
-    workers_problem: Problem | None
-    suspensions: tuple[WorkSuspension, ...]
-    suspensions_problem: Problem | None
+    workers: ListView[WorkerRow]
+    suspensions: ListView[WorkSuspension]
 
 
-async def show_workers(request: ConsoleRequest) -> View:
+async def show_workers(request: PageContext) -> View:
     """All queues and workers; also the part by which the page renews itself."""
     tag = request.query.get("tag")
     replies = await request.call(
         build_ops_call("queues", query={"limit": MAX_SHOWN}),
         build_ops_call("members", query={"limit": MAX_SHOWN, "tag": tag or None}),
-        _list_suspensions(),
+        CALL_SUSPENSIONS,
     )
     return view_workers(tag, *replies)
 
 
 def view_workers(tag: str, queues: Reply, members: Reply, suspensions: Reply) -> View:
     """Queues and workers from the answers of the API."""
-    rows = [QueueRow(each) for each in queues.read_items(QueueView)]
     data = WorkersView(
         tag=tag,
-        queues=tuple(sorted(rows, key=_rank_queue)),
-        queues_cut=bool(queues.next_cursor),
-        queues_problem=_find_problem(queues),
-        workers=tuple(map(WorkerRow, members.read_items(MemberView))),
-        workers_cut=bool(members.next_cursor),
-        workers_problem=_find_problem(members),
-        suspensions=tuple(map(WorkSuspension, suspensions.read_items(SuspensionView))),
-        suspensions_problem=_find_problem(suspensions),
+        queues=_build_list(queues, sorted(map(QueueRow, queues.read_items(QueueView)), key=_rank_queue)),
+        workers=_build_list(members, map(WorkerRow, members.read_items(MemberView))),
+        suspensions=_build_list(suspensions, map(WorkSuspension, suspensions.read_items(SuspensionView))),
     )
     return View(title="Workers and queues", data=data)
 
 
-async def show_worker(request: ConsoleRequest) -> View:
+def _build_list(found: Reply, rows: Iterable[RowT]) -> ListView[RowT]:
+    return build_list(NOTHING_ASKED, found, tuple(rows), retry=ROOT)
+
+
+async def show_worker(request: PageContext) -> View:
     """One worker; of itself the API has no call, so it is looked for in the list."""
-    [members] = await request.call(build_ops_call("members", query={"limit": ALL_WORKERS}))
+    members = await request.call_one(CALL_WORKERS)
     return view_worker(request.params["worker"], members.require())
 
 
 def view_worker(id_: str, members: Reply) -> View:
     """One worker from the list of all."""
-    found = next((each for each in members.read_items(MemberView) if each.id == id_), None)
+    found = _find_worker(members, id_)
     data = WorkerView(id=id_, row=None if found is None else WorkerRow(found))
     return View(title=f"Worker {id_}", data=data, crumbs=(CRUMB,), status=404 if found is None else 200)
 
 
-async def show_queue(request: ConsoleRequest) -> View:
+async def show_queue(request: PageContext) -> View:
     """One queue, which may be empty."""
     kind, name = request.params["kind"], request.params["queue"]
     if kind not in KINDS:
@@ -171,7 +167,7 @@ async def show_queue(request: ConsoleRequest) -> View:
     queue, members, suspensions = await request.call(
         build_ops_call("queues", kind, name),
         build_ops_call("members", query={"limit": ALL_WORKERS, "tag": tags or None}),
-        _list_suspensions(),
+        CALL_SUSPENSIONS,
     )
     return view_queue(queue.require(), members, suspensions)
 
@@ -181,19 +177,19 @@ def view_queue(queue: Reply, members: Reply, suspensions: Reply) -> View:
     found = queue.read(QueueView)
     names = tuple(found.name.split(",")) if found.kind == "TAG" else (found.name,)
     workers = map(WorkerRow, members.read_items(MemberView))
+    suspended = map(WorkSuspension, suspensions.read_items(SuspensionView))
+    held = (each for each in suspended if each.item.scope == found.kind and each.name in names)
     data = QueuePage(
         row=QueueRow(found),
         names=names,
-        workers=tuple(each for each in workers if set(names) <= set(each.serves)),
-        workers_problem=_find_problem(members),
-        suspensions=tuple(
-            each
-            for each in map(WorkSuspension, suspensions.read_items(SuspensionView))
-            if each.item.scope == found.kind and each.name in names
-        ),
-        suspensions_problem=_find_problem(suspensions),
+        workers=_build_list(members, (each for each in workers if set(names) <= set(each.serves))),
+        suspensions=_build_list(suspensions, held),
     )
     return View(title=f"Queue {found.name}", data=data, crumbs=(CRUMB,))
+
+
+def _find_worker(members: Reply, id_: str) -> MemberView | None:
+    return next((each for each in members.read_items(MemberView) if each.id == id_), None)
 
 
 def build_queue_path(kind: str, name: str) -> str | None:
@@ -207,23 +203,14 @@ def _rank_queue(row: QueueRow) -> tuple[bool, bool, int, str, str]:
     return not row.is_unserved, not queue.suspended, -queue.depth, queue.kind, queue.name
 
 
-def _list_suspensions() -> ApiCall:
-    return build_ops_call("suspensions", query={"active": True, "scope": KINDS, "limit": MAX_SHOWN})
-
-
-def _find_problem(reply: Reply) -> Problem | None:
-    return None if reply.is_ok else build_problem(reply, retry=ROOT)
-
-
 def _build_drain(form: Form) -> ApiCall:
     within = form.get_choice("within", tuple(value for value, _ in DRAINS))
     return build_ops_call("members", form.require("worker"), "drain", method="POST", query={"within": within})
 
 
-async def _confirm_drain(request: ConsoleRequest, form: Form) -> Confirmation:
+async def _confirm_drain(request: PageContext, form: Form) -> Confirmation:
     id_ = form.require("worker")
-    [members] = await request.call(build_ops_call("members", query={"limit": ALL_WORKERS}))
-    found = next((each for each in members.require().read_items(MemberView) if each.id == id_), None)
+    found = _find_worker((await request.call_one(CALL_WORKERS)).require(), id_)
     in_flight = found.in_flight or 0 if found is not None else 0
     calls = f"{in_flight} {'call ends' if in_flight == 1 else 'calls end'} first, then its stream."
     return Confirmation(
@@ -248,17 +235,13 @@ def _describe(form: Form) -> str:
     return f"{'job type' if scope == 'JOB_TYPE' else 'tag'} «{name}»"
 
 
-async def _tell_suspension(_request: ConsoleRequest, form: Form) -> tuple[str, tuple[str, ...]]:
+async def _tell_suspension(_request: PageContext, form: Form) -> tuple[str, tuple[str, ...]]:
     what = (
         "Its jobs are not handed out until you resume. Those that workers have come to their end."
         if form.get_choice("scope", KINDS) == "JOB_TYPE"
         else "Callouts that need it answer 409 until you resume. Jobs pushed to members with it wait."
     )
     return _describe(form), (what,)
-
-
-def _follow_worker(form: Form, _reply: Reply) -> str:
-    return f"{ROOT}{build_path(form.require('worker'))}"
 
 
 ROUTES: Final[Routes] = (
@@ -268,11 +251,11 @@ ROUTES: Final[Routes] = (
     build_part("worker_lists", "/workers", show_workers, feature="queues"),
     build_part("queue_status", "/queues/{kind}/{queue}", show_queue, feature="queues"),
     Action(
-        name="drain_worker",
-        label="Drain worker",
-        build=_build_drain,
-        follow=_follow_worker,
-        confirm=_confirm_drain,
+        "drain_worker",
+        "Drain worker",
+        _build_drain,
+        lead_to(f"{ROOT}/{{worker}}"),
+        _confirm_drain,
         role=OPERATOR,
         is_dangerous=True,
     ),

@@ -36,7 +36,7 @@ from statewright.console.diagrams.workflow import (
 from statewright.console.live import ModelCounts
 from statewright.console.pages.listing import ROWS, Slice, slice_rows
 from statewright.console.pages.model import build_model_crumbs, build_model_path, read_key
-from statewright.console.request import ConsoleRequest, Page, Routes, build_part, build_problem
+from statewright.console.request import Page, PageContext, Routes, build_part, build_problem
 from statewright.console.views.entities import fits_page, write_text
 from statewright.console.views.page import Picture, Problem, View, build_picture, encode_segment, format_count
 from statewright.jsonval.codec import encode
@@ -133,7 +133,7 @@ def call_members() -> ApiCall:
     return build_ops_call("members", query={"limit": MAX_MEMBERS})
 
 
-async def show_workflow(request: ConsoleRequest) -> View:
+async def show_workflow(request: PageContext) -> View:
     """A workflow: what it is, and who serves it."""
     name, version = read_key(request)
     replies = await request.call(
@@ -153,7 +153,7 @@ def find_workflow(export: Reply, workflow: str) -> JsonObject:
     return found
 
 
-def view_workflow(request: ConsoleRequest, key: Key, export: Reply, members: Reply, suspensions: Reply) -> View:
+def view_workflow(request: PageContext, key: Key, export: Reply, members: Reply, suspensions: Reply) -> View:
     """The page from the answers of the API. Raises ``CallFailed`` where there is no such workflow."""
     query, workflow = request.query, key[2]
     focus, wanted = query.get("focus"), query.get("filter")
@@ -285,7 +285,7 @@ def call_incidents(name: str, version: int) -> ApiCall:
     return build_ops_call("incidents", query={"model": f"{name}/{version}", "limit": MAX_INCIDENTS})
 
 
-async def show_workflow_marks(request: ConsoleRequest) -> View:
+async def show_workflow_marks(request: PageContext) -> View:
     """Live counts and incidents, put on the diagram."""
     key = read_key(request)
     export, incidents = await request.call(call_export(*key), call_incidents(*key))
@@ -349,7 +349,7 @@ class FindingsView(Struct, frozen=True, kw_only=True):
     problem: Problem | None
 
 
-async def show_workflow_findings(request: ConsoleRequest) -> View:
+async def show_workflow_findings(request: PageContext) -> View:
     """What a check of the stored workflow finds."""
     key = read_key(request)
     document = find_workflow(await request.call_one(call_export(*key)), request.params["workflow"])
@@ -375,7 +375,7 @@ class DiffView(Struct, frozen=True, kw_only=True):
     back: str
 
 
-async def show_workflow_diff(request: ConsoleRequest) -> View:
+async def show_workflow_diff(request: PageContext) -> View:
     """A workflow beside another one: of the same model, or of another version of it."""
     name, version = read_key(request)
     workflow = request.params["workflow"]

@@ -12,7 +12,7 @@ from statewright.console.pages.model import build_model_crumbs
 from statewright.console.pages.model_acts import read_form_key
 from statewright.console.pages.suspensions import MOVED, Suspendable, build_acts
 from statewright.console.pages.workflow import ROOT
-from statewright.console.request import Action, ConsoleRequest, Form, InvalidField, Routes, build_problem
+from statewright.console.request import Action, Form, InvalidField, PageContext, Routes, build_problem
 from statewright.console.views.entities import TreeNode, build_tree
 from statewright.console.views.page import Problem, View
 from statewright.jsonval.codec import decode
@@ -49,7 +49,7 @@ def _read_simulation(form: Form) -> bytes:
     return b'{"start":{"document":%b},"events":%b,"stubs":%b}' % (document, events, stubs)
 
 
-async def _show_simulation(_request: ConsoleRequest, form: Form, reply: Reply) -> View:
+async def _show_simulation(_request: PageContext, form: Form, reply: Reply) -> View:
     """The path that the entity would take, from the answer of the API."""
     (name, version), workflow = read_form_key(form), form.require("workflow")
     result = reply.read_if_ok(Simulation)
@@ -83,7 +83,7 @@ def _describe(form: Form) -> str:
     return f"the workflow {form.require('workflow')} of {name}/{version}"
 
 
-async def _tell_suspension(_request: ConsoleRequest, form: Form) -> tuple[str, tuple[str, ...]]:
+async def _tell_suspension(_request: PageContext, form: Form) -> tuple[str, tuple[str, ...]]:
     return _describe(form), ("Timers of its entities stop, and their transitions answer 409 until you resume.",)
 
 

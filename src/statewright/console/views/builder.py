@@ -3,13 +3,13 @@
 from typing import Final, assert_never
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from statewright.console.conditions import (
-    COMPARISONS,
     LIFECYCLE_FIELDS,
     LIFECYCLE_TIMES,
+    OPERATORS,
     PRESENCE,
-    RANGES,
     TEXTS,
     Condition,
     Group,
@@ -20,15 +20,14 @@ from statewright.console.conditions import (
     show_operand,
 )
 
-_TEXT_FIELD_OPERATORS: Final = (*COMPARISONS, *RANGES, *TEXTS, *PRESENCE)
-_TIME_OPERATORS: Final = (*COMPARISONS, *RANGES, *PRESENCE)
+_TIME_OPERATORS: Final = tuple(operator for operator in OPERATORS if operator not in TEXTS)
 
 
 class BuilderNode(Struct, frozen=True, kw_only=True):
     """A part of a condition. ``place`` names it in the form."""
 
     place: str
-    kind: str
+    kind: str = ""
     operator: str = ""
     operators: tuple[str, ...] = ()
     subject: str = ""
@@ -53,38 +52,25 @@ def build_nodes(condition: Condition, types: dict[str, tuple[str, ...]], place: 
             )
         case Simple():
             declared = types.get(condition.path)
-            return BuilderNode(
-                place=place,
-                kind="simple",
-                operator=condition.operator,
-                operators=_offer(offer_operators(declared) if declared else _TEXT_FIELD_OPERATORS, condition.operator),
-                subject=condition.path,
-                operand=show_operand(condition.value),
-                takes_operand=_takes_operand(condition),
-                is_unknown=bool(condition.path) and declared is None,
-            )
+            offered = offer_operators(declared) if declared else OPERATORS
+            leaf = _build_leaf(place, condition, condition.path, offered)
+            return replace(leaf, kind="simple", is_unknown=bool(condition.path) and declared is None)
         case Lifecycle():
-            offered = _TIME_OPERATORS if condition.field in LIFECYCLE_TIMES else _TEXT_FIELD_OPERATORS
-            return BuilderNode(
-                place=place,
-                kind="lifecycle",
-                operator=condition.operator,
-                operators=_offer(offered, condition.operator),
-                subject=condition.field,
-                subjects=LIFECYCLE_FIELDS,
-                operand=show_operand(condition.value),
-                takes_operand=_takes_operand(condition),
-            )
+            offered = _TIME_OPERATORS if condition.field in LIFECYCLE_TIMES else OPERATORS
+            leaf = _build_leaf(place, condition, condition.field, offered)
+            return replace(leaf, kind="lifecycle", subjects=LIFECYCLE_FIELDS)
         case Verbatim():
             return BuilderNode(place=place, kind="json", text=condition.text)
         case _:
             assert_never(condition)
 
 
-def _takes_operand(leaf: Simple | Lifecycle) -> bool:
-    """Whether there is a line for the operand. A comparison that came without one keeps none."""
-    return leaf.value is not None or leaf.operator in PRESENCE
-
-
-def _offer(offered: tuple[str, ...], chosen: str) -> tuple[str, ...]:
-    return offered if chosen in offered else (*offered, chosen)
+def _build_leaf(place: str, leaf: Simple | Lifecycle, subject: str, offered: tuple[str, ...]) -> BuilderNode:
+    return BuilderNode(
+        place=place,
+        operator=leaf.operator,
+        operators=offered if leaf.operator in offered else (*offered, leaf.operator),
+        subject=subject,
+        operand=show_operand(leaf.value),
+        takes_operand=leaf.value is not None or leaf.operator in PRESENCE,  # what came without one keeps none
+    )

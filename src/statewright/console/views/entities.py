@@ -16,7 +16,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from statewright.console.calls import get_object, get_objects, get_text, get_texts, pick_members
-from statewright.console.views.page import format_exact
+from statewright.console.views.page import cut_text, format_exact
 from statewright.console.views.records import EnvelopeMeta
 from statewright.jsonval.codec import encode
 from statewright.jsonval.patches import is_json_equal
@@ -288,9 +288,26 @@ def _enclose(opening: str, parts: list[list[str]], closing: str, line: str) -> l
     return [*written, line, closing]
 
 
+class Document(Struct, frozen=True):
+    """A document on a page. ``text`` is None where it is so long that it is a matter for a download."""
+
+    tree: TreeNode
+    text: str | None
+
+
+def build_document(value: JsonValue) -> Document:
+    """A document as a tree and as text."""
+    return Document(build_tree(value), write_text(value) if fits_page(value) else None)
+
+
 def fits_page(value: JsonValue) -> bool:
     """Whether a page shows a document as text; a longer one is a matter for a download."""
     return len(encode(value)) <= MAX_TEXT_BYTES
+
+
+def cut_json(value: JsonValue, limit: int) -> str:
+    """Compact JSON of a value, at most so many characters of it."""
+    return cut_text(encode(value).decode(), limit)
 
 
 MAX_ROWS: Final = 500
@@ -336,5 +353,4 @@ def _compare(path: str, old: JsonValue, new: JsonValue) -> Iterator[ChangedMembe
 
 
 def _show(value: JsonValue) -> str:
-    text = encode(value).decode()
-    return text if len(text) <= MAX_VALUE_CHARS else f"{text[:MAX_VALUE_CHARS]}…"
+    return cut_json(value, MAX_VALUE_CHARS)

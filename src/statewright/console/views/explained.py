@@ -7,8 +7,8 @@ from typing import Final
 
 from msgspec import UNSET, Struct, UnsetType, convert
 
-from statewright.jsonval.codec import encode
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.console.views.entities import cut_json
+from statewright.jsonval.values import JsonObject
 from statewright.operations.explanations import ExplainedEntity, ExplainedTransition
 from statewright.operations.records import Members, Record, Value
 
@@ -151,7 +151,7 @@ def judge(document: JsonObject, depth: int = 0) -> Judgement:
         words = "all of" if told.operator.upper() == "AND" else "one of"
         parts = tuple(judge(each, depth + 1) for each in told.conditions)
         return Judgement(text=words, result=told.result, error=error, parts=parts, left_out=int(told.left_out))
-    operand = "" if told.operand is UNSET else _show(told.operand)
+    operand = "" if told.operand is UNSET else cut_json(told.operand, MAX_VALUE_CHARS)
     name = told.path or told.field or told.name or told.type
     text = " ".join(part for part in (name, told.operator, operand) if part)
     return Judgement(text=text, result=told.result, found=_show_found(told), error=error)
@@ -161,10 +161,5 @@ def _show_found(told: _Judged) -> str:
     if told.absent:
         return "nothing"
     if told.values is not None:
-        return ", ".join(map(_show, told.values)) or "nothing"
-    return "" if told.value is UNSET else _show(told.value)
-
-
-def _show(value: JsonValue) -> str:
-    text = encode(value).decode()
-    return text if len(text) <= MAX_VALUE_CHARS else f"{text[:MAX_VALUE_CHARS]}…"
+        return ", ".join(cut_json(each, MAX_VALUE_CHARS) for each in told.values) or "nothing"
+    return "" if told.value is UNSET else cut_json(told.value, MAX_VALUE_CHARS)

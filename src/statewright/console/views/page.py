@@ -8,7 +8,6 @@ How values are written: times, numbers, ids, names (docs/console.md#how-values-a
 """
 
 import unicodedata
-from collections.abc import Callable
 from decimal import Decimal
 from difflib import SequenceMatcher
 from typing import Final, Literal
@@ -16,7 +15,6 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from statewright.console.calls import ApiCall
 from statewright.console.diagrams.drawing import Drawing, Marks
 from statewright.console.diagrams.plan import plan_drawing, write_marks, write_plan
 from statewright.entity import ModelKey
@@ -92,60 +90,6 @@ class Problem(Struct, frozen=True, kw_only=True):
     """The address to try again, where that may help."""
     offers: tuple[tuple[str, str], ...] = ()
     """Links with what they do: the next steps."""
-
-
-class NavigationEntry(Struct, frozen=True):
-    """A link of the navigation."""
-
-    label: str
-    href: str
-    is_current: bool
-    key: str | None
-    badge: str | None
-
-
-class NavigationGroup(Struct, frozen=True):
-    """Links under one heading."""
-
-    label: str
-    entries: tuple[NavigationEntry, ...]
-
-
-class MadeCall(Struct, frozen=True):
-    """A call that the page was made from."""
-
-    curl: str
-    status: int
-    milliseconds: str
-
-
-class FrameView(Struct, frozen=True, kw_only=True):
-    """Everything around the content of a page."""
-
-    title: str
-    crumbs: tuple[Crumb, ...]
-    navigation: tuple[NavigationGroup, ...]
-    tenant: str
-    principal: str
-    roles: tuple[str, ...]
-    is_mock: bool
-    is_read_only: bool
-    has_login: bool
-    """Whether this is the page of the login itself: nobody is there yet to navigate for."""
-    may_log_out: bool
-    address: str
-    theme: str
-    form_token: str
-    calls: tuple[MadeCall, ...]
-    done: str | None
-    """What has just been done, in a few words."""
-    live: tuple[str, ...]
-    at: str | None
-    path: str
-    version: str
-    curl: Callable[[ApiCall], str]
-    """A call as a command line."""
-    find_text: str = ""
 
 
 class Picture(Struct, frozen=True, kw_only=True):

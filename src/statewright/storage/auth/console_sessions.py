@@ -1,12 +1,13 @@
 """Logins to the web console, the same for all nodes (docs/console.md#login)."""
 
 from collections.abc import Collection
-from typing import Final
+from contextlib import AbstractAsyncContextManager
+from typing import Final, Protocol
 
 from msgspec import Struct
 
 from statewright.ids import TenantId
-from statewright.storage.pool import Pool
+from statewright.storage.pool import DatabaseConnection
 
 MAX_SWEPT: Final = 1000
 """Logins that are removed at a time because they have ended."""
@@ -25,10 +26,16 @@ class ConsoleSessionRow(Struct, frozen=True, kw_only=True):
     ends_at: int
 
 
+class Connections(Protocol):
+    """Where connections come from."""
+
+    def connection(self) -> AbstractAsyncContextManager[DatabaseConnection]: ...
+
+
 class StoredConsoleSessions:
     """The logins of one database; nothing of them is kept in memory, so that a logout counts everywhere at once."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Connections) -> None:
         self._pool = pool
 
     FIND = """
