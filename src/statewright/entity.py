@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from decimal import Decimal
-from typing import Annotated, Final, Literal, Protocol
+from typing import Annotated, Final, Literal, Protocol, TypeAlias
 
 from msgspec import Meta, Struct
 
@@ -99,6 +99,22 @@ VERSION: Final = "versionTransactionId"
 """In the data of an audit event: the id of the version that was committed with it, where the run has another id."""
 
 
+EventData: TypeAlias = dict[str, str | int | bool | list[str]]
+
+
+class Event(Struct, frozen=True):
+    """What a run writes into the audit trail, before it has its instant."""
+
+    type: str
+    details: str
+    state: str | None = None
+    data: EventData | None = None
+
+    def stamp(self, at: int) -> "AuditEvent":
+        """The event at its instant."""
+        return AuditEvent(type=self.type, at=at, details=self.details, state=self.state, data=self.data)
+
+
 class AuditEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One step of a run (docs/reference/workflows.md#events). ``at`` is in epoch microseconds, strictly rising within
     a run.
@@ -108,7 +124,7 @@ class AuditEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     at: int
     details: str
     state: str | None = None
-    data: dict[str, str | int | bool | list[str]] | None = None
+    data: EventData | None = None
 
 
 class EntityChange(Struct, frozen=True, kw_only=True):

@@ -39,7 +39,7 @@ from statewright.services.flows.service_tasks import ServiceTasks
 from statewright.services.idempotency.requests import IdempotencySweeper, IdempotentRequests
 from statewright.services.incident_reports import IncidentReports
 from statewright.services.ops.audit import OpsAuditSweeper, OpsMetrics, RateRecorder
-from statewright.services.ops.incidents import IncidentSweeper
+from statewright.services.ops.incidents import Concerns, IncidentSweeper
 from statewright.services.ops.operations import Operations
 from statewright.services.ops.queue_watch import QueueWatch, WorkPresence
 from statewright.services.ops.queues import ConnectedMembers, WorkCounts
@@ -51,7 +51,7 @@ from statewright.services.processes.background import ProcessHostConfig, run_pro
 from statewright.services.processes.dialects import build_node_retry
 from statewright.services.processes.hosting import Processes, ProcessHosts
 from statewright.services.processes.installing import BackgroundService, InstalledLanguage, install_language
-from statewright.services.processes.public_jobs import to_job_record
+from statewright.services.processes.jobs import to_job_record
 from statewright.services.processes.push import DoJob
 from statewright.services.runtime import Runtime
 from statewright.services.scheduler import ScheduleConfig, Scheduler
@@ -93,10 +93,18 @@ def build_requests(settings: Settings, pools: Pools, node: ClusterNode) -> Idemp
     )
 
 
-def build_operations(processes: Processes, settings: Settings, pools: Pools, node: ClusterNode) -> Operations:
+def build_operations(
+    processes: Processes,
+    settings: Settings,
+    pools: Pools,
+    node: ClusterNode,
+    *,
+    suspensions: ActiveSuspensions,
+    incidents: IncidentReports,
+) -> Operations:
     """It stands on the processes of the service, whose jobs may be claimed again when a suspension ends."""
     core, hosts = processes.core, processes.hosts
-    core.suspensions.on_change.append(hosts.wakeups.wake_all)
+    suspensions.on_change.append(hosts.wakeups.wake_all)
     members = ConnectedMembers(node.id, node.members, node.peer_table)
     work = WorkCounts(core, hosts, members)
     return Operations(
@@ -108,7 +116,7 @@ def build_operations(processes: Processes, settings: Settings, pools: Pools, nod
         metrics=OpsMetrics(),
         rates=RateRecorder(pools.shared, core.commits.rates),
         work=work,
-        queue_watch=QueueWatch(core, work, alert_after=settings.alert_no_worker_after),
+        queue_watch=QueueWatch(core, work, incidents, alert_after=settings.alert_no_worker_after),
         presence=WorkPresence(
             pools.shared,
             system_clock,
@@ -124,13 +132,15 @@ def build_operations(processes: Processes, settings: Settings, pools: Pools, nod
             look_interval=settings.wait_look_interval,
             max_waiters=settings.waiters_per_node,
         ),
-        suspensions=SuspensionFollower(pools.shared, node, core.suspensions),
-        suspension_ender=SuspensionEnder(core),
-        incident_sweeper=IncidentSweeper(
-            pools.shared,
-            core.incidents,
-            interval=settings.incident_sweep_interval,
-            retention=settings.incident_retention,
+        concerns=Concerns(
+            suspensions=SuspensionFollower(pools.shared, node, suspensions),
+            suspension_ender=SuspensionEnder(core),
+            incident_sweeper=IncidentSweeper(
+                pools.shared,
+                incidents,
+                interval=settings.incident_sweep_interval,
+                retention=settings.incident_retention,
+            ),
         ),
         idempotency_sweeper=IdempotencySweeper(pools.shared, interval=settings.idempotency_sweep_interval),
         audit_sweeper=OpsAuditSweeper(pools.shared, retention=settings.ops_audit_retention),
@@ -186,7 +196,7 @@ async def build_runtime(
         runtime = _assemble(settings, database, pools, node, tracer)
         stack.push_async_callback(runtime.core.computations.close)
         stack.push_async_callback(runtime.processes.egress.close)
-        await runtime.operations.suspensions.refresh()
+        await runtime.operations.concerns.suspensions.refresh()
         identity = runtime.identity.identity
         if identity is not None:
             stack.push_async_callback(identity.live_providers.close)
@@ -247,8 +257,8 @@ def _assemble(
         index_builder=IndexBuilder(indexes),
         builtin=builtin,
         builtin_transitions={},
-        suspensions=suspensions,
-        incidents=incidents,
+        guard=suspensions,
+        failures=incidents,
         takings=Takings(
             pools.shared,
             incidents,
@@ -272,7 +282,7 @@ def _assemble(
     return Runtime(
         core=core,
         processes=processes,
-        operations=build_operations(processes, settings, pools, node),
+        operations=build_operations(processes, settings, pools, node, suspensions=suspensions, incidents=incidents),
         identity=build_administration(settings, pools.shared),
     )
 
@@ -348,7 +358,7 @@ def _build_maintenance(
     core, operations = runtime.core, runtime.operations
     definitions = core.definitions
     wakeups = runtime.processes.hosts.wakeups
-    suspensions = operations.suspensions
+    suspensions = operations.concerns.suspensions
     waking: dict[str, NotificationHandler] = {
         CHANNEL: build_listener(wakeups.wake),
         SWITCH_CHANNEL: lambda _revision: suspensions.announce_change(),
@@ -376,11 +386,11 @@ def _build_maintenance(
     work: dict[str, Coroutine[object, object, None]] = {
         "announcements": follow,
         "suspensions": suspensions.run(),
-        "incidents": core.incidents.run(),
+        "incidents": operations.concerns.incident_sweeper.reports.run(),
         "queue-watch": operations.queue_watch.run(),
         "work-presence": operations.presence.run(),
-        "incident-sweep": operations.incident_sweeper.run(),
-        "suspension-ends": operations.suspension_ender.run(),
+        "incident-sweep": operations.concerns.incident_sweeper.run(),
+        "suspension-ends": operations.concerns.suspension_ender.run(),
         "definition-refresh": Refresher(core.pool, definitions, system_clock).run(),
         "search-jobs": core.search_runner.run(),
         "search-expiry": core.search_runner.reap(),

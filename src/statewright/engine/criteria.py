@@ -87,14 +87,12 @@ class CriterionEvaluator(Struct, frozen=True, kw_only=True):
     """Has what is too long for a turn; None: it is judged at once, where nobody else waits."""
 
     async def evaluate(
-        self, run: Run, draft: EntityDraft, criterion: Criterion | None, transition: Transition | None
+        self, run: Run, draft: EntityDraft, criterion: Criterion, transition: Transition | None
     ) -> CriterionResult:
-        """Whether the criterion holds; none always does. ``transition`` is None while a workflow is being selected.
+        """Whether the criterion holds. ``transition`` is None while a workflow is being selected.
 
         Raises ``EvaluationError`` when it cannot be evaluated, and the failures of ``CalloutTransport.dispatch``.
         """
-        if criterion is None:
-            return CriterionResult(True)
         if isinstance(criterion.condition, Function):
             return await self._ask(run, draft, criterion.condition, transition)
         with suppress(TurnExceeded):

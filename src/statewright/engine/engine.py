@@ -17,10 +17,10 @@ from statewright.engine.cascade import Abort, Ask, Fire, Move, Position, Settled
 from statewright.engine.criteria import Computations, CriterionEvaluator, CriterionResult
 from statewright.engine.models import Model
 from statewright.engine.processors import ProcessorRunner, RetryPolicy
-from statewright.engine.run import EntityDraft, EntityWriter, Run, locate_failure, record
+from statewright.engine.run import EntityDraft, EntityWriter, Run, locate_failure
 from statewright.engine.schedules import Reconciler, TaskReader
 from statewright.engine.unit import Unit
-from statewright.entity import Entity, ScheduledTask
+from statewright.entity import Entity, Event, ScheduledTask
 from statewright.failures import Failure, TransitionNotFound, WorkflowFailed
 from statewright.ids import EntityId
 from statewright.jsonval.values import JsonValue
@@ -120,7 +120,7 @@ class Engine:
                 transaction_id=unit.id,
             )
             writer = EntityWriter(request.id, model, submitted=request.text)
-            record(unit, request.id, events.build_started_event("State machine started", None))
+            unit.record(request.id, events.build_started_event("State machine started", None))
             selection = await self._select_workflow(unit, model, draft, writer)
             workflow = selection.workflow
             await self._admit(unit, model, request.id, workflow)
@@ -128,7 +128,7 @@ class Engine:
                 unit=unit, model=model, workflow=workflow, stored_workflow_name=selection.remembered_name, writer=writer
             )
             draft = await self._run_cascade(run, draft.with_state(workflow.initial_state))
-            await self._reconciler.reconcile(run, draft)
+            await self._reconcile(run, draft)
             run.record(events.build_finished_event("State machine finished", draft.state))
             run.stage(draft)
 
@@ -198,7 +198,7 @@ class Engine:
                 return False
             draft = await self._run_cascade(run, await self._fire_transition(run, draft, transition))
             unit.tasks.withdraw(entity.id, task.key, task.armed_in)
-            await self._reconciler.reconcile(run, draft)
+            await self._reconcile(run, draft)
             run.record(events.build_schedule_fired_event(transition.name, draft.state))
             run.stage(draft)
             return True
@@ -255,22 +255,25 @@ class Engine:
                 entity=draft.id,
                 passedOver=[workflow.name for workflow in model.workflows],
             )
-        record(unit, draft.id, events.build_default_workflow_event())
+        unit.record(draft.id, events.build_default_workflow_event())
         return selection
 
     async def _evaluate_selection(self, run: Run, draft: EntityDraft) -> CriterionResult:
+        criterion = run.workflow.criterion
+        if criterion is None:
+            return CriterionResult(True)
         try:
-            return await self._evaluator.evaluate(run, draft, run.workflow.criterion, None)
+            return await self._evaluator.evaluate(run, draft, criterion, None)
         except EvaluationError as error:
             told = f'failed to evaluate workflow criterion for "{run.workflow.name}": {error}'
-            raise self._locate(WorkflowFailed(told), run, draft, run.workflow.criterion, None) from error
+            raise self._locate(WorkflowFailed(told), run, draft, criterion, None) from error
         except Failure as failure:
-            raise self._locate(failure, run, draft, run.workflow.criterion, None) from failure.__cause__
+            raise self._locate(failure, run, draft, criterion, None) from failure.__cause__
 
     async def _run_loopback(self, run: Run, draft: EntityDraft) -> EntityDraft:
         run.record(events.build_started_event("Loopback started", draft.state))
         draft = await self._run_cascade(run, draft)
-        await self._reconciler.reconcile(run, draft)
+        await self._reconcile(run, draft)
         run.record(events.build_finished_event("Loopback finished", draft.state))
         return draft
 
@@ -284,12 +287,14 @@ class Engine:
             reason = f": {result.reason}" if result.reason else ""
             raise WorkflowFailed(f'transition "{name}" criterion not matched{reason}')
         draft = await self._run_cascade(run, await self._fire_transition(run, draft, transition))
-        await self._reconciler.reconcile(run, draft)
+        await self._reconcile(run, draft)
         run.record(events.build_finished_event("Manual transition finished", draft.state))
         return draft
 
     async def _run_cascade(self, run: Run, draft: EntityDraft) -> EntityDraft:
         """Fire automated transitions until none does."""
+        if not run.workflow.list_automated(draft.state):
+            return draft
         position = Position.start_at(draft.state)
         while True:
             move = await self._decide_next_move(run, position, draft)
@@ -315,6 +320,11 @@ class Engine:
                     raise locate_failure(WorkflowFailed(f"state machine aborted: {reason}"), run, draft, None)
                 case _:
                     assert_never(move)
+
+    async def _reconcile(self, run: Run, draft: EntityDraft) -> None:
+        """Arm and withdraw what the settled state needs; a workflow without scheduled transitions changes nothing."""
+        if run.workflow.has_schedules:
+            await self._reconciler.reconcile(run, draft)
 
     def _find_hold(self, run: Run, transition: Transition) -> str | None:
         """Why the cascade stops before a transition, if a guard says so; one that is half done does not stop."""
@@ -368,19 +378,22 @@ class Engine:
                 raise _to_workflow_failed(error) from error
 
     async def _evaluate_transition(self, run: Run, draft: EntityDraft, transition: Transition) -> CriterionResult:
+        criterion = transition.criterion
+        if criterion is None:
+            return CriterionResult(True)
         try:
-            return await self._evaluator.evaluate(run, draft, transition.criterion, transition)
+            return await self._evaluator.evaluate(run, draft, criterion, transition)
         except EvaluationError as error:
-            raise self._locate(_to_workflow_failed(error), run, draft, transition.criterion, transition) from error
+            raise self._locate(_to_workflow_failed(error), run, draft, criterion, transition) from error
         except Failure as failure:
-            raise self._locate(failure, run, draft, transition.criterion, transition) from failure.__cause__
+            raise self._locate(failure, run, draft, criterion, transition) from failure.__cause__
 
     @staticmethod
     def _locate(
-        failure: Failure, run: Run, draft: EntityDraft, criterion: Criterion | None, transition: Transition | None
+        failure: Failure, run: Run, draft: EntityDraft, criterion: Criterion, transition: Transition | None
     ) -> Failure:
         """What a member could not judge is an incident; what cannot be evaluated at all is the author's fault."""
-        if criterion is None or not isinstance(criterion.condition, Function):
+        if not isinstance(criterion.condition, Function):
             return failure
         return locate_failure(failure, run, draft, transition, criterion.condition.name)
 
@@ -446,9 +459,9 @@ def apply_without_workflow(unit: Unit, model: Model, draft: EntityDraft, transit
         raise WorkflowFailed(
             f'no workflow contains state "{draft.state}" for model {model.key.name}.{model.key.version}'
         )
-    record(unit, draft.id, events.build_started_event("Loopback started", draft.state))
-    record(unit, draft.id, events.build_state_unknown_event(draft.state))
-    record(unit, draft.id, events.build_finished_event("Loopback finished (state not in workflow)", draft.state))
+    unit.record(draft.id, events.build_started_event("Loopback started", draft.state))
+    unit.record(draft.id, events.build_state_unknown_event(draft.state))
+    unit.record(draft.id, events.build_finished_event("Loopback finished (state not in workflow)", draft.state))
 
 
 def _record_declined(run: Run, draft: EntityDraft, transitions: tuple[Transition, ...]) -> None:
@@ -456,15 +469,13 @@ def _record_declined(run: Run, draft: EntityDraft, transitions: tuple[Transition
         run.record(_build_declined_event(run, draft, transition, CriterionResult(False)))
 
 
-def _build_declined_event(
-    run: Run, draft: EntityDraft, transition: Transition, result: CriterionResult
-) -> events.Event:
+def _build_declined_event(run: Run, draft: EntityDraft, transition: Transition, result: CriterionResult) -> Event:
     return _build_not_matched_event("Automated transition", run, draft, transition, result)
 
 
 def _build_not_matched_event(
     kind: str, run: Run, draft: EntityDraft, transition: Transition, result: CriterionResult
-) -> events.Event:
+) -> Event:
     return events.build_not_matched_event(
         f'{kind} "{transition.name}" criterion not matched',
         state=draft.state,

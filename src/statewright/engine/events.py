@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from msgspec import Struct
-
-EventData = dict[str, str | int | bool | list[str]]
+from statewright.entity import Event, EventData
 
 MAX_TOLD: Final = 20
 """Warnings of one callout that are kept; members may send any number."""
@@ -21,15 +19,6 @@ def trim_texts(texts: Sequence[str]) -> list[str]:
 
 def _cut(text: str) -> str:
     return text if len(text) <= MAX_TEXT_CHARS else f"{text[:MAX_TEXT_CHARS]}…"
-
-
-class Event(Struct, frozen=True):
-    """An audit event without its instant."""
-
-    type: str
-    details: str
-    state: str | None = None
-    data: EventData | None = None
 
 
 def build_started_event(details: str, state: str | None) -> Event:

@@ -87,14 +87,14 @@ class DocumentRules(Struct, frozen=True, kw_only=True, eq=False):
             self._stage(unit, extender, extension)
 
     def _find_extender(self, unit: Unit) -> Extender | None:
-        grown = None if self.extender is None else unit.growth.find(self.model)
+        grown = None if self.extender is None else unit.find_grown(self.model)
         return self.extender if grown is None else grown.extender
 
     def _stage(self, unit: Unit, extender: Extender, extension: Extension) -> None:
         unit.growth.add(self.model, extension, extender.follow(extension.schema), self.revision)
 
     def _require_valid(self, unit: Unit, document: JsonValue) -> None:
-        grown = unit.growth.find(self.model)
+        grown = unit.find_grown(self.model)
         violations = self.validate(document) if grown is None else validate(grown.extender.schema, document)
         if violations:
             raise build_validation_failure(violations, self.key)

@@ -14,10 +14,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright.compute.callout import CalloutKind, CalloutSpec
-from statewright.engine.events import Event, trim_texts
+from statewright.engine.events import trim_texts
 from statewright.engine.models import Model
 from statewright.engine.unit import Unit
-from statewright.entity import LOOPBACK, AuditEvent, Entity, EntityMeta, ModelKey
+from statewright.entity import LOOPBACK, Entity, EntityMeta, Event, ModelKey
 from statewright.failures import (
     ComputeMemberDisconnected,
     DispatchTimeout,
@@ -237,7 +237,7 @@ class Run(Struct, frozen=True, kw_only=True):
 
     def record(self, event: Event) -> None:
         """Stage an audit event, later than all before it; it becomes durable with the unit."""
-        self.unit.record(self.writer.id, to_audit_event(self.unit, event))
+        self.unit.record(self.writer.id, event)
 
     def tell_warnings(self, kind: CalloutKind, name: str, texts: Sequence[str]) -> None:
         """Hand on what a member warned of: to the client of the run, and to the log."""
@@ -276,23 +276,11 @@ class Run(Struct, frozen=True, kw_only=True):
         Best effort, like all audit: its failure must not hide the failure of the run.
         """
         try:
-            is_on_record = await self.unit.commit_failure_event(self.writer.id, to_audit_event(self.unit, event), cause)
+            is_on_record = await self.unit.commit_failure_event(self.writer.id, event, cause)
         except Failure as failure:
             log.warning("audit_event_lost", type=event.type, entity=self.writer.id, error=failure.detail)
             return cause
         return cause.amend(is_on_record=True) if is_on_record else cause
-
-
-def record(unit: Unit, entity_id: EntityId, event: Event) -> None:
-    """Stage an audit event of an entity whose workflow is not known yet."""
-    unit.record(entity_id, to_audit_event(unit, event))
-
-
-def to_audit_event(unit: Unit, event: Event) -> AuditEvent:
-    """The event with its instant."""
-    return AuditEvent(
-        type=event.type, at=unit.take_event_time(), details=event.details, state=event.state, data=event.data
-    )
 
 
 NOTED: Final = (WorkflowFailed, NoComputeMember, ComputeMemberDisconnected, DispatchTimeout)

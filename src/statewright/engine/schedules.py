@@ -16,10 +16,9 @@ from msgspec import Struct
 from statewright.compute.callout import CalloutResult
 from statewright.engine import events
 from statewright.engine.callouts import CalloutDispatcher, build_function_spec
-from statewright.engine.events import Event
 from statewright.engine.models import Model
 from statewright.engine.run import EntityDraft, Run, locate_failure
-from statewright.entity import Arming, Entity, ScheduledTask, TaskKey
+from statewright.entity import Arming, Entity, Event, ScheduledTask, TaskKey
 from statewright.failures import Failure, NoComputeMember, ScheduleFunctionInvalidResult, WorkflowFailed
 from statewright.ids import EntityId, TenantId, TransactionId
 from statewright.jsonval.values import JsonValue
@@ -152,12 +151,10 @@ class Reconciler(Struct, frozen=True, kw_only=True):
     tasks: TaskReader
 
     async def reconcile(self, run: Run, draft: EntityDraft) -> None:
-        """Stage what the settled state needs. A workflow without any scheduled transition changes nothing.
+        """Stage what the settled state of a workflow with scheduled transitions needs.
 
         Raises ``WorkflowFailed``, ``ScheduleFunctionInvalidResult`` and the failures of ``CalloutTransport.dispatch``.
         """
-        if not run.workflow.has_schedules:
-            return
         now = run.unit.now // 1000
         scheduled = run.workflow.list_scheduled(draft.state)
         timings = {transition.name: await self._compute_timing(run, draft, transition, now) for transition in scheduled}

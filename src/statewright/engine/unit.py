@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from statewright.entity import Actor, Arming, AuditEvent, Entity, ModelKey, Principal, ScheduledTask, TaskKey
+from statewright.entity import Actor, Arming, Entity, Event, ModelKey, Principal, ScheduledTask, TaskKey
 from statewright.failures import Failure
 from statewright.ids import EntityId, ModelId, TenantId, TransactionId
 from statewright.schema import Claim, Extender, Extension
@@ -42,8 +42,6 @@ class GrownSchema(Protocol):
 
 class StagedGrowth(Protocol):
     """What the documents of the transaction teach their models."""
-
-    def find(self, model: ModelId) -> GrownSchema | None: ...
 
     def add(self, model: ModelId, extension: Extension, extender: Extender, revision: int) -> None: ...
 
@@ -98,6 +96,10 @@ class Unit(Protocol):
     @property
     def growth(self) -> StagedGrowth: ...
 
+    def find_grown(self, model: ModelId) -> GrownSchema | None:
+        """A model as the transaction has extended it; None when it has not."""
+        ...
+
     def create(
         self,
         entity: Entity,
@@ -122,10 +124,8 @@ class Unit(Protocol):
         """Have the commit fail unless the stored version is that one."""
         ...
 
-    def record(self, entity_id: EntityId, event: AuditEvent) -> None: ...
-
-    def take_event_time(self) -> int:
-        """An instant for an audit event, later than those of all before it."""
+    def record(self, entity_id: EntityId, event: Event) -> None:
+        """Stage an audit event, later than all before it."""
         ...
 
     def open_savepoint(self) -> "AbstractAsyncContextManager[Unit, None]": ...
@@ -144,7 +144,7 @@ class Unit(Protocol):
 
     async def commit_segment(self, next_id: TransactionId) -> None: ...
 
-    async def commit_failure_event(self, entity_id: EntityId, event: AuditEvent, failure: Failure) -> bool:
+    async def commit_failure_event(self, entity_id: EntityId, event: Event, failure: Failure) -> bool:
         """Make one audit event durable, whatever becomes of the transaction; whether operators are told of the failure
         by that.
         """

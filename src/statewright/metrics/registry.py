@@ -72,8 +72,8 @@ class Metrics:
         self._registry.register(StepCollector(find_steps(runtime.processes).metrics))
         self._registry.register(LanguageCollector(runtime.processes.hosts))
         ops, sweeper = runtime.operations.metrics, runtime.operations.audit_sweeper
-        incidents = runtime.operations.incident_sweeper
-        ender = runtime.operations.suspension_ender
+        incidents = runtime.operations.concerns.incident_sweeper
+        ender = runtime.operations.concerns.suspension_ender
         removed = runtime.operations.idempotency_sweeper
         workers = runtime.operations.presence
         self._registry.register(

@@ -32,7 +32,7 @@ from statewright.services.ops.waiting import OUTCOMES as WAIT_OUTCOMES
 from statewright.services.ops.waiting import EntityWaits
 from statewright.services.runtime import Runtime
 from statewright.services.scheduler import ScheduleMetrics, TaskOutcome
-from statewright.storage.commit.metrics import SCHEDULE_EVENTS, TransactionMetrics
+from statewright.storage.commit.group_commit import SCHEDULE_EVENTS, TransactionMetrics
 from statewright.telemetry.histogram import Histogram
 
 CALLOUT_LABELS: Final = ("model", "kind", "name", "tags")
@@ -138,7 +138,8 @@ class OpsCollector(Collector):
         yield from self._collect_incidents()
 
     def _collect_incidents(self) -> Iterator[Metric]:
-        reports, sweeper = self._runtime.core.incidents, self._runtime.operations.incident_sweeper
+        sweeper = self._runtime.operations.concerns.incident_sweeper
+        reports = sweeper.reports
         unresolved = GaugeMetricFamily("statewright_incidents_open", "Open incidents", labels=["tenant", "kind"])
         for labels, count in sweeper.open.items():
             unresolved.add_metric(labels, count)
@@ -148,7 +149,7 @@ class OpsCollector(Collector):
         yield build_counter("statewright_incidents_dropped", "Failures that were not stored", reports.dropped)
 
     def _collect_suspensions(self) -> Iterator[Metric]:
-        active, commits = self._runtime.core.suspensions, self._runtime.core.commits.metrics
+        active, commits = self._runtime.operations.concerns.suspensions.active, self._runtime.core.commits.metrics
         suspended = GaugeMetricFamily("statewright_suspensions", "Active suspensions", labels=["tenant", "scope"])
         for (tenant, scope), count in active.count().items():
             suspended.add_metric([tenant, scope], count)

@@ -37,16 +37,25 @@ class Target(Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str | None = None
 
 
-class Suspension(Struct, frozen=True, kw_only=True):
-    """One suspension. Instants in epoch microseconds; ``until`` None: until somebody ends it. ``revision`` is that of
-    all suspensions with this one among them. ``effective_at``: from then on all nodes act by it; None: not yet.
-    """
+class Hold(Struct, frozen=True, kw_only=True):
+    """Why something does not move for a while, for those who need not know more."""
 
     id: str
     tenant: TenantId
     scope: Scope
     target: Target
     reason: str
+
+    def describe(self) -> dict[str, str]:
+        """Which one it is, for the log."""
+        return {"suspension": self.id, "scope": self.scope}
+
+
+class Suspension(Hold, frozen=True, kw_only=True):
+    """One suspension. Instants in epoch microseconds; ``until`` None: until somebody ends it. ``revision`` is that of
+    all suspensions with this one among them. ``effective_at``: from then on all nodes act by it; None: not yet.
+    """
+
     since: int
     by: Actor
     revision: int
@@ -98,7 +107,7 @@ class MovingUnit(Protocol):
 
 
 class _Moving(NamedTuple):
-    """What a run moves, and the revision of suspensions that it began with."""
+    """What a run moves, by a workflow: empty while it is not known; and the revision of suspensions it began with."""
 
     tenant: TenantId
     model: ModelKey
@@ -143,14 +152,9 @@ class ActiveSuspensions:
         for notify in self.on_change:
             notify()
 
-    def is_current(self) -> bool:
-        """Whether this node would have been waited for, had there been a change."""
-        until = self.presence.until
-        return until == inf or asyncio.get_running_loop().time() < until
-
     async def ensure_current(self) -> None:
         """Load them anew if this node counts as dead for the others, who do not wait for it."""
-        if not self.is_current():
+        if asyncio.get_running_loop().time() >= self.presence.until:
             await self.load_anew()
 
     async def load_anew(self) -> None:
@@ -163,15 +167,10 @@ class ActiveSuspensions:
         """What the scheduler must leave; None: nothing."""
         return self._held_timers
 
-    def refuse(self, suspension: Suspension) -> Suspended:
+    def refuse(self, hold: Hold) -> Suspended:
         """What a client is told whose request a suspension stops; it is counted."""
-        self.refusals[suspension.scope] += 1
-        return Suspended(
-            suspension.scope,
-            describe_target(suspension.target),
-            suspension_id=suspension.id,
-            reason=suspension.reason,
-        )
+        self.refusals[hold.scope] += 1
+        return Suspended(hold.scope, describe_target(hold.target), suspension_id=hold.id, reason=hold.reason)
 
     def is_idle(self, tenant: TenantId) -> bool:
         """Whether nothing of a tenant is suspended."""
@@ -258,8 +257,12 @@ class ActiveSuspensions:
     ) -> None:
         """Raises ``Suspended`` where something that the run would move is suspended."""
         if unit.may_segment:
-            self._note_run(unit, model, workflow)
-        if not self.is_current():
+            known = self._moving.get(unit)
+            if known is None:
+                unit.on_close.append(partial(self._end_run, unit))
+            revision = self.revision if known is None else known.revision
+            self._moving[unit] = _Moving(unit.tenant, model, workflow, revision)
+        if asyncio.get_running_loop().time() >= self.presence.until:
             await self.load_anew()
         if unit.tenant in self._by_tenant:
             self.admit_move(unit, model, entity, workflow, transition)
@@ -286,14 +289,6 @@ class ActiveSuspensions:
         suspension = self.find_tags(tenant, tags)
         if suspension is not None:
             raise self.refuse(suspension)
-
-    def _note_run(self, unit: MovingUnit, model: ModelKey, workflow: str) -> None:
-        """The unit moves an entity of the model now, by a workflow: empty while that is not known."""
-        known = self._moving.get(unit)
-        if known is None:
-            unit.on_close.append(partial(self._end_run, unit))
-        revision = self.revision if known is None else known.revision
-        self._moving[unit] = _Moving(unit.tenant, model, workflow, revision)
 
     def _end_run(self, unit: MovingUnit) -> None:
         ended = self._moving.pop(unit, None)

@@ -80,33 +80,56 @@ class RowChanges(Struct, frozen=True, kw_only=True):
     """Whether the instance's jobs and timers, new ones included, are held from now on; ``None``: as before."""
 
 
-# Tuples: every advance asks for each effect, and a union would be made anew each time.
-_TIMER_ENDS: Final = (FireTimer, DisarmTimer)
-_HOLDS: Final = (HoldWork, ReleaseWork)
-
-
 def compute_row_changes(effects: tuple[Effect, ...]) -> RowChanges:
-    """The changes that effects amount to."""
-    jobs = {effect.task: effect for effect in effects if isinstance(effect, EnqueueTask)}
-    tasks = {effect.task: effect for effect in effects if isinstance(effect, OpenHumanTask)}
-    timers = {effect.timer: effect for effect in effects if isinstance(effect, ArmTimer)}
-    closed_jobs = {effect.task: effect for effect in effects if isinstance(effect, CloseTask)}
-    closed_tasks = {effect.task: effect for effect in effects if isinstance(effect, CloseHumanTask)}
-    ended = dict.fromkeys(effect.timer for effect in effects if isinstance(effect, _TIMER_ENDS))
+    """The changes that effects amount to. Of holding and releasing the last word counts: a retry that fails at once
+    does both.
+    """
+    jobs: dict[WorkId, EnqueueTask] = {}
+    closed_jobs: dict[WorkId, CloseTask] = {}
+    tasks: dict[WorkId, OpenHumanTask] = {}
+    closed_tasks: dict[WorkId, CloseHumanTask] = {}
+    timers: dict[TimerId, ArmTimer] = {}
+    ended: dict[TimerId, None] = {}
+    cancelled: dict[ExecutionId, None] = {}
+    counters: dict[str, int] = {}
+    parts: list[StorePart] = []
+    is_held: bool | None = None
+    for effect in effects:
+        match effect:
+            case EnqueueTask(task=task):
+                jobs[task] = effect
+            case CloseTask(task=task):
+                closed_jobs[task] = effect
+            case OpenHumanTask(task=task):
+                tasks[task] = effect
+            case CloseHumanTask(task=task):
+                closed_tasks[task] = effect
+            case ArmTimer(timer=timer):
+                timers[timer] = effect
+            case FireTimer(timer=timer) | DisarmTimer(timer=timer):
+                ended[timer] = None
+            case CancelChild(execution=execution):
+                cancelled[execution] = None
+            case AdjustCounter(name=name, by=by):
+                counters[name] = counters.get(name, 0) + by
+            case StorePart():
+                parts.append(effect)
+            case HoldWork() | ReleaseWork():
+                is_held = isinstance(effect, HoldWork)
+            case _:  # of the history, or of the instance itself
+                pass
     return RowChanges(
-        new_jobs=tuple(NewJob(job, _job_status(closed_jobs, task)) for task, job in jobs.items()),
-        closed_jobs=tuple(closing for task, closing in closed_jobs.items() if task not in jobs),
-        new_tasks=tuple(NewUserTask(opened, _task_status(closed_tasks, task)) for task, opened in tasks.items()),
-        closed_tasks=tuple(closing for task, closing in closed_tasks.items() if task not in tasks),
-        armed_timers=tuple(timer for timer_id, timer in timers.items() if timer_id not in ended),
-        ended_timers=tuple(timer_id for timer_id in ended if timer_id not in timers),
+        new_jobs=tuple([NewJob(job, _job_status(closed_jobs, task)) for task, job in jobs.items()]),
+        closed_jobs=tuple([closing for task, closing in closed_jobs.items() if task not in jobs]),
+        new_tasks=tuple([NewUserTask(opened, _task_status(closed_tasks, task)) for task, opened in tasks.items()]),
+        closed_tasks=tuple([closing for task, closing in closed_tasks.items() if task not in tasks]),
+        armed_timers=tuple([armed for timer, armed in timers.items() if timer not in ended]),
+        ended_timers=tuple([timer for timer in ended if timer not in timers]),
         children=list_children(effects),
-        cancelled_children=tuple(
-            dict.fromkeys(effect.execution for effect in effects if isinstance(effect, CancelChild))
-        ),
-        parts=tuple(effect for effect in effects if isinstance(effect, StorePart)),
-        counters=_sum_up([effect for effect in effects if isinstance(effect, AdjustCounter)]),
-        is_held=_is_held(effects),
+        cancelled_children=tuple(cancelled),
+        parts=tuple(parts),
+        counters=counters,
+        is_held=is_held,
     )
 
 
@@ -121,25 +144,12 @@ def list_children(effects: Sequence[Effect]) -> tuple[StartChild, ...]:
     return tuple(wanted.values())
 
 
-def _sum_up(adjustments: Sequence[AdjustCounter]) -> dict[str, int]:
-    sums: dict[str, int] = {}
-    for adjustment in adjustments:
-        sums[adjustment.name] = sums.get(adjustment.name, 0) + adjustment.by
-    return sums
-
-
 def _job_status(closed: dict[WorkId, CloseTask], task: WorkId) -> NewJobStatus:
     return closed[task].status if task in closed else "UNLOCKED"
 
 
 def _task_status(closed: dict[WorkId, CloseHumanTask], task: WorkId) -> NewTaskStatus:
     return closed[task].status if task in closed else "OPEN"
-
-
-def _is_held(effects: tuple[Effect, ...]) -> bool | None:
-    """The last word counts: a retry that fails at once releases and holds again."""
-    words = [isinstance(effect, HoldWork) for effect in effects if isinstance(effect, _HOLDS)]
-    return words[-1] if words else None
 
 
 ExecutionStatus: TypeAlias = Literal["RUNNING", "COMPLETED", "FAILED", "SKIPPED", "BYPASSED"]

@@ -49,25 +49,22 @@ class BuiltinModels:
     """The built-in models of a service."""
 
     def __init__(self, known: Iterable[BuiltinModel] = ()) -> None:
-        self._models = {model_id(each.key.name, each.key.version): each for each in known}
-        self._keys = {each.key: each for each in self._models.values()}
-
-    def __contains__(self, model: ModelId) -> bool:
-        return model in self._models
+        self.by_id: Mapping[ModelId, BuiltinModel] = {model_id(each.key.name, each.key.version): each for each in known}
+        self.by_key: Mapping[ModelKey, BuiltinModel] = {each.key: each for each in self.by_id.values()}
 
     def select(self, found: Iterable[T], get_key: Callable[[T], ModelKey], scope: ModelScope) -> list[T]:
         """Those of ``found`` whose models are in the scope, in the same order."""
-        return [each for each in found if scope == "all" or get_key(each) not in self._keys]
+        return [each for each in found if scope == "all" or get_key(each) not in self.by_key]
 
     def refuse_model(self, key: ModelKey) -> None:
         """Keep clients from making, changing or removing a built-in model or its entities. Raises ``Forbidden``."""
-        known = self._keys.get(key)
+        known = self.by_key.get(key)
         if known is not None:
             raise Forbidden(f"model {key.name}/{key.version} belongs to {known.owner}")
 
     def refuse_entities(self, model: ModelId) -> None:
         """As ``refuse_model``, by the model's id. Raises ``Forbidden``."""
-        known = self._models.get(model)
+        known = self.by_id.get(model)
         if known is not None:
             self.refuse_model(known.key)
 
@@ -77,7 +74,7 @@ class BuiltinModels:
         Raises ``Forbidden`` for a save and for transitions that only the owner of the model fires,
         ``TransitionNotFound`` for what the state does not have.
         """
-        entity, known = request.entity, self._models[request.entity.model]
+        entity, known = request.entity, self.by_id[request.entity.model]
         if request.transition is None:
             raise Forbidden(f"entities of {known.key.name}/{known.key.version} are written by {known.owner} only")
         if request.transition not in known.states.get(entity.state, {}):
@@ -89,7 +86,7 @@ class BuiltinModels:
 
     def open_free_fields(self, model: ModelId, declared: Mapping[str, DeclaredField]) -> Mapping[str, DeclaredField]:
         """The fields of a model as conditions see them; those of a built-in one are open where they are free."""
-        known = self._models.get(model)
+        known = self.by_id.get(model)
         return declared if known is None else OpenFields(declared, known.open_paths)
 
 

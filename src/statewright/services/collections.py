@@ -15,7 +15,6 @@ from msgspec import Struct
 from statewright.engine import events
 from statewright.engine.engine import CreateEntity, UpdateEntity
 from statewright.engine.models import may_segment_at_all, may_segment_on_create, may_segment_on_update
-from statewright.engine.run import record
 from statewright.entity import LOOPBACK, Entity, ModelKey
 from statewright.failures import (
     BadRequest,
@@ -399,11 +398,11 @@ class _Chunk:
 
     def _record_aborted(self, entity: Entity, item: ChangedItem, stale: EntityModified) -> None:
         started = "Loopback started" if item.transition is None else "Manual transition started"
-        record(self._unit, entity.id, events.build_started_event(started, entity.state))
+        self._unit.record(entity.id, events.build_started_event(started, entity.state))
         aborted = events.build_aborted_event(
             item.transition or LOOPBACK, entity.state, expected=stale.expected or "", actual=stale.actual or ""
         )
-        record(self._unit, entity.id, aborted)
+        self._unit.record(entity.id, aborted)
 
 
 class _ItemErrors:

@@ -1,7 +1,8 @@
 """What use cases of entities need of the running service, put together once in ``app``."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, MutableMapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Protocol, TypeAlias, TypeVar, cast
 
@@ -10,22 +11,20 @@ from msgspec.structs import replace
 
 from statewright.computations import ComputationPool
 from statewright.engine.engine import Engine
-from statewright.entity import Actor, ModelKey, Principal
+from statewright.entity import Actor, ModelKey, Principal, ScheduledTask
 from statewright.failures import Failure, ModelNotFound
-from statewright.ids import Clock, IdSource, ModelId, TenantId, TransactionId
-from statewright.operations.active_suspensions import ActiveSuspensions
+from statewright.ids import Clock, IdSource, ModelId, TenantId, TransactionId, model_id
+from statewright.operations.active_suspensions import HeldProcesses, HeldTimers, Hold
 from statewright.operations.idempotency import StoredAnswer
 from statewright.services.builtin import BuiltinModels, FireRequest
 from statewright.services.definitions import DefinitionCache, ModelDefinition
 from statewright.services.idempotency.requests import IdempotentRequests
-from statewright.services.incident_reports import IncidentReports
 from statewright.services.search_runner import IndexBuilder, SearchRunner
 from statewright.services.takings import Takings
 from statewright.services.transactions import OpenTransactions
 from statewright.storage.commit.group_commit import GroupCommit
-from statewright.storage.commit.submission import StagedPart
-from statewright.storage.commit.transaction import Transaction, TransactionGuard
-from statewright.storage.commit.unit_of_work import UnitOfWork
+from statewright.storage.commit.overlay import StagedPart
+from statewright.storage.commit.unit_of_work import Transaction, TransactionGuard, UnitOfWork
 from statewright.storage.entities import EntityReader
 from statewright.storage.pool import Pool
 from statewright.storage.schedules import StoredTasks
@@ -106,6 +105,82 @@ class CommitGuard(TransactionGuard, Protocol):
 
     def leave(self) -> None:
         """The client has gone, and the work that is followed goes on."""
+        ...
+
+
+class WorkGuard(Protocol):
+    """What may keep work from moving, whatever for. What it finds is None where the work may go on."""
+
+    @property
+    def on_change(self) -> list[Callable[[], None]]:
+        """Called when it holds other work than before."""
+        ...
+
+    @property
+    def held_timers(self) -> HeldTimers | None:
+        """Scheduled transitions that are not to be taken."""
+        ...
+
+    async def ensure_current(self) -> None:
+        """Know of every change that others rely on. Raises ``StorageUnavailable``."""
+        ...
+
+    async def load_anew(self) -> None:
+        """Learn of what changed a moment ago. Raises ``StorageUnavailable``."""
+        ...
+
+    def refuse(self, hold: Hold) -> Failure:
+        """What a client is told whose request is refused; it is counted."""
+        ...
+
+    def is_idle(self, tenant: TenantId) -> bool:
+        """Whether nothing of a tenant is held."""
+        ...
+
+    def find_tenant(self, tenant: TenantId) -> Hold | None: ...
+
+    def find_process(self, tenant: TenantId, instance: str, definition: str) -> Hold | None: ...
+
+    def find_definition(self, tenant: TenantId, definition: str) -> Hold | None: ...
+
+    def find_job_type(self, tenant: TenantId, job_type: str) -> Hold | None: ...
+
+    def has_job_types(self, tenant: TenantId) -> bool:
+        """Whether jobs of some type are held."""
+        ...
+
+    def find_tags(self, tenant: TenantId, tags: Iterable[str]) -> Hold | None: ...
+
+    def get_held_processes(self, tenant: TenantId) -> HeldProcesses | None:
+        """The instances whose jobs are not handed out."""
+        ...
+
+
+class FailureReports(Protocol):
+    """What operators are told of runs and timers that fail, beside what clients are."""
+
+    def report_run(self, principal: Principal, failure: Failure) -> None:
+        """A run has failed, and nothing is written with that."""
+        ...
+
+    def build_run_parts(self, principal: Principal, failure: Failure) -> Mapping[str, StagedPart]:
+        """What is to be committed with the event of a failure."""
+        ...
+
+    def watch_commit(self, parts: MutableMapping[str, StagedPart]) -> AbstractContextManager[None]:
+        """The length of a commit that may tell of failures."""
+        ...
+
+    async def note_timer(
+        self, principal: Principal, task: ScheduledTask, model: str, failure: Failure, *, max_failures: int
+    ) -> bool:
+        """A scheduled transition failed; whether it is tried no more. Raises ``StorageUnavailable``."""
+        ...
+
+    def build_expired_timer(
+        self, principal: Principal, task: ScheduledTask, model: str, workflow: str | None, details: str
+    ) -> Mapping[str, StagedPart]:
+        """What is to be committed with the end of a scheduled transition that came too late."""
         ...
 
 
@@ -201,8 +276,8 @@ class Core(Struct, frozen=True, kw_only=True):
     builtin: BuiltinModels
     builtin_transitions: dict[ModelId, BuiltinTransition]
     """For each built-in model that has transitions open to clients."""
-    suspensions: ActiveSuspensions
-    incidents: IncidentReports
+    guard: WorkGuard
+    failures: FailureReports
     takings: Takings
     requests: IdempotentRequests
     """Those with idempotency keys."""
@@ -249,7 +324,7 @@ class Core(Struct, frozen=True, kw_only=True):
 
         Raises ``ModelNotFound`` without properties (docs/reference/models.md#model-states-and-operations).
         """
-        definition = await self.definitions.find(tenant, key)
+        definition = await self.definitions.find_by_id(tenant, model_id(key.name, key.version))
         if definition is None:
             raise ModelNotFound(f"model not found: {key.name}/{key.version}")
         return definition

@@ -193,7 +193,7 @@ async def update(
     document = await make_document(len(body), partial(read_document, body, media))
     async with core.open_unit(caller) as unit:
         entity = await get_for_update(unit, entity_id)
-        if entity.model in core.builtin:
+        if entity.model in core.builtin.by_id:
             fire_request = FireRequest(entity=entity, transition=transition, document=document.value, if_match=if_match)
             return await _fire_builtin_transition(core, caller, fire_request)
         definition = await get_governing_definition(core, caller, entity)
@@ -319,7 +319,7 @@ async def fire_transition(core: Core, caller: Caller, entity_id: EntityId, *, tr
     """
     async with core.open_unit(caller) as unit:
         entity = await get_for_update(unit, entity_id)
-        if entity.model in core.builtin:
+        if entity.model in core.builtin.by_id:
             return await _fire_builtin_transition(
                 core, caller, FireRequest(entity=entity, transition=transition, document={})
             )

@@ -31,8 +31,10 @@ from statewright.operations.incidents import (
     hash_subject,
     trim_message,
 )
-from statewright.storage.commit.submission import StagedPart
+from statewright.operations.work import QueueKind
+from statewright.storage.commit.overlay import StagedPart
 from statewright.storage.ops.incidents import INCIDENTS, StagedIncidents, note_timer_failure, write_incidents
+from statewright.storage.ops.queues import raise_alert
 from statewright.storage.pool import Pool
 from statewright.storage.takings import Parked
 from statewright.telemetry import logs
@@ -216,6 +218,19 @@ class IncidentReports:
             component=parked.work,
         )
 
+    async def report_unserved(self, tenant: TenantId, kind: QueueKind, name: str, at: int) -> bool:
+        """A queue has had no worker for too long; whether it is stored, which it is not while another one is open that
+        says so. Raises ``StorageUnavailable``.
+        """
+        is_new = await raise_alert(self._pool, _build_unserved(tenant, kind, name, at))
+        if is_new:
+            self.count_committed("NO_WORKER")
+        return is_new
+
+    def count_parked(self) -> None:
+        """Work has been parked."""
+        self.count_committed("POISONED")
+
     def count_committed(self, kind: IncidentKind) -> None:
         """An incident has committed with its cause."""
         if self.is_on:
@@ -379,6 +394,31 @@ class IncidentReports:
             self._waiting[row.key] = row
         else:
             self.dropped += row.occurrences
+
+
+def _build_unserved(tenant: TenantId, kind: QueueKind, name: str, at: int) -> IncidentRow:
+    what = "jobs of the type" if kind == "JOB_TYPE" else "callouts for members with the tags"
+    message = f"{what} {name or '(any)'} wait, and nobody takes them"
+    subject = f"{kind}/{name}"
+    return IncidentRow(
+        tenant=tenant,
+        id=make_uuid7(at),
+        kind="NO_WORKER",
+        severity="ERROR",
+        fingerprint=compute_fingerprint("NO_WORKER", subject, message=""),
+        title=build_title("no worker", message),
+        at=at,
+        occurrences=1,
+        subject_kind="QUEUE",
+        subject_id=subject,
+        model="",
+        state="",
+        component=name,
+        code="NO_WORKER",
+        message=message,
+        principal_id="system",
+        principal_kind="system",
+    )
 
 
 def _write_parked(parked: Parked, place: str) -> str:

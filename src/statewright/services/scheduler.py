@@ -29,7 +29,6 @@ from typing import Final, Literal, TypeAlias, assert_never
 from msgspec import Struct
 
 from statewright.engine.engine import ScheduledFire
-from statewright.engine.run import record
 from statewright.engine.schedules import ExpireTask, FireTask, KeepTask, RemoveTask, decide_task
 from statewright.entity import ModelKey, Principal, ScheduledTask, TaskKey
 from statewright.failures import Conflict, Failure, StorageUnavailable, Suspended
@@ -127,7 +126,7 @@ class Scheduler:
         now = self._now
         takings = self._core.takings
         await takings.release_all()
-        work, arguments = _choose_work(self._core.suspensions.held_timers, busy)
+        work, arguments = _choose_work(self._core.guard.held_timers, busy)
         look = Look(now=now, until=now + self._backoff_ms, taker=takings.sign(now * 1000), arguments=arguments)
         tasks, leaves_some = await takings.take(work, look, limit=limit, is_shared=True)
         self.metrics.lag_s = max((now - task.arming.fire_at for task in tasks if task.attempts == 1), default=0) / 1000
@@ -260,7 +259,7 @@ class Scheduler:
         try:
             definition = await self._core.definitions.find_by_id(task.tenant, task.arming.model)
             model = "" if definition is None else _name_model(definition.model.key)
-            if await self._core.incidents.note_timer(
+            if await self._core.failures.note_timer(
                 system_principal(task.tenant), task, model, failure, max_failures=self._max_attempts
             ):
                 log.error("scheduled_task_parked", attempts=self._max_attempts)
@@ -341,13 +340,13 @@ async def _apply_decision(core: Core, unit: UnitOfWork, task: ScheduledTask, gra
         case RemoveTask():
             return await _remove_task(unit, task, "removed")
         case ExpireTask(event):
-            record(unit, task.entity, event)
+            unit.record(task.entity, event)
             if entity is not None and model is not None:
                 name = _name_model(model.key)
                 unit.parts.update(
-                    core.incidents.build_expired_timer(unit.principal, task, name, entity.workflow, event.details)
+                    core.failures.build_expired_timer(unit.principal, task, name, entity.workflow, event.details)
                 )
-            with core.incidents.watch_commit(unit.parts):
+            with core.failures.watch_commit(unit.parts):
                 return await _remove_task(unit, task, "expired")
         case FireTask():
             return await _fire_transition(core, unit, task, decision)

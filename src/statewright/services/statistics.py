@@ -49,7 +49,7 @@ from statewright.loop.freeing import use_once
 from statewright.services.builtin import ModelScope
 from statewright.services.core import Caller, Core
 from statewright.services.definitions import ModelDefinition
-from statewright.storage.commit.submission import Write
+from statewright.storage.commit.overlay import Write
 from statewright.storage.search import grouping
 from statewright.storage.search.grouping import (
     Additions,

@@ -11,17 +11,16 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from msgspec import Struct
 
 from statewright.failures import ComputationKilled, Failure
 from statewright.ids import Clock, NodeId, TenantId
 from statewright.loop.background import hold_lease, log_failures
-from statewright.services.incident_reports import IncidentReports
 from statewright.storage import takings
 from statewright.storage.pool import Pool
-from statewright.storage.takings import Look, Parked, Release
+from statewright.storage.takings import BuildReport, Look, Parked, Release
 from statewright.storage.work import AnyWork, Work
 from statewright.telemetry import logs
 
@@ -49,6 +48,19 @@ class Round(Struct, frozen=True, kw_only=True):
     more: bool
 
 
+class ParkedReports(Protocol):
+    """What operators are told of work that is not tried any more."""
+
+    @property
+    def build_parked(self) -> BuildReport:
+        """Makes what is committed with the parking of work."""
+        ...
+
+    def count_parked(self) -> None:
+        """That has been committed."""
+        ...
+
+
 class WorkAttempt:
     """At work that was taken."""
 
@@ -60,7 +72,7 @@ class Takings:
     """Of one node. ``count_nodes`` tells how many take work, this one among them."""
 
     def __init__(
-        self, pool: Pool, reports: IncidentReports, *, node: NodeId, name: str, count_nodes: Callable[[], int]
+        self, pool: Pool, reports: ParkedReports, *, node: NodeId, name: str, count_nodes: Callable[[], int]
     ) -> None:
         self.node = node
         self.count_nodes = count_nodes
@@ -102,7 +114,7 @@ class Takings:
             found = await takings.take_suspect(self._pool, work, look, report=self._reports.build_parked)
             if not isinstance(found, Parked):
                 return found
-            self._reports.count_committed("POISONED")
+            self._reports.count_parked()
             log.error("work_parked", tenant=found.tenant, work=found.work, owner=found.owner, name=found.name)
 
     async def run_round(

@@ -52,6 +52,8 @@ def read_document(raw: bytes | str, media: str) -> Document:
 
 async def make_document(size: int, make: Callable[[], Document]) -> Document:
     """The document that ``make`` makes of so many bytes, in a thread if these are many. Raises what it does."""
+    if size <= MAX_INLINE_BYTES:
+        return make()
     document = await run_by_size(size, make)
     free_in_parts(document.value, size)
     return document
@@ -83,12 +85,13 @@ def _require_object(value: JsonValue) -> JsonObject:
 
 async def get_locked_definition(core: Core, tenant: TenantId, key: ModelKey) -> ModelDefinition:
     """The definition of a model that takes entities. Raises ``Forbidden``, ``ModelNotFound``, ``ModelNotLocked``."""
-    core.builtin.refuse_model(key)
+    if key in core.builtin.by_key:
+        core.builtin.refuse_model(key)
     definition = await core.get_definition(tenant, key)
     if not definition.is_locked:
         definition = await core.definitions.refresh(definition) or definition
-    if not definition.is_locked:
-        raise ModelNotLocked(key.name, key.version)
+        if not definition.is_locked:
+            raise ModelNotLocked(key.name, key.version)
     return definition
 
 
@@ -114,7 +117,9 @@ def require_complete_keys(definition: ModelDefinition, document: JsonValue) -> N
     """Refuse a document that has a unique key in part only (docs/reference/models.md#claims). Raises
     ``InvalidUniqueKey``.
     """
-    definition.model.documents.compute_claims(document, refusal=INCOMPLETE)
+    rules = definition.model.documents
+    if rules.unique_keys:
+        rules.compute_claims(document, refusal=INCOMPLETE)
 
 
 T = TypeVar("T")
@@ -177,13 +182,13 @@ async def run_and_commit(
                     told = told.amend(properties={"transactionId": unit.label, **told.properties})
                 for guard in caller.around:
                     told = await guard.settle_failure(unit, told)
-                core.incidents.report_run(caller.principal, told)
+                core.failures.report_run(caller.principal, told)
             raise told from failure.__cause__
         return saved
 
     if not may_segment or not unit.may_segment:
         return await finish_and_commit()
-    unit.describe_failures(partial(core.incidents.build_run_parts, caller.principal))
+    unit.describe_failures(partial(core.failures.build_run_parts, caller.principal))
     whole = unit.run_detached(finish_and_commit())
     try:
         for guard in caller.around:

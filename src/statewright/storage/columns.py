@@ -2,7 +2,7 @@
 
 ``StagedRow`` says which columns a write gives, and with which types; ``EntityColumns`` sorts them by what becomes of
 them. Only these constants are ever formatted into a text; values are always arguments. So a new column is a field of
-``Entity`` and of ``StagedRow``, and two conversions: ``commit/submission.py`` fills it,
+``Entity`` and of ``StagedRow``, and two conversions: ``commit/overlay.py`` fills it,
 ``entities.to_entity`` reads it.
 """
 

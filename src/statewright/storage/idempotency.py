@@ -23,8 +23,8 @@ from msgspec.structs import replace
 from statewright.failures import IdempotencyClaimLost, IdempotencyKeyTaken
 from statewright.ids import EntityId, TenantId, TransactionId
 from statewright.operations.idempotency import KeyScope, KeyStatus, StoredAnswer
+from statewright.storage.commit.overlay import PartRefused, Refusal, StagedPart, Submission
 from statewright.storage.commit.statement import Part, read_sections
-from statewright.storage.commit.submission import PartRefused, Refusal, StagedPart, Submission
 from statewright.storage.entities import SharedReads
 from statewright.storage.pool import ACQUIRE_TIMEOUT, LEASE_LIMIT, ConnectionLease, DatabaseConnection, Pool
 

@@ -15,7 +15,7 @@ it leaves some (``call_others``).
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Final
+from typing import Final, TypeAlias
 
 import asyncpg
 from msgspec import Struct
@@ -110,6 +110,9 @@ class Parked(Struct, frozen=True, kw_only=True):
     """Those that are under way."""
 
 
+BuildReport: TypeAlias = Callable[[Parked], IncidentRow | None]
+"""Makes what tells operators of parked work, and commits with that; None where nothing does."""
+
 OWNER: Final = """
     SELECT entity.state, model.name || '/' || model.version AS model, entity.workflow, line.language,
            line.definition_id AS definition,
@@ -122,9 +125,7 @@ OWNER: Final = """
 """
 
 
-async def take_suspect(
-    pool: Pool, work: Work[R], look: Look, *, report: Callable[[Parked], IncidentRow | None]
-) -> "R | Parked | None":
+async def take_suspect(pool: Pool, work: Work[R], look: Look, *, report: BuildReport) -> "R | Parked | None":
     """The suspect row that has waited longest; what was parked in its stead, with the incident that ``report`` makes of
     it; None when none is due.
     """

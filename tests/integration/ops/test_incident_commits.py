@@ -61,7 +61,9 @@ def test_the_incident_of_a_failure_behind_a_segment_commits_with_its_event(
     assert [tuple(row) for row in written] == [(1, True)]
     [incident] = done(ops.get("/incidents"))["items"]
     assert (incident["kind"], incident["component"], incident["subject"]["id"]) == ("RUN_FAILED", "enrich", entity)
-    asyncio.run_coroutine_threadsafe(service.parts.runtime.core.incidents.write_once(), service.loop).result(PATIENCE_S)
+    asyncio.run_coroutine_threadsafe(
+        service.parts.runtime.operations.concerns.incident_sweeper.reports.write_once(), service.loop
+    ).result(PATIENCE_S)
     assert done(ops.get("/incidents"))["items"][0]["occurrences"] == 1
 
 
@@ -82,7 +84,11 @@ def test_beyond_the_limit_of_a_tenant_incidents_do_not_commit_with_their_cause(
 
     def sweep(max_open: int) -> None:
         sweeper = IncidentSweeper(
-            runtime.core.pool, runtime.core.incidents, interval=timedelta(1), retention=timedelta(1), max_open=max_open
+            runtime.core.pool,
+            runtime.operations.concerns.incident_sweeper.reports,
+            interval=timedelta(1),
+            retention=timedelta(1),
+            max_open=max_open,
         )
         asyncio.run_coroutine_threadsafe(sweeper.run_once(), service.loop).result(PATIENCE_S)
 
@@ -91,15 +97,15 @@ def test_beyond_the_limit_of_a_tenant_incidents_do_not_commit_with_their_cause(
         return query(service, lambda connection: connection.fetchval(SHARES, tenant, id_))
 
     assert commits_with_cause(fail_a_job("mail")) is True
-    counted = runtime.core.incidents.totals["JOB_FAILED"]
+    counted = runtime.operations.concerns.incident_sweeper.reports.totals["JOB_FAILED"]
     sweep(max_open=1)
     try:
-        assert tenant in runtime.core.incidents.crowded
+        assert tenant in runtime.operations.concerns.incident_sweeper.reports.crowded
         instance = fail_a_job("post")
         assert v1.get(f"/instances/{instance}").json()["status"] == "FAILED"
         eventually(lambda: commits_with_cause(instance) is False)
-        assert runtime.core.incidents.totals["JOB_FAILED"] == counted + 1
+        assert runtime.operations.concerns.incident_sweeper.reports.totals["JOB_FAILED"] == counted + 1
     finally:
         sweep(max_open=100_000)
-    assert tenant not in runtime.core.incidents.crowded
+    assert tenant not in runtime.operations.concerns.incident_sweeper.reports.crowded
     assert commits_with_cause(fail_a_job("mail")) is True

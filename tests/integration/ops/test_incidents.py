@@ -64,7 +64,7 @@ def fail_to_go(api: Api, node: Node, clients: ThreadPoolExecutor, entity: str, *
 
 
 def sweep(service: RunningService) -> None:
-    sweeper = service.parts.runtime.operations.incident_sweeper
+    sweeper = service.parts.runtime.operations.concerns.incident_sweeper
     asyncio.run_coroutine_threadsafe(sweeper.run_once(), service.loop).result(PATIENCE_S)
 
 

@@ -37,7 +37,8 @@ class Watched:
         self.later_us = 0
         runtime = service.parts.runtime
         core = replaced(runtime.core, clock=lambda: runtime.core.clock() + self.later_us)
-        self._watch = QueueWatch(core, runtime.operations.work, alert_after=timedelta(minutes=1))
+        reports = runtime.operations.concerns.incident_sweeper.reports
+        self._watch = QueueWatch(core, runtime.operations.work, reports, alert_after=timedelta(minutes=1))
 
     def look(self, *, after_us: int = 0) -> None:
         """Look again, so much later."""

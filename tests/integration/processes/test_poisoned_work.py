@@ -144,7 +144,10 @@ async def test_what_ends_three_nodes_is_parked_and_an_incident_names_it(offices,
         await trap.look(node)
     assert await trap.count_effects() == 0, "nobody takes it again"
     await IncidentSweeper(
-        office.runtime.core.pool, office.runtime.core.incidents, interval=LATER, retention=timedelta(days=1)
+        office.runtime.core.pool,
+        office.runtime.operations.concerns.incident_sweeper.reports,
+        interval=LATER,
+        retention=timedelta(days=1),
     ).run_once()
     [same] = await list_open(office)
     assert (same.id, same.occurrences) == (incident.id, 1)
@@ -194,7 +197,11 @@ async def test_two_nodes_that_look_at_once_park_once(offices, clock, build):
     await asyncio.gather(*(trap.look(node) for node in (office, other, office, other)))
     [incident] = await list_open(office)
     assert incident.occurrences == 1
-    assert office.runtime.core.incidents.totals["POISONED"] + other.runtime.core.incidents.totals["POISONED"] == 1
+    assert (
+        office.runtime.operations.concerns.incident_sweeper.reports.totals["POISONED"]
+        + other.runtime.operations.concerns.incident_sweeper.reports.totals["POISONED"]
+        == 1
+    )
 
 
 @TRAPS

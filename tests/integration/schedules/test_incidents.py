@@ -43,7 +43,7 @@ def scan(timers: Timers, at: int) -> int:
 
 
 def sweep(service: RunningService) -> None:
-    sweeper = service.parts.runtime.operations.incident_sweeper
+    sweeper = service.parts.runtime.operations.concerns.incident_sweeper
     asyncio.run_coroutine_threadsafe(sweeper.run_once(), service.loop).result(PATIENCE_S)
 
 

@@ -20,7 +20,7 @@ from statewright.ids import TenantId, system_clock
 from statewright.jsonval.values import JsonObject
 from statewright.processes.changes import FailureReport, NodeExecution
 from statewright.services.core import Caller
-from statewright.services.processes import dialects, jobs, successors
+from statewright.services.processes import dialects, failed_jobs, jobs, successors
 from statewright.services.processes import instances as hosted
 from statewright.services.processes.background import LeaseSweeper, RestingJobs
 from statewright.services.processes.hosting import find_shared_queue
@@ -109,7 +109,7 @@ class Host:
         report = FailureReport(
             worker_id=worker or job.worker_id, message=message, retryable=retryable, retry_after_s=retry_after_s
         )
-        await jobs.fail(find_shared_queue(self.runtime.processes), self.caller, job.id, report)
+        await failed_jobs.fail(find_shared_queue(self.runtime.processes), self.caller, job.id, report)
 
     async def approve(self, instance: Instance, step: str, by: str = "", **variables: Json) -> None:
         await self._ask(instance, "complete", {"variables": variables, "completedBy": by}, step)

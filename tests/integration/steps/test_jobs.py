@@ -8,7 +8,7 @@ import pytest
 from statewright.failures import ProcessConflict, ProcessNotFound
 from statewright.services.processes import jobs
 from statewright.services.processes.hosting import find_shared_queue
-from statewright.services.processes.public_jobs import to_job_record
+from statewright.services.processes.jobs import to_job_record
 from tests.integration.steps.conftest import (
     PATIENCE_S,
     THREE_STEPS,

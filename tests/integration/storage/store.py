@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.entity import Actor, AuditEvent, Entity, Principal
+from statewright.entity import Actor, Entity, Event, Principal
 from statewright.ids import EntityId, IdSource, ModelId, TenantId, TransactionId, model_id, system_clock
 from statewright.storage.commit.group_commit import (
     ANSWER_TIMEOUT,
@@ -19,8 +19,7 @@ from statewright.storage.commit.group_commit import (
     GroupCommit,
     configure_commit_sessions,
 )
-from statewright.storage.commit.transaction import Transaction
-from statewright.storage.commit.unit_of_work import UnitOfWork
+from statewright.storage.commit.unit_of_work import Transaction, UnitOfWork
 from statewright.storage.connections import parse_database_url
 from statewright.storage.entities import EntityReader
 from statewright.storage.pool import Pool
@@ -104,7 +103,7 @@ async def data_of(unit: UnitOfWork, entity_id: EntityId) -> Any:
 
 def happened(unit: UnitOfWork, entity_id: EntityId, kind: str) -> None:
     """File an audit event."""
-    unit.record(entity_id, AuditEvent(type=kind, at=unit.take_event_time(), details=kind))
+    unit.record(entity_id, Event(kind, kind))
 
 
 @asynccontextmanager

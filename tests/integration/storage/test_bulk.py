@@ -9,7 +9,7 @@ from statewright.ids import EntityId, system_clock
 from statewright.schema import Claim
 from statewright.storage import entities
 from statewright.storage.commit import statement
-from statewright.storage.commit.submission import Submission
+from statewright.storage.commit.overlay import Submission
 from statewright.storage.commit.unit_of_work import UnitOfWork
 from tests.database import connected
 from tests.integration.storage.network import a_network

@@ -12,8 +12,8 @@ from statewright.failures import BadRequest, Conflict
 from statewright.ids import EntityId
 from statewright.storage.columns import EntityColumns, StagedRow, Text
 from statewright.storage.commit.group_commit import GroupCommit, PendingCommit
+from statewright.storage.commit.overlay import AppliedSubmission, PartRefused, StagedPart, Submission
 from statewright.storage.commit.statement import CommitStatement, Part, build_staged_part
-from statewright.storage.commit.submission import AppliedSubmission, PartRefused, StagedPart, Submission
 from statewright.storage.connections import parse_database_url
 from statewright.storage.pool import Pool
 from tests.database import connected

@@ -53,7 +53,7 @@ def test_models_and_entities_are_refused_in_the_owners_name():
 def test_other_models_are_nobodys_business():
     MODELS.refuse_model(ModelKey("Lamp", 2))
     MODELS.refuse_entities(model_id("Lamp", 2))
-    assert model_id("Lamp", 2) not in MODELS
+    assert model_id("Lamp", 2) not in MODELS.by_id
 
 
 def test_only_open_transitions_of_the_state_pass():

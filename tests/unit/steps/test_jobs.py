@@ -3,7 +3,7 @@
 import pytest
 
 from statewright.processes.changes import FailureReport, GivenUp, Ignored, JobState, JobStatus, Requeued, decide_retry
-from statewright.services.processes.public_jobs import clamp_batch_size, clamp_lease_s
+from statewright.services.processes.jobs import clamp_batch_size, clamp_lease_s
 
 
 def a_job(

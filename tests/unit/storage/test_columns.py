@@ -10,7 +10,7 @@ from scripts.measure_code import count_places_of_column
 from statewright.entity import Actor, AuditEvent, Entity
 from statewright.ids import EntityId, ModelId, TenantId, TransactionId
 from statewright.storage.columns import ENTITY_COLUMNS
-from statewright.storage.commit.submission import StagedChanges, Write, build_rows
+from statewright.storage.commit.overlay import StagedChanges, Write, build_rows
 from statewright.storage.entities import to_entity
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from statewright.storage.commit.transaction import Gate, ReleasedGate
+from statewright.storage.commit.unit_of_work import Gate, ReleasedGate
 
 
 async def test_a_participant_waits_until_the_owner_lets_go():

@@ -6,8 +6,7 @@ from msgspec.structs import replace
 from statewright.entity import Actor, Entity
 from statewright.failures import Conflict, EntityModified
 from statewright.ids import EntityId, ModelId, TenantId, TransactionId
-from statewright.storage.commit.overlay import Overlay
-from statewright.storage.commit.submission import StagedPart
+from statewright.storage.commit.overlay import Overlay, StagedPart
 from statewright.storage.entities import EntityReader
 from statewright.storage.pool import Pool
 

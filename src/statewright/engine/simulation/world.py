@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 
 from msgspec import Struct
 
-from statewright.entity import Actor, Arming, AuditEvent, Entity, Principal, ScheduledTask, TaskKey
+from statewright.entity import Actor, Arming, AuditEvent, Entity, Event, Principal, ScheduledTask, TaskKey
 from statewright.failures import Failure
 from statewright.ids import EntityId, IdSource, ModelId, TenantId, TransactionId
 from statewright.operations.checks import JudgedCriterion
@@ -68,10 +68,6 @@ class Growth:
 
     def __init__(self, grown: dict[ModelId, Grown]) -> None:
         self.grown = grown
-
-    def find(self, model: ModelId) -> Grown | None:
-        """What was learnt."""
-        return self.grown.get(model)
 
     def add(self, model: ModelId, extension: Extension, extender: Extender, revision: int) -> None:
         """The model has learnt from a document."""
@@ -161,16 +157,17 @@ class SimulatedUnit:
     def expect(self, entity_id: EntityId, version: TransactionId) -> None:
         """There is nobody else who could have changed it."""
 
-    def record(self, entity_id: EntityId, event: AuditEvent) -> None:
+    def find_grown(self, model: ModelId) -> Grown | None:
+        """What the model has learnt."""
+        return self.growth.grown.get(model)
+
+    def record(self, entity_id: EntityId, event: Event) -> None:
         """Audit events are kept with the unit, and say which criteria do not hold."""
-        self.events.append(event)
+        self.events.append(event.stamp(self._world.now + len(self.events)))
         data = event.data or {}
         name = data.get("transition" if event.type == "TRANSITION_NOT_MATCH_CRITERION" else "workflowName")
         if event.type in _DECLINED and isinstance(name, str):
             self._world.criteria.append(JudgedCriterion(name=name, matches=False, reason=str(data.get("reason"))))
-
-    def take_event_time(self) -> int:
-        return self._world.now + len(self.events)
 
     def open_savepoint(self) -> "_Block[SimulatedUnit]":
         """A part of the unit that can be dropped alone."""
@@ -207,7 +204,7 @@ class SimulatedUnit:
         else:
             await self._parent.commit_segment(next_id)
 
-    async def commit_failure_event(self, entity_id: EntityId, event: AuditEvent, failure: Failure) -> bool:
+    async def commit_failure_event(self, entity_id: EntityId, event: Event, failure: Failure) -> bool:
         """Audit events are kept with the unit."""
-        self.events.append(event)
+        self.record(entity_id, event)
         return False

@@ -32,8 +32,8 @@ from statewright.services.core import Caller, Core
 from statewright.services.flows import find_flows
 from statewright.services.processes.documents import read_object_by_size
 from statewright.services.processes.hosting import Processes
-from statewright.services.processes.job_effects import ServiceWorker
 from statewright.services.processes.jobs import ClaimedJob
+from statewright.services.processes.service_workers import ServiceWorker
 from statewright.services.processes.writing import to_entity_id
 
 AnswerReader: TypeAlias = Callable[[ServerAnswer], JsonValue]

@@ -34,8 +34,7 @@ from statewright.operations.idempotency import KeyScope, KeyStatus, StoredAnswer
 from statewright.services.idempotency.progress import Progress
 from statewright.storage import idempotency as records
 from statewright.storage.columns import StagedRow
-from statewright.storage.commit.overlay import Overlay
-from statewright.storage.commit.submission import StagedPart
+from statewright.storage.commit.overlay import Overlay, StagedPart
 from statewright.storage.commit.unit_of_work import UnitOfWork
 from statewright.storage.idempotency import (
     KEYS,

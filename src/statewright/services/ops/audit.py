@@ -23,7 +23,7 @@ from statewright.services.core import Caller, Core
 from statewright.services.ops.lists import Page, PageRequest, build_page
 from statewright.settings import SETTINGS, Settings
 from statewright.settings.kinds import MASK
-from statewright.storage.commit.metrics import CommitRates
+from statewright.storage.commit.group_commit import CommitRates
 from statewright.storage.ops import audit
 from statewright.storage.pool import Pool
 from statewright.telemetry import logs

@@ -5,7 +5,6 @@ Simulating workflows (docs/reference/operations.md#simulating-workflows).
 
 from collections.abc import Collection, Sequence
 from datetime import timedelta
-from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,15 +20,15 @@ from statewright.engine.simulation import (
 from statewright.engine.simulation.simulator import simulate_sent
 from statewright.entity import Entity, ModelKey, Principal, ScheduledTask, TaskKey
 from statewright.failures import EntityNotFound, VersionNotFound
-from statewright.ids import EntityId, TenantId, TransactionId, model_id
+from statewright.ids import EntityId, TransactionId, model_id
 from statewright.jsonval.codec import decode
 from statewright.jsonval.values import JsonValue
-from statewright.operations.active_suspensions import ActiveSuspensions, Suspension
 from statewright.operations.checks import AffectedEntities, AffectedState, WorkflowCheck
 from statewright.schema import flatten_fields, schema_from_stored
 from statewright.services.core import Caller, Core
 from statewright.services.models import build_not_found
 from statewright.services.ops.operations import Operations
+from statewright.services.ops.suspensions import SuspendedMoves, list_suspended_moves
 from statewright.storage import models
 from statewright.storage.ops import versions
 from statewright.storage.ops.listings import StateCount, count_use
@@ -52,7 +51,6 @@ async def check_workflows(operations: Operations, caller: Caller, key: ModelKey,
     use = await count_use(operations.core.pool, caller.tenant, model)
     members = operations.members
     known = _Known(
-        tenant=caller.tenant,
         key=key,
         schema=found.model.schema,
         stored=found.workflows.text if found.workflows else "[]",
@@ -61,7 +59,7 @@ async def check_workflows(operations: Operations, caller: Caller, key: ModelKey,
         uses=None if use is None else _to_uses(use[0]),
         timers=None if use is None else _to_uses(use[1]),
         scan_interval_ms=operations.scan_interval // timedelta(milliseconds=1),
-        suspensions=operations.core.suspensions.list_broad(caller.tenant),
+        suspended=list_suspended_moves(operations.concerns.active, caller.tenant),
     )
     result = await operations.core.computations.compute(caller.tenant, "check", _check, body, known)
     operations.metrics.checks["importable" if result.is_importable else "refused"] += 1
@@ -78,7 +76,6 @@ async def check_workflows(operations: Operations, caller: Caller, key: ModelKey,
 class _Known(Struct, frozen=True, kw_only=True):
     """What workflows are held against, as another process is sent it; ``schema`` and ``stored`` are JSON text."""
 
-    tenant: TenantId
     key: ModelKey
     schema: str
     stored: str
@@ -87,20 +84,19 @@ class _Known(Struct, frozen=True, kw_only=True):
     uses: tuple[StateUse, ...] | None
     timers: tuple[StateUse, ...] | None
     scan_interval_ms: int
-    suspensions: tuple[Suspension, ...]
+    suspended: SuspendedMoves
 
     def to_surroundings(self) -> Surroundings:
         """The same, to be asked."""
-        active = ActiveSuspensions()
-        active.replace_all(self.suspensions, 0)
+        suspends, suspends_tags = self.suspended.compile(self.key)
         return Surroundings(
             fields=KnownFields(flatten_fields(schema_from_stored(decode(self.schema)))),
             has_member=self._has_member,
             uses=self.uses,
             timers=self.timers,
             scan_interval_ms=self.scan_interval_ms,
-            suspends=partial(_is_suspended, active, self.tenant, self.key),
-            suspends_tags=lambda needed: active.find_tags(self.tenant, needed) is not None,
+            suspends=suspends,
+            suspends_tags=suspends_tags,
             has_seen=lambda tag: tag.lower() in self.seen_tags,
         )
 
@@ -112,14 +108,6 @@ class _Known(Struct, frozen=True, kw_only=True):
 def _check(body: bytes, known: _Known) -> CheckResult:
     stored = workflows_from_stored(known.stored.encode())
     return check_import(decode_json(body), known.key, stored, known.to_surroundings())
-
-
-def _is_suspended(
-    suspensions: ActiveSuspensions, tenant: TenantId, key: ModelKey, workflow: str, transition: str
-) -> bool:
-    if transition:
-        return suspensions.find_transition(tenant, key, workflow, transition) is not None
-    return bool(suspensions.list_entity(tenant, "", key, workflow))
 
 
 def _to_uses(counts: Sequence[StateCount]) -> tuple[StateUse, ...]:

@@ -25,11 +25,10 @@ from statewright.entity import Entity, ModelKey, ScheduledTask
 from statewright.failures import EntityNotFound, Failure, ProcessNotFound
 from statewright.ids import EntityId
 from statewright.net.arrivals import OpenJoin
-from statewright.operations.active_suspensions import Suspension
 from statewright.operations.explanations import Phase, WaitsFor
-from statewright.operations.incidents import Incident
 from statewright.services.core import Caller, Core
 from statewright.services.definitions import ModelDefinition
+from statewright.services.ops.incidents import Obstacles, find_entity_obstacles, find_instance_obstacles
 from statewright.services.ops.operations import Operations
 from statewright.services.ops.queues import get_queue
 from statewright.services.processes.hosting import Processes
@@ -42,19 +41,15 @@ from statewright.storage.ops.explaining import (
     observe_entity,
     observe_instance,
 )
-from statewright.storage.ops.incidents import list_open_of
 from statewright.workflow import Transition
 
 MAX_ASKED: Final = 50
 """Criteria that members are asked for."""
 
-MAX_INCIDENTS: Final = 10
-"""Of the entity that are told."""
-
 
 class EntityExplanation(Struct, frozen=True, kw_only=True):
     """An explanation with what it is about. ``since`` is when the entity came into its state, None when that is not
-    known; ``timers`` are None for an instant of the past, and so are ``suspensions`` and open ``incidents``.
+    known; ``timers`` and ``obstacles`` are None for an instant of the past.
     """
 
     entity: Entity
@@ -63,8 +58,7 @@ class EntityExplanation(Struct, frozen=True, kw_only=True):
     since: int | None
     timers: tuple[ScheduledTask, ...] | None
     explanation: Explanation
-    suspensions: tuple[Suspension, ...] | None = None
-    incidents: tuple[Incident, ...] | None = None
+    obstacles: Obstacles | None = None
 
 
 async def explain(
@@ -90,7 +84,7 @@ async def explain(
         explained = await _explain(
             operations, definition, observed.entity, since=observed.state_since, timers=observed.timers, answers=answers
         )
-        return await _add_obstacles(operations.core, caller, explained)
+        return await _add_obstacles(operations, caller, explained)
     entity = await entities.fetch_entity_at(operations.core.pool, caller.tenant, entity_id, instant)
     if entity is None:
         raise _build_not_found(entity_id)
@@ -98,28 +92,25 @@ async def explain(
     return await _explain(operations, definition, entity, instant=instant)
 
 
-async def _add_obstacles(core: Core, caller: Caller, explained: EntityExplanation) -> EntityExplanation:
+async def _add_obstacles(operations: Operations, caller: Caller, explained: EntityExplanation) -> EntityExplanation:
     """With what operators have suspended, and what has failed: both come before all other verdicts."""
-    entity, model, found = explained.entity, explained.model, explained.explanation
-    suspensions, workflow = core.suspensions, found.workflow or ""
-    whole = suspensions.list_entity(caller.tenant, entity.id, model, workflow)
-    single = {
-        each.name: held
-        for each in found.transitions
-        if (held := suspensions.find_transition(caller.tenant, model, workflow, each.name)) is not None
-    }
-    incidents = await list_open_of(core.pool, caller.tenant, entity.id, limit=MAX_INCIDENTS)
-    if whole or single:
-        found = hold_transitions(found, None if whole else single)
-    if whole:
-        found = replace(found, verdict="SUSPENDED", summary=f"Suspended: {whole[0].reason}")
-    elif single and found.verdict == "READY":
-        found = replace(found, verdict="SUSPENDED", summary=f"Suspended: {next(iter(single.values())).reason}")
-    elif any(each.severity == "ERROR" for each in incidents):
-        found = replace(found, verdict="FAILED", summary=f"Failed: {incidents[0].title}")
-    return replace(
-        explained, explanation=found, suspensions=(*whole, *dict.fromkeys(single.values())), incidents=tuple(incidents)
+    found, active = explained.explanation, operations.concerns.active
+    obstacles = await find_entity_obstacles(
+        operations.core,
+        active,
+        caller,
+        explained.entity.id,
+        explained.model,
+        found.workflow or "",
+        [each.name for each in found.transitions],
     )
+    if obstacles.whole or obstacles.single:
+        found = hold_transitions(found, None if obstacles.whole else obstacles.single)
+    if obstacles.whole or (obstacles.single and found.verdict == "READY"):
+        found = replace(found, verdict="SUSPENDED", summary=f"Suspended: {obstacles.reason}")
+    elif obstacles.failure is not None:
+        found = replace(found, verdict="FAILED", summary=f"Failed: {obstacles.failure}")
+    return replace(explained, explanation=found, obstacles=obstacles)
 
 
 async def _explain(
@@ -221,8 +212,7 @@ class InstanceExplanation(Struct, frozen=True, kw_only=True):
     verdict: str
     summary: str
     places: tuple[Place, ...]
-    suspensions: tuple[Suspension, ...]
-    incidents: tuple[Incident, ...]
+    obstacles: Obstacles
     joins: tuple[OpenJoin, ...]
 
 
@@ -235,17 +225,17 @@ async def explain_instance(
     if observed is None:
         raise unknown
     places = tuple([await _find_place(operations, caller, each) for each in observed.executions])
-    suspensions = _list_suspensions(operations.core, caller, instance, observed, places)
-    incidents = tuple(await list_open_of(operations.core.pool, caller.tenant, instance, limit=MAX_INCIDENTS))
-    verdict, summary = _decide_verdict(observed, places, suspensions)
+    types = dict.fromkeys(place.execution.job.type for place in places if place.execution.job is not None)
+    active, core = operations.concerns.active, operations.core
+    obstacles = await find_instance_obstacles(core, active, caller, instance, observed.definition_id, types)
+    verdict, summary = _decide_verdict(observed, places, obstacles)
     return InstanceExplanation(
         id=instance,
         observed=observed,
         verdict=verdict,
         summary=summary,
         places=places,
-        suspensions=suspensions,
-        incidents=incidents,
+        obstacles=obstacles,
         joins=await _list_joins(operations.processes, caller, instance, observed),
     )
 
@@ -278,24 +268,12 @@ def _find_phase(job: ObservedJob) -> Phase:
     return "DELAYED" if job.locked_at is None else "LEASED"
 
 
-def _list_suspensions(
-    core: Core, caller: Caller, instance: EntityId, observed: ObservedInstance, places: tuple[Place, ...]
-) -> tuple[Suspension, ...]:
-    active, tenant = core.suspensions, caller.tenant
-    types = dict.fromkeys(place.execution.job.type for place in places if place.execution.job is not None)
-    of_types = [held for each in types if (held := active.find_job_type(tenant, each)) is not None]
-    found = (*active.list_process(tenant, instance, observed.definition_id), *of_types)
-    return tuple({each.id: each for each in found}.values())
-
-
-def _decide_verdict(
-    observed: ObservedInstance, places: tuple[Place, ...], suspensions: tuple[Suspension, ...]
-) -> tuple[str, str]:
+def _decide_verdict(observed: ObservedInstance, places: tuple[Place, ...], obstacles: Obstacles) -> tuple[str, str]:
     """The first that holds, and one sentence."""
     if observed.status in ENDED:
         return observed.status, f"It is {observed.status.lower()}."
-    if suspensions:
-        return "SUSPENDED", f"Suspended: {suspensions[0].reason}"
+    if obstacles.whole:
+        return "SUSPENDED", f"Suspended: {obstacles.reason}"
     if observed.status == "FAILED":
         return "FAILED", f"Failed at {observed.failed_node or 'its start'}: {observed.failure or 'no reason is known'}"
     alone = next((place for place in places if place.phase == "QUEUED" and not place.workers), None)

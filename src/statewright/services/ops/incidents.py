@@ -4,7 +4,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Annotated, Final, cast
 from uuid import UUID
@@ -29,6 +29,7 @@ from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject
 from statewright.loop.background import repeat
 from statewright.net import uuid_to_ulid
+from statewright.operations.active_suspensions import ActiveSuspensions, Suspension
 from statewright.operations.incidents import Incident, IncidentEnd, IncidentGroup, Retry, RetryResult
 from statewright.operations.service import Act
 from statewright.processes.language import ProcessInstance
@@ -36,6 +37,7 @@ from statewright.services import entities
 from statewright.services.core import Caller, Core
 from statewright.services.incident_reports import IncidentReports, read_run_payload
 from statewright.services.ops.lists import Page, PageRequest, build_page
+from statewright.services.ops.suspensions import SuspensionEnder, SuspensionFollower
 from statewright.services.processes.advancing import AdvanceResult
 from statewright.services.processes.hosting import Processes
 from statewright.services.writing import Saved
@@ -291,6 +293,69 @@ async def _repeat_step(processes: Processes, caller: Caller, found: StoredIncide
     return _describe_instance(await hosted.retry_node(processes, caller, ulid, incident.step, request.variables))
 
 
+class Obstacles(Struct, frozen=True, kw_only=True):
+    """What keeps an entity or an instance from moving beside its definition: suspensions of it as a whole and of
+    ``single`` transitions, by their names, and its open incidents.
+    """
+
+    whole: tuple[Suspension, ...]
+    incidents: tuple[Incident, ...]
+    single: Mapping[str, Suspension] = {}
+
+    @property
+    def suspensions(self) -> tuple[Suspension, ...]:
+        """All of them, each once."""
+        return (*self.whole, *dict.fromkeys(self.single.values()))
+
+    @property
+    def reason(self) -> str:
+        """Why it is suspended; empty where it is not."""
+        return next((each.reason for each in self.suspensions), "")
+
+    @property
+    def failure(self) -> str | None:
+        """What has failed, if anything has."""
+        return self.incidents[0].title if any(each.severity == "ERROR" for each in self.incidents) else None
+
+
+MAX_OBSTACLES: Final = 10
+"""Incidents of an entity that are told."""
+
+
+async def find_entity_obstacles(
+    core: Core,
+    active: ActiveSuspensions,
+    caller: Caller,
+    entity: EntityId,
+    model: ModelKey,
+    workflow: str,
+    transitions: Iterable[str],
+) -> Obstacles:
+    """What keeps an entity from moving, and from taking these transitions of its workflow."""
+    tenant = caller.tenant
+    held = {each: active.find_transition(tenant, model, workflow, each) for each in transitions}
+    return Obstacles(
+        whole=active.list_entity(tenant, entity, model, workflow),
+        single={name: suspension for name, suspension in held.items() if suspension is not None},
+        incidents=await _list_open(core, caller, entity),
+    )
+
+
+async def find_instance_obstacles(
+    core: Core, active: ActiveSuspensions, caller: Caller, instance: EntityId, definition: str, job_types: Iterable[str]
+) -> Obstacles:
+    """What keeps an instance from moving, and its jobs, of these types, from being handed out."""
+    tenant = caller.tenant
+    of_types = [held for each in job_types if (held := active.find_job_type(tenant, each)) is not None]
+    found = (*active.list_process(tenant, instance, definition), *of_types)
+    whole = tuple({each.id: each for each in found}.values())
+    return Obstacles(whole=whole, incidents=await _list_open(core, caller, instance))
+
+
+async def _list_open(core: Core, caller: Caller, subject: EntityId) -> tuple[Incident, ...]:
+    return tuple(await stored.list_open_of(core.pool, caller.tenant, subject, limit=MAX_OBSTACLES))
+
+
 class IncidentSweeper:
     """Closes incidents that took care of themselves, and removes what was closed long ago; every node does so."""
 
@@ -304,7 +369,7 @@ class IncidentSweeper:
         max_open: int = stored.MAX_OPEN,
     ) -> None:
         self._pool = pool
-        self._reports = reports
+        self.reports = reports
         self._max_open = max_open
         self._interval = interval
         self._retention_us = retention // timedelta(microseconds=1)
@@ -324,7 +389,7 @@ class IncidentSweeper:
         if closed:
             log.info("incidents_closed", count=closed)
         self.open = await stored.count_open(self._pool)
-        self._reports.crowded = self._list_crowded()
+        self.reports.crowded = self._list_crowded()
         if time.monotonic() >= self._removes_at:
             removed = await stored.remove_resolved(self._pool, older_than_us=self._retention_us)
             self.removed += removed
@@ -336,3 +401,16 @@ class IncidentSweeper:
         for (tenant, _), count in self.open.items():
             counts[tenant] += count
         return frozenset(TenantId(tenant) for tenant, count in counts.items() if count >= self._max_open)
+
+
+class Concerns(Struct, frozen=True, kw_only=True, eq=False):
+    """What follows suspensions and incidents in one process."""
+
+    suspensions: SuspensionFollower
+    suspension_ender: SuspensionEnder
+    incident_sweeper: IncidentSweeper
+
+    @property
+    def active(self) -> ActiveSuspensions:
+        """What this process knows to be suspended."""
+        return self.suspensions.active

@@ -10,10 +10,9 @@ from statewright.engine.simulation import SimulationLimits
 from statewright.services.core import Core
 from statewright.services.idempotency.requests import IdempotencySweeper
 from statewright.services.ops.audit import OpsAuditSweeper, OpsMetrics, RateRecorder
-from statewright.services.ops.incidents import IncidentSweeper
+from statewright.services.ops.incidents import Concerns
 from statewright.services.ops.queue_watch import QueueWatch, WorkPresence
 from statewright.services.ops.queues import ConnectedMembers, WorkCounts
-from statewright.services.ops.suspensions import SuspensionEnder, SuspensionFollower
 from statewright.services.ops.waiting import EntityWaits
 from statewright.services.processes.hosting import Processes
 from statewright.settings import Settings
@@ -33,9 +32,7 @@ class Operations(Struct, frozen=True, kw_only=True, eq=False):
     queue_watch: QueueWatch
     presence: WorkPresence
     waits: EntityWaits
-    suspensions: SuspensionFollower
-    suspension_ender: SuspensionEnder
-    incident_sweeper: IncidentSweeper
+    concerns: Concerns
     idempotency_sweeper: IdempotencySweeper
     audit_sweeper: OpsAuditSweeper
     simulation_limits: SimulationLimits

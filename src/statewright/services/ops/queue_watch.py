@@ -14,15 +14,14 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from datetime import timedelta
 from itertools import islice
-from typing import Final
+from typing import Final, Protocol
 
 from statewright.cluster.forwarding import ClusterDispatcher
 from statewright.compute.callout import Callout
 from statewright.compute.dispatch import MinuteCounts
 from statewright.compute.members import Members
-from statewright.ids import Clock, NodeId, TenantId, make_uuid7
+from statewright.ids import Clock, NodeId, TenantId
 from statewright.loop.background import repeat
-from statewright.operations.incidents import IncidentRow, build_title, compute_fingerprint
 from statewright.operations.work import QueueKind
 from statewright.services.core import Core
 from statewright.services.ops.queues import Queue, QueueId, WorkCounts, build_queues
@@ -35,7 +34,6 @@ from statewright.storage.ops.queues import (
     close_alerts,
     count_work,
     list_open_alerts,
-    raise_alert,
 )
 from statewright.storage.pool import Pool
 from statewright.telemetry import logs
@@ -50,11 +48,25 @@ REST_FACTOR: Final = 100
 log = logs.logger(__name__)
 
 
+class QueueReports(Protocol):
+    """What operators are told of queues without workers."""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether they are told anything."""
+        ...
+
+    async def report_unserved(self, tenant: TenantId, kind: QueueKind, name: str, at: int) -> bool:
+        """They are told of a queue; whether that is news. Raises ``StorageUnavailable``."""
+        ...
+
+
 class QueueWatch:
     """The watch of one node. ``alert_after`` zero: there are no alerts."""
 
-    def __init__(self, core: Core, work: WorkCounts, *, alert_after: timedelta) -> None:
+    def __init__(self, core: Core, work: WorkCounts, reports: QueueReports, *, alert_after: timedelta) -> None:
         self._core = core
+        self._reports = reports
         self._work = work
         self._alert_after_us = alert_after // timedelta(microseconds=1)
         self._interval = max(MIN_INTERVAL, min(INTERVAL, alert_after / 4)) if alert_after else INTERVAL
@@ -87,7 +99,7 @@ class QueueWatch:
         }
         work.unserved_since = {queue: since.get(queue, now) for queue in unserved}
         self._alerted &= unserved.keys()
-        if not (self._alert_after_us and core.incidents.is_on):
+        if not (self._alert_after_us and self._reports.is_on):
             return
         for queue, begun in work.unserved_since.items():
             if now - begun >= self._alert_after_us and queue not in self._alerted:
@@ -96,8 +108,7 @@ class QueueWatch:
 
     async def _alert(self, queue: QueueId, now: int) -> None:
         self._alerted.add(queue)
-        if await raise_alert(self._core.pool, _build_incident(queue, now)):
-            self._core.incidents.count_committed("NO_WORKER")
+        if await self._reports.report_unserved(queue.tenant, queue.kind, queue.name, now):
             log.warning("queue_without_worker", tenant=queue.tenant, kind=queue.kind, queue=queue.name)
 
     async def _close_alerts(self, crowded: Collection[TenantId]) -> None:
@@ -147,31 +158,6 @@ def select_queues(queues: Mapping[TenantId, list[Queue]]) -> list[tuple[tuple[st
         )
         kept.append(((OTHERS, kind, OTHERS), together))
     return kept
-
-
-def _build_incident(queue: QueueId, at: int) -> IncidentRow:
-    what = "jobs of the type" if queue.kind == "JOB_TYPE" else "callouts for members with the tags"
-    message = f"{what} {queue.name or '(any)'} wait, and nobody takes them"
-    subject = f"{queue.kind}/{queue.name}"
-    return IncidentRow(
-        tenant=queue.tenant,
-        id=make_uuid7(at),
-        kind="NO_WORKER",
-        severity="ERROR",
-        fingerprint=compute_fingerprint("NO_WORKER", subject, message=""),
-        title=build_title("no worker", message),
-        at=at,
-        occurrences=1,
-        subject_kind="QUEUE",
-        subject_id=subject,
-        model="",
-        state="",
-        component=queue.name,
-        code="NO_WORKER",
-        message=message,
-        principal_id="system",
-        principal_kind="system",
-    )
 
 
 PRESENCE_INTERVAL: Final = timedelta(seconds=4)

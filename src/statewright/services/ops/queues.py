@@ -406,7 +406,7 @@ def _to_job_queue(work: WorkCounts, census: WorkCensus, pollers: Pollers, queue:
         workers=takers + len(pollers.get((tenant, name), ())),
         handed_out=census.handed_out.get((tenant, "JOB_TYPE", name), 0),
         is_lower_bound=tenant in census.crowded,
-        is_suspended=work.core.suspensions.find_job_type(tenant, name) is not None,
+        is_suspended=work.core.guard.find_job_type(tenant, name) is not None,
         since=_find_since(work, QueueId(tenant, "JOB_TYPE", name)),
     )
 
@@ -421,7 +421,7 @@ def _to_callout_queue(work: WorkCounts, census: WorkCensus, queue: CalloutQueue)
         oldest_age_us=queue.oldest_age_us,
         workers=work.members.count(queue.tenant, tags),
         handed_out=census.handed_out.get((queue.tenant, "TAG", queue.tags), 0),
-        is_suspended=work.core.suspensions.find_tags(queue.tenant, tags) is not None,
+        is_suspended=work.core.guard.find_tags(queue.tenant, tags) is not None,
         since=_find_since(work, QueueId(queue.tenant, "TAG", queue.tags)),
     )
 

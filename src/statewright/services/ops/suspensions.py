@@ -9,7 +9,7 @@ few seconds. A node that the others take for dead is not waited for, so it loads
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from datetime import timedelta
 from typing import Final
 from uuid import UUID
@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright.cluster.node import ClusterNode
-from statewright.entity import Actor
+from statewright.entity import Actor, ModelKey
 from statewright.failures import SuspensionNotFound
 from statewright.ids import NodeId, TenantId, make_uuid7
 from statewright.instants import to_rfc3339
@@ -198,7 +198,7 @@ async def _count_under_way(core: Core, follower: "SuspensionFollower", suspensio
     if scope in ("INSTANCE", "DEFINITION", "JOB_TYPE", "TENANT"):
         count += await stored.count_leased_jobs(pool, suspension, now_us=core.clock())
     if scope in ("MODEL", "WORKFLOW", "TRANSITION", "TENANT"):
-        count += core.suspensions.count_under_way().get(suspension.id, 0)
+        count += follower.active.count_under_way().get(suspension.id, 0)
         own = follower.node_id
         count += await stored.count_under_way(pool, suspension.id, but=own)
     return count
@@ -230,13 +230,39 @@ async def _wait_effective(core: Core, follower: "SuspensionFollower", suspension
     return SuspensionState(suspension=suspension, pending_nodes=tuple(pending), under_way=under_way)
 
 
+class SuspendedMoves(Struct, frozen=True, kw_only=True):
+    """What of a tenant is suspended but for single entities, as another process is sent it."""
+
+    tenant: TenantId
+    suspensions: tuple[Suspension, ...]
+
+    def compile(self, key: ModelKey) -> tuple[Callable[[str, str], bool], Callable[[Collection[str]], bool]]:
+        """Tell whether a workflow of a model is suspended, or one of its transitions; and whether members with some of
+        these tags are.
+        """
+        active, tenant = ActiveSuspensions(), self.tenant
+        active.replace_all(self.suspensions, 0)
+
+        def suspends(workflow: str, transition: str) -> bool:
+            if transition:
+                return active.find_transition(tenant, key, workflow, transition) is not None
+            return bool(active.list_entity(tenant, "", key, workflow))
+
+        return suspends, lambda tags: active.find_tags(tenant, tags) is not None
+
+
+def list_suspended_moves(active: ActiveSuspensions, tenant: TenantId) -> SuspendedMoves:
+    """What of a tenant is suspended now."""
+    return SuspendedMoves(tenant=tenant, suspensions=active.list_broad(tenant))
+
+
 class SuspensionFollower:
     """Keeps what a node knows of suspensions up to date, and tells the others what it does."""
 
     def __init__(self, pool: Pool, node: ClusterNode, active: ActiveSuspensions) -> None:
         self._pool = pool
         self._node = node
-        self._active = active
+        self.active = active
         self._changed = asyncio.Event()
         self.confirmed_by_all = 0
         """A revision by which every node was seen to act."""
@@ -260,24 +286,24 @@ class SuspensionFollower:
     async def look_once(self) -> None:
         """Load them if there is another revision, and say so. Raises ``StorageUnavailable``."""
         self._changed.clear()
-        if await stored.fetch_revision(self._pool) != self._active.revision:
+        if await stored.fetch_revision(self._pool) != self.active.revision:
             await self.refresh()
         else:
             await self._confirm()
-        if self._active.has_unconfirmed:
+        if self.active.has_unconfirmed:
             await stored.mark_effective(self._pool)
             await self.refresh()
 
     async def refresh(self) -> None:
         """Load them, and tell the others that this node acts by them. Raises ``StorageUnavailable``."""
         revision, active = await stored.load_active(self._pool)
-        if revision >= self._active.revision:
-            self._active.replace_all(active, revision)
+        if revision >= self.active.revision:
+            self.active.replace_all(active, revision)
         await self._confirm()
 
     async def _confirm(self) -> None:
-        under_way = self._active.count_under_way()
-        await stored.confirm_revision(self._pool, self._node.id, self._active.revision, under_way)
+        under_way = self.active.count_under_way()
+        await stored.confirm_revision(self._pool, self._node.id, self.active.revision, under_way)
 
 
 class SuspensionEnder:

@@ -43,8 +43,8 @@ from statewright.services.playbooks import find_playbooks
 from statewright.services.playbooks.pipelines import Keychain, PipelineComputer, run_pipeline
 from statewright.services.processes import definitions
 from statewright.services.processes.hosting import Processes
-from statewright.services.processes.job_effects import JobHolder, ServiceWorker
 from statewright.services.processes.jobs import ClaimedJob
+from statewright.services.processes.service_workers import JobHolder, ServiceWorker
 from statewright.services.processes.writing import to_entity_id
 from statewright.services.scheduler import system_principal
 from statewright.telemetry import logs
@@ -98,10 +98,8 @@ class MemberTasks:
             return fail("tool", f"the answer of the member is no JSON: {malformed}", retryable=False)
 
     async def _is_suspended(self, tenant: TenantId, tags: tuple[str, ...]) -> bool:
-        suspensions = self._core.suspensions
-        if not suspensions.is_current():
-            await suspensions.ensure_current()
-        return suspensions.find_tags(tenant, tags) is not None
+        await self._core.guard.ensure_current()
+        return self._core.guard.find_tags(tenant, tags) is not None
 
     async def _send(self, tenant: TenantId, asked: MemberCall, dispatch: Dispatch) -> CalloutResult:
         """The reply of a member, once there is one."""

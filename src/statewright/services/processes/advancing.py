@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from statewright.computations import compute_in_turn
 from statewright.engine.run import check_if_match
-from statewright.entity import Actor
+from statewright.entity import Actor, Entity
 from statewright.failures import (
     BadRequest,
     BusinessKeyInUse,
@@ -35,7 +35,7 @@ from statewright.jsonval.values import JsonValue
 from statewright.loop.background import MAX_INLINE_BYTES, free_in_parts
 from statewright.loop.turns import is_large
 from statewright.net import IDS_PER_MOMENT, Marking, Moment
-from statewright.operations.active_suspensions import Suspension
+from statewright.operations.active_suspensions import Hold
 from statewright.processes.changes import RowChanges, list_children
 from statewright.processes.language import Applied, I, InstanceOperation, NewInstance, P, Rejection
 from statewright.services.builtin import BuiltinChange, create_missing_models
@@ -45,11 +45,11 @@ from statewright.services.processes.hosting import MAX_DOCUMENT_CHARS, LoadedIns
 from statewright.services.processes.wakeups import ANY_TYPE
 from statewright.services.processes.writing import (
     Advance,
+    find_failure,
     has_just_ended,
     list_entered_types,
     list_job_types,
     stage,
-    to_entity_id,
 )
 from statewright.storage.commit.statement import PASSES, Pass
 from statewright.storage.commit.unit_of_work import UnitOfWork
@@ -91,9 +91,9 @@ class AdvanceResult(BuiltinChange, Generic[I], frozen=True, kw_only=True):
 class InstanceSuspended(ProcessConflict):
     """What is to be done moves an instance that is suspended."""
 
-    def __init__(self, suspension: Suspension, message: str) -> None:
+    def __init__(self, hold: Hold, message: str) -> None:
         super().__init__(f"SUSPENDED: {message}")
-        self.suspension = suspension
+        self.hold = hold
 
 
 class _Stale(Exception):
@@ -154,7 +154,7 @@ async def advance_in_turn(
                     raise unknown
                 if if_match is not None:
                     check_if_match(loaded.entity, if_match)
-                passes = await _pass_suspension(host, tenant, loaded, kind, change) or passes
+                passes = await _pass_hold(host, tenant, loaded, kind, change) or passes
                 try:
                     return await _attempt(
                         host,
@@ -170,7 +170,7 @@ async def advance_in_turn(
                     if change.ends:
                         passes = True
                     else:
-                        await host.core.suspensions.load_anew()
+                        await host.core.guard.load_anew()
                 except _Stale:
                     cached = None
                 except Conflict:
@@ -253,31 +253,28 @@ the instance.
 
 async def refuse_suspended(host: ProcessHost[P, I], caller: Caller, definition: str) -> None:
     """Raises ``InstanceSuspended`` while instances of a definition must not be started."""
-    found = await find_definition_suspension(host, caller.tenant, definition)
+    found = await find_definition_hold(host, caller.tenant, definition)
     if found is not None:
-        raise InstanceSuspended(found, host.core.suspensions.refuse(found).message)
+        raise InstanceSuspended(found, host.core.guard.refuse(found).message)
 
 
-async def find_definition_suspension(host: ProcessHost[P, I], tenant: TenantId, definition: str) -> Suspension | None:
-    """The one that keeps instances of a definition from being started."""
-    suspensions = host.core.suspensions
-    if not suspensions.is_current():
-        await suspensions.ensure_current()
-    return suspensions.find_definition(tenant, definition)
+async def find_definition_hold(host: ProcessHost[P, I], tenant: TenantId, definition: str) -> Hold | None:
+    """What keeps instances of a definition from being started."""
+    await host.core.guard.ensure_current()
+    return host.core.guard.find_definition(tenant, definition)
 
 
-async def _pass_suspension(
+async def _pass_hold(
     host: ProcessHost[P, I], tenant: TenantId, loaded: LoadedInstance[I], kind: str, change: InstanceChange[P, I]
 ) -> bool:
     """Whether an instance is suspended, which does not keep it from being ended. Raises ``InstanceSuspended``."""
-    suspensions = host.core.suspensions
-    if not suspensions.is_current():
-        await suspensions.ensure_current()
-    found = suspensions.find_process(tenant, loaded.entity.id, loaded.instance.definition_id)
+    guard = host.core.guard
+    await guard.ensure_current()
+    found = guard.find_process(tenant, loaded.entity.id, loaded.instance.definition_id)
     if found is not None and kind in WAITING_KINDS:
         raise InstanceSuspended(found, found.reason)
     if found is not None and not change.ends:
-        raise InstanceSuspended(found, suspensions.refuse(found).message)
+        raise InstanceSuspended(found, guard.refuse(found).message)
     return found is not None
 
 
@@ -427,13 +424,11 @@ async def _commit(
 ) -> AdvanceResult[I]:
     """Commit an advance and wake the tasks that wait for what it made."""
     began = time.perf_counter()
-    changed = await stage(unit, step, is_long=is_long)
-    instance = step.applied.instance
-    version = next(write.entity for id_, write in unit.staged.items() if id_ == to_entity_id(instance.id))
-    tenant = unit.tenant
+    version, changed = await stage(unit, step, is_long=is_long)
+    instance, tenant = step.applied.instance, unit.tenant
     result = AdvanceResult(instance=instance, changed=changed, transaction_id=unit.label, answer=step.applied.answer)
     try:
-        with host.core.incidents.watch_commit(unit.parts):
+        with NO_SPAN if find_failure(step) is None else host.core.failures.watch_commit(unit.parts):
             at = await caller.commit(unit, result)
     except UniqueViolation:
         raise BusinessKeyInUse from None
@@ -450,11 +445,12 @@ async def _commit(
     if step.logged:
         host.metrics.events.update(step.logged)
         _observe_pending(host, step)
-    _notify(host, tenant, step, changed)
+    _notify(host, version, step, changed)
     return result
 
 
-def _notify(host: ProcessHost[P, I], tenant: TenantId, step: Advance[P, I], changed: RowChanges) -> None:
+def _notify(host: ProcessHost[P, I], version: Entity, step: Advance[P, I], changed: RowChanges) -> None:
+    tenant = version.tenant
     topics = {(tenant, host.language.name, job_type) for job_type in list_job_types(changed)}
     if changed.is_held is False:  # jobs of whatever types are free again
         topics.add((tenant, host.language.name, ANY_TYPE))
@@ -468,9 +464,9 @@ def _notify(host: ProcessHost[P, I], tenant: TenantId, step: Advance[P, I], chan
         host.shared.children_cancelled.set()
     instance = step.applied.instance
     if host.language.log is not None:
-        host.shared.log_followers.wake(tenant, to_entity_id(instance.id))
+        host.shared.log_followers.wake(tenant, version.id)
     if instance.awaited_by is not None and has_just_ended(step):
-        host.shared.due_ends.add(tenant, to_entity_id(instance.id))
+        host.shared.due_ends.add(tenant, version.id)
 
 
 def _count(host: ProcessHost[P, I], step: Advance[P, I]) -> None:

@@ -17,13 +17,14 @@ from statewright.ids import EntityId
 from statewright.loop.background import log_failures, repeat, run_in_background
 from statewright.processes.language import I, P
 from statewright.services.core import Caller, Core
-from statewright.services.processes import audit
+from statewright.services.processes.failed_jobs import build_audit_line
 from statewright.services.processes.hosting import HostedLanguage, Processes, ProcessHost
 from statewright.services.processes.installing import BackgroundService
-from statewright.services.processes.jobs import build_audit_line
-from statewright.services.processes.kept_reports import JobReport, ReportKeeper, apply_or_keep
+from statewright.services.processes.jobs import JobReport, apply_or_keep
+from statewright.services.processes.kept_reports import ReportKeeper
 from statewright.services.processes.successors import build_end_teller, build_successor_starter
 from statewright.services.processes.timers import TimerScanner
+from statewright.services.processes.writing import build_entry_event
 from statewright.services.scheduler import system_principal
 from statewright.storage.processes import instances, jobs, leases
 from statewright.storage.processes.jobs import WorkOwner
@@ -54,7 +55,7 @@ class LeaseSweeper:
     async def run_once(self) -> int:
         """Take back what has expired; how many jobs. Raises ``StorageUnavailable``."""
         processes = self._processes
-        line = build_audit_line(processes.core, audit.build_entry_event("lease-expired", {}), processes.core.clock())
+        line = build_audit_line(processes.core, build_entry_event("lease-expired", {}), processes.core.clock())
         limits = {hosted.name: hosted.lost_jobs.limit for hosted in self._hosts.hosted if hosted.lost_jobs is not None}
         free = await leases.sweep_expired(processes.core.pool, limit=MAX_SWEEP_BATCH, line=line, loss_limits=limits)
         if free:

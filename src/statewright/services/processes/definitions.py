@@ -6,7 +6,6 @@ from typing import Final, TypeVar
 
 from msgspec import Struct
 
-from statewright.engine.run import record
 from statewright.failures import Conflict, ProcessNotFound
 from statewright.ids import EntityId, TenantId
 from statewright.instants import format_instant
@@ -14,11 +13,10 @@ from statewright.jsonval.values import JsonObject
 from statewright.loop.background import MAX_INLINE_BYTES
 from statewright.processes.language import I, P
 from statewright.services.core import Caller, Core
-from statewright.services.processes import audit
 from statewright.services.processes.advancing import ensure_models, refuse_joined
 from statewright.services.processes.documents import encode_text, normalize_page, read_texts
 from statewright.services.processes.hosting import ProcessHost, PublishedDefinition
-from statewright.services.processes.writing import build_entity
+from statewright.services.processes.writing import build_entity, build_entry_event
 from statewright.storage.processes import definitions as stored
 from statewright.storage.processes.parts import WAITS, DefinitionRow, Waits
 
@@ -248,10 +246,10 @@ async def _publish(
         id_ = _derive_entity_id(caller.tenant, language.models.namespace, definition.id, version)
         entity = build_entity(unit, model, id_, state, document)
         unit.create(entity)
-        event = audit.build_entry_event(
+        event = build_entry_event(
             "definition-uploaded", {"definitionId": definition.id, "definitionName": definition.name}, state
         )
-        record(unit, entity.id, event)
+        unit.record(entity.id, event)
         unit.parts[WAITS.name] = Waits(tenant=caller.tenant, language=language.name, definitions=(row,))
         await caller.commit(unit, UploadedVersion(version=version, uploaded_at=at, is_new=True))
 

@@ -8,7 +8,7 @@ from statewright.ids import EntityId, make_uuid7
 from statewright.net.effects import ChangePhase, CloseTask, RecordExit
 from statewright.operations.incidents import IncidentKind, IncidentRow, build_title, compute_fingerprint, trim_message
 from statewright.processes.language import Applied, I, P, ProcessLanguage
-from statewright.storage.commit.submission import StagedPart
+from statewright.storage.commit.overlay import StagedPart
 from statewright.storage.commit.unit_of_work import UnitOfWork
 from statewright.storage.ops.incidents import INCIDENTS, StagedIncidents
 from statewright.storage.processes.children import DueChild
@@ -16,12 +16,14 @@ from statewright.telemetry.tracing import get_trace_id
 
 
 def build_failed_parts(
-    unit: UnitOfWork, language: ProcessLanguage[P, I], applied: Applied[I], instance_id: EntityId, at: int
+    unit: UnitOfWork,
+    language: ProcessLanguage[P, I],
+    applied: Applied[I],
+    failed: ChangePhase,
+    instance_id: EntityId,
+    at: int,
 ) -> Mapping[str, StagedPart]:
-    """What tells of an operation that failed the instance; nothing of any other."""
-    failed = _find_failure(applied)
-    if failed is None:
-        return {}
+    """What tells of an operation that ``failed`` the instance."""
     is_job = any(isinstance(each, CloseTask) and each.status == "FAILED" for each in applied.effects)
     kind: IncidentKind = "JOB_FAILED" if is_job else "INSTANCE_FAILED"
     exits = (each for each in reversed(applied.effects) if isinstance(each, RecordExit) and each.status == "FAILED")
@@ -51,10 +53,6 @@ def build_failed_parts(
         trace_id=get_trace_id(),
     )
     return {INCIDENTS.name: StagedIncidents(rows=(row,))}
-
-
-def _find_failure(applied: Applied[I]) -> ChangePhase | None:
-    return next((each for each in applied.effects if isinstance(each, ChangePhase) and each.phase == "FAILED"), None)
 
 
 def build_given_up_parts(

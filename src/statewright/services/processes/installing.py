@@ -22,16 +22,17 @@ from statewright.services.processes.hosting import (
     ProcessHost,
     find_host,
 )
-from statewright.services.processes.job_effects import (
+from statewright.services.processes.jobs import (
+    ClaimedJob,
     build_payload,
     check_result,
     complete_job,
     fail_job,
     fail_lost_job,
     find_backoff,
+    render_job,
     take_report,
 )
-from statewright.services.processes.jobs import ClaimedJob, render_job
 from statewright.services.processes.push import DoJob, LocalCallouts, Pusher
 from statewright.services.processes.result_batches import ResultBatches
 from statewright.services.processes.successors import give_up, start_successor, tell_parent

@@ -3,38 +3,47 @@ docs/reference/steps.md#when-a-job-fails).
 """
 
 import asyncio
-import random
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
-from typing import Final, assert_never
+from functools import partial
+from typing import Final, Literal, assert_never
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright.conditions.wire import parse_tags
-from statewright.engine.events import Event
-from statewright.failures import ComputationKilled, Conflict, ProcessBadRequest, ProcessConflict, ProcessNotFound
+from statewright.entity import Principal
+from statewright.failures import (
+    ComputationKilled,
+    Conflict,
+    InstanceTooLarge,
+    ProcessBadRequest,
+    ProcessConflict,
+    ProcessNotFound,
+)
 from statewright.ids import EntityId, TenantId, parse_entity_id
 from statewright.instants import format_instant
 from statewright.jsonval.values import JsonObject, JsonValue, quote
-from statewright.loop.background import log_failures, wait_at_most
+from statewright.loop.background import log_failures, run_in_thread, wait_at_most
+from statewright.loop.turns import is_large
 from statewright.net import uuid_to_ulid
+from statewright.operations.active_suspensions import Hold
 from statewright.processes.changes import (
-    MAX_RETRY_AFTER_S,
-    FailureReport,
-    GivenUp,
-    Ignored,
-    JobState,
-    Requeued,
-    decide_retry,
+    Backoff,
 )
+from statewright.processes.language import I, InputPayloads, InstancePayloads, JobPlace, LeaseLosses, P, RunReports
 from statewright.services.core import Caller, Core
-from statewright.services.processes import audit
-from statewright.services.processes.advancing import MAX_ATTEMPTS, refuse_joined
-from statewright.services.processes.documents import cut_reason, refuse_unstorable
-from statewright.services.processes.hosting import JobQueue
-from statewright.services.processes.kept_reports import JobReport, apply_or_keep
+from statewright.services.processes.advancing import (
+    MAX_ATTEMPTS,
+    InstanceSuspended,
+    advance,
+    find_instance,
+    judge,
+    refuse_joined,
+)
+from statewright.services.processes.documents import decode_text, encode_text, read_texts, refuse_unstorable
+from statewright.services.processes.hosting import HostedLanguage, JobQueue, Processes, ProcessHost
 from statewright.services.processes.wakeups import Topic
 from statewright.services.processes.writing import to_entity_id
 from statewright.storage.pool import Pool
@@ -48,7 +57,6 @@ from statewright.storage.processes.jobs import (
     QueuedJob,
     WorkOwner,
 )
-from statewright.storage.processes.leases import AuditLine
 from statewright.telemetry import logs
 
 log = logs.logger(__name__)
@@ -90,13 +98,32 @@ class ClaimedJob(Struct, frozen=True, kw_only=True):
     created_at: int
 
 
-def render_job(job: ClaimedJob) -> JsonObject:
-    """A record of a job for languages that have no form of their own."""
+# The record that the workers of the public protocols read, how many jobs they may claim, and for how long.
+
+MAX_CLAIMED_JOBS: Final = 1000
+"""Most jobs of one claim."""
+DEFAULT_LEASE_S: Final = 30
+_MIN_LEASE_S: Final = 5
+_MAX_LEASE_S: Final = 3600
+
+
+def clamp_lease_s(asked: int) -> int:
+    """How long a claim lasts: 30 seconds unless the worker asks for something between 5 seconds and an hour."""
+    return DEFAULT_LEASE_S if asked == 0 else min(max(asked, _MIN_LEASE_S), _MAX_LEASE_S)
+
+
+def clamp_batch_size(asked: int, default: int) -> int:
+    """How many jobs a claim may take; ``default`` when the worker does not say."""
+    return min(asked, MAX_CLAIMED_JOBS) if asked > 0 else default
+
+
+def to_job_record(job: ClaimedJob, *, node: str = "stepId", execution: str = "stepExecutionId") -> JsonObject:
+    """The record clients read."""
     return {
         "id": job.id,
         "instanceId": job.instance_id,
-        "nodeId": job.node_id,
-        "executionId": job.execution_id,
+        node: job.node_id,
+        execution: job.execution_id,
         "jobType": job.job_type,
         "status": "LOCKED",
         "workerId": job.worker_id,
@@ -106,6 +133,10 @@ def render_job(job: ClaimedJob) -> JsonObject:
         "variables": job.variables,
         "createdAt": format_instant(job.created_at),
     }
+
+
+render_job: Final = partial(to_job_record, node="nodeId", execution="executionId")
+"""A record of a job for languages that have no form of their own."""
 
 
 async def claim(queue: JobQueue, caller: Caller, request: JobClaim) -> tuple[ClaimedJob, ...]:
@@ -142,40 +173,10 @@ async def complete(
     """
     refuse_joined(caller)
     await refuse_unstorable(result)
-    job, owner = await _find_job(queue, caller.tenant, job_id)
-    async with _count_kills(queue, caller.tenant, job):
+    job, owner = await find_job(queue, caller.tenant, job_id)
+    async with count_kills(queue, caller.tenant, job):
         await apply_or_keep(queue.parts, caller, job, owner, JobReport(outcome="COMPLETED", result=result))
     queue.parts.hosts.owners_of_jobs.discard((caller.tenant, job))
-
-
-async def fail(queue: JobQueue, caller: Caller, job_id: str, report: FailureReport) -> None:
-    """A worker's failure: another try, or the end of the instance (docs/reference/steps.md#when-a-job-fails). Without
-    effect when it is late (J6).
-
-    Raises ``ProcessNotFound`` (``job "X" not found``).
-    """
-    refuse_joined(caller)
-    report = replace(report, message=cut_reason(report.message))
-    await refuse_unstorable({"errorMessage": report.message})
-    job, owner = await _find_job(queue, caller.tenant, job_id)
-    for _ in range(MAX_ATTEMPTS):
-        queued = await stored.fetch_queued_job(queue.parts.core.pool, caller.tenant, owner.language, job)
-        if queued is None or queued.kept:  # finished, or reported on
-            return
-        match decide_retry(_to_job_state(queued), report):
-            case Ignored():
-                return
-            case Requeued():
-                if await _requeue(queue, caller, job, owner.language, queued, report):
-                    return
-            case GivenUp(reason):
-                async with _count_kills(queue, caller.tenant, job):
-                    await apply_or_keep(queue.parts, caller, job, owner, JobReport(outcome="FAILED", reason=reason))
-                queue.parts.hosts.owners_of_jobs.discard((caller.tenant, job))
-                return
-            case _ as never:
-                assert_never(never)
-    raise Conflict("too many others change this job")
 
 
 async def report_progress(
@@ -190,7 +191,7 @@ async def report_progress(
     await refuse_unstorable(report)
     lost = ProcessConflict(f"job {quote(job_id)} is not locked by worker {quote(worker_id)}")
     try:
-        job, owner = await _find_job(queue, caller.tenant, job_id)
+        job, owner = await find_job(queue, caller.tenant, job_id)
     except ProcessNotFound:
         raise lost from None
     take_report = queue.get_language(owner.language).take_report
@@ -199,13 +200,13 @@ async def report_progress(
     queued = await stored.fetch_queued_job(queue.parts.core.pool, caller.tenant, owner.language, job)
     if queued is None or queued.worker != worker_id or queued.locked_at is None:
         raise lost
-    waits = queue.parts.core.suspensions.find_job_type(caller.tenant, queued.job_type) is not None
-    async with _count_kills(queue, caller.tenant, job):
+    waits = queue.parts.core.guard.find_job_type(caller.tenant, queued.job_type) is not None
+    async with count_kills(queue, caller.tenant, job):
         return await take_report(caller, owner.instance, uuid_to_ulid(job), report, queued.locked_at, waits)
 
 
 @asynccontextmanager
-async def _count_kills(queue: JobQueue, tenant: TenantId, job: EntityId) -> AsyncIterator[None]:
+async def count_kills(queue: JobQueue, tenant: TenantId, job: EntityId) -> AsyncIterator[None]:
     """A report of which the effect is killed while it is computed fails, and counts: so many park the job."""
     try:
         yield
@@ -221,7 +222,7 @@ async def renew(queue: JobQueue, caller: Caller, job_id: str, *, worker_id: str,
 
     Raises ``ProcessNotFound``, and ``ProcessConflict`` when the worker does not hold the job (any more).
     """
-    job, _ = await _find_job(queue, caller.tenant, job_id)
+    job, _ = await find_job(queue, caller.tenant, job_id)
     until = queue.parts.core.clock() + lease // timedelta(microseconds=1)
     if not await leases.renew_lease(queue.parts.core.pool, caller.tenant, job, worker=worker_id, until=until):
         raise ProcessConflict(f"job {quote(job_id)} is not locked by worker {quote(worker_id)}")
@@ -298,12 +299,11 @@ async def _release_jobs(queue: JobQueue, tenant: TenantId, jobs: list[EntityId],
 
 
 async def _claim_now(queue: JobQueue, tenant: TenantId, request: JobClaim) -> tuple[ClaimedJob, ...]:
-    suspensions = queue.parts.core.suspensions
-    if not suspensions.is_current():
-        await suspensions.ensure_current()
-    if not suspensions.is_idle(tenant):
-        types = tuple(each for each in request.job_types if suspensions.find_job_type(tenant, each) is None)
-        if not types or (request.route and suspensions.find_tags(tenant, parse_tags(request.route.tags or types[0]))):
+    guard = queue.parts.core.guard
+    await guard.ensure_current()
+    if not guard.is_idle(tenant):
+        types = tuple(each for each in request.job_types if guard.find_job_type(tenant, each) is None)
+        if not types or (request.route and guard.find_tags(tenant, parse_tags(request.route.tags or types[0]))):
             return ()
         request = replace(request, job_types=types)
     began = asyncio.get_running_loop().time()
@@ -313,7 +313,7 @@ async def _claim_now(queue: JobQueue, tenant: TenantId, request: JobClaim) -> tu
         found = await _lock_jobs(queue, tenant, request, lease)
     else:
         [language] = queue.languages
-        held = suspensions.get_held_processes(tenant)
+        held = guard.get_held_processes(tenant)
         found = await stored.claim_route(
             queue.parts.core.pool, tenant, language, request.route, request.max_jobs, lease, held
         )
@@ -330,7 +330,7 @@ async def _lock_jobs(queue: JobQueue, tenant: TenantId, request: JobClaim, lease
     topics = [topic for topic in topics if not idle.are_idle([topic])] or topics
     with idle.look(topics) as look:
         wanted = [JobKind(job_type, language) for _, language, job_type in topics]
-        held = queue.parts.core.suspensions.get_held_processes(tenant)
+        held = queue.parts.core.guard.get_held_processes(tenant)
         found = await stored.claim_jobs(queue.parts.core.pool, tenant, wanted, request.max_jobs, lease, held)
         if len(found) < request.max_jobs and not stored.is_cut_short(found):
             idle.prove(look)
@@ -360,7 +360,7 @@ def _list_topics(queue: JobQueue, tenant: TenantId, request: JobClaim) -> list[T
     return [(tenant, language, job_type) for job_type in request.job_types for language in queue.languages]
 
 
-async def _find_job(queue: JobQueue, tenant: TenantId, job_id: str) -> tuple[EntityId, WorkOwner]:
+async def find_job(queue: JobQueue, tenant: TenantId, job_id: str) -> tuple[EntityId, WorkOwner]:
     """The row of a job and whose it is, whether finished or not. Raises ``ProcessNotFound``."""
     job = parse_entity_id(job_id)
     if job is None:
@@ -371,54 +371,6 @@ async def _find_job(queue: JobQueue, tenant: TenantId, job_id: str) -> tuple[Ent
     if owner is None:
         raise build_not_found(job_id)
     return job, owner
-
-
-async def _requeue(
-    queue: JobQueue, caller: Caller, job: EntityId, language: str, judged: QueuedJob, report: FailureReport
-) -> bool:
-    pause_us = await _compute_pause_us(queue, caller.tenant, language, judged, report)
-    at = queue.parts.core.clock()
-    detail: JsonObject = {"jobId": uuid_to_ulid(job), "retriesRemaining": judged.retries - 1, "error": report.message}
-    if pause_us:
-        detail["delayMs"] = pause_us // 1000
-    line = build_audit_line(queue.parts.core, audit.build_entry_event("job-retried", detail), at)
-    rests_until = at + pause_us if pause_us else None
-
-    async def requeue(pool: Pool) -> bool:
-        return await leases.requeue_job(pool, caller.tenant, job, judged, line, rests_until=rests_until)
-
-    done = await caller.carry_out(queue.parts.core.pool, requeue, lambda _: None)
-    if done:
-        metrics = queue.get_language(language).metrics
-        metrics.job_retries += 1
-        metrics.delayed_retries += bool(pause_us)
-    if done and not pause_us:
-        queue.parts.hosts.wakeups.announce([(caller.tenant, language, judged.job_type)])
-    return done
-
-
-async def _compute_pause_us(
-    queue: JobQueue, tenant: TenantId, language: str, judged: QueuedJob, report: FailureReport
-) -> int:
-    """How long the job is to rest: as the worker says, else as the definition does."""
-    if report.retry_after_s is not None:
-        return min(max(report.retry_after_s, 0), MAX_RETRY_AFTER_S) * 1_000_000
-    backoff = await queue.get_language(language).find_backoff(tenant, judged)
-    return 0 if backoff is None else backoff.compute_pause_us(judged.retries, random.random())  # noqa: S311 - spreads load
-
-
-def build_audit_line(core: Core, event: Event, at: int) -> AuditLine:
-    """An event for statements that change jobs only."""
-    return AuditLine(at=at, transaction=core.ids.new_transaction_id(), events=audit.encode_events([event], at))
-
-
-def _to_job_state(job: QueuedJob) -> JobState:
-    return JobState(
-        status="UNLOCKED" if job.lock_expires_at is None else "LOCKED",
-        worker_id=job.worker or None,
-        retries_remaining=job.retries,
-        is_held=job.held,
-    )
 
 
 def _to_claimed_job(job: LockedJob, lease: JobLease, payload: JsonObject) -> ClaimedJob:
@@ -436,4 +388,225 @@ def _to_claimed_job(job: LockedJob, lease: JobLease, payload: JsonObject) -> Cla
         retries_remaining=job.retries,
         variables=payload,
         created_at=job.created_at,
+    )
+
+
+# Reports: how a job ended. What is said of one that is suspended is kept (``kept_reports.py``).
+
+Outcome = Literal["COMPLETED", "FAILED", "LOST"]
+
+
+class JobReport(Struct, frozen=True, kw_only=True):
+    """How a job ended: with a result, or for a reason, or with its worker, of which nothing is heard any more."""
+
+    outcome: Outcome
+    result: JsonValue = None
+    reason: str = ""
+
+
+async def _find_type_hold(core: Core, tenant: TenantId, language: str, job: EntityId) -> Hold | None:
+    """What holds the type of a job. Reads the job only where a type is suspended."""
+    await core.guard.ensure_current()
+    if not core.guard.has_job_types(tenant):
+        return None
+    queued = await stored.fetch_queued_job(core.pool, tenant, language, job)
+    return None if queued is None else core.guard.find_job_type(tenant, queued.job_type)
+
+
+async def apply_or_keep(
+    processes: Processes,
+    caller: Caller,
+    job: EntityId,
+    owner: WorkOwner,
+    report: JobReport,
+    *,
+    instead_of: str | None = None,
+) -> None:
+    """Let a report take its effect, or keep it where the job is suspended; ``instead_of`` the suspension under which it
+    is kept already. Raises ``ProcessNotFound`` when there is no such instance, ``ProcessBadRequest`` for a result that
+    the language does not take.
+    """
+    language, name = processes.hosts.get_hosted(owner.language), uuid_to_ulid(job)
+    unknown = ProcessNotFound(f'job "{name}" not found')
+    for _ in range(MAX_ATTEMPTS):
+        hold = await _find_type_hold(processes.core, caller.tenant, owner.language, job)
+        if hold is None:
+            try:
+                await _apply(language, caller, name, owner, report, unknown)
+            except InstanceSuspended as waits:
+                hold = waits.hold
+            else:
+                return
+        if report.outcome == "COMPLETED" and instead_of is None:
+            await language.check_result(caller.tenant, owner.instance, name, report.result, unknown)
+        if await _keep(processes.core, caller, job, report, hold, instead_of=instead_of):
+            return
+        await processes.core.guard.load_anew()  # it has ended meanwhile
+    raise Conflict("what the job belongs to is suspended and resumed all the time")
+
+
+async def _apply(
+    language: HostedLanguage,
+    caller: Caller,
+    name: str,
+    owner: WorkOwner,
+    report: JobReport,
+    unknown: ProcessNotFound,
+) -> None:
+    if report.outcome == "COMPLETED":
+        await language.complete_job(caller, owner.instance, name, report.result, unknown)
+    elif report.outcome == "LOST" and language.lost_jobs is not None:
+        await language.lost_jobs.fail(caller, owner.instance, name)
+    else:
+        await language.fail_job(caller, owner.instance, name, report.reason, unknown)
+
+
+async def _keep(
+    core: Core,
+    caller: Caller,
+    job: EntityId,
+    report: JobReport,
+    hold: Hold,
+    *,
+    instead_of: str | None,
+) -> bool:
+    text = await _encode_report(caller.principal, report)
+
+    async def keep(pool: Pool) -> bool:
+        return await leases.keep_report(pool, caller.tenant, job, hold.id, text, instead_of=instead_of)
+
+    is_kept = await caller.carry_out(core.pool, keep, lambda _: None)
+    if is_kept:
+        log.info("job_report_kept", job=job, **hold.describe())
+    return is_kept
+
+
+async def _encode_report(principal: Principal, report: JobReport) -> str:
+    document: JsonObject = {
+        "outcome": report.outcome,
+        "result": report.result,
+        "reason": report.reason,
+        "by": {"id": principal.id, "name": principal.name, "kind": principal.kind},
+    }
+    if is_large(report.result):
+        return await run_in_thread(lambda: encode_text(document))
+    return encode_text(document)
+
+
+# What a job does to its instance, for each language alike: its payload, its result, its failure.
+
+
+async def build_payload(host: ProcessHost[P, I], tenant: TenantId, job: LockedJob) -> JsonObject:
+    """What the worker is given that claimed a job. Raises ``StorageUnavailable``."""
+    value = await read_texts([job.input], partial(decode_text, job.input))
+    if job.definition_version == 0:  # made by a node of an earlier version, which knew one kind of payload only
+        return value if isinstance(value, dict) else {}
+    published = await host.processes.find(tenant, job.definition_id, job.definition_version)
+    assert published is not None, "versions of definitions are never deleted"  # noqa: S101
+    name = uuid_to_ulid(job.instance)
+    place = JobPlace(name, job.node_id, job.element, uuid_to_ulid(job.execution))
+    match host.language.payloads:
+        case InputPayloads(build):
+            return build(published.process, place, value)
+        case InstancePayloads(build=build_from_instance):
+            instance = await find_instance(host, tenant, name)
+            return {} if instance is None else build_from_instance(published.process, instance, place, value)
+        case _ as never:
+            assert_never(never)
+
+
+async def find_backoff(host: ProcessHost[P, I], tenant: TenantId, job: QueuedJob) -> Backoff | None:
+    """How long a failed job rests, by its definition. Raises ``StorageUnavailable``."""
+    published = await host.processes.find(tenant, job.definition_id, job.definition_version)
+    return None if published is None else host.language.find_backoff(published.process, job.node_id)
+
+
+async def complete_job(
+    host: ProcessHost[P, I], caller: Caller, instance: EntityId, job: str, result: JsonValue, unknown: ProcessNotFound
+) -> None:
+    """Apply the result of a job, which fails when the result is too much for the instance. Raises ``unknown``,
+    ``ProcessBadRequest`` for what the language does not take.
+    """
+    try:
+        await advance(
+            host,
+            caller,
+            instance,
+            partial(host.language.complete_job, job=job, result=result),
+            kind="instance.complete_job",
+            given=result,
+            unknown=unknown,
+        )
+    except InstanceTooLarge as too_large:
+        await fail_job(host, caller, instance, job, too_large.message, unknown)
+
+
+async def check_result(
+    host: ProcessHost[P, I], tenant: TenantId, instance: EntityId, job: str, result: JsonValue, unknown: ProcessNotFound
+) -> None:
+    """Whether a result could be applied now, without doing so. Raises ``unknown``, ``ProcessBadRequest`` for what the
+    language does not take.
+    """
+    complete = partial(host.language.complete_job, job=job, result=result)
+    if await judge(host, tenant, instance, complete, given=result) is None:
+        raise unknown
+
+
+async def take_report(
+    host: ProcessHost[P, I],
+    reports: RunReports[P, I],
+    caller: Caller,
+    instance: EntityId,
+    job: str,
+    report: JsonValue,
+    lease: int,
+    waits: bool,
+) -> JsonObject:
+    """Apply what a job reports that goes on; what need not be reported again. Where the instance, or the type of the
+    job (``waits``), is suspended, nothing is applied: it comes again with the result. Raises ``ProcessConflict`` for a
+    job that is over, ``ProcessBadRequest`` for what the language does not take.
+    """
+    take = partial(reports.take_report, job=job, report=report, lease=lease)
+    gone = ProcessNotFound("instance of a job is gone")
+    try:
+        if not waits:
+            with suppress(InstanceSuspended):
+                advanced = await advance(
+                    host, caller, instance, take, kind="instance.report_progress", given=report, unknown=gone
+                )
+                return reports.describe_taken(advanced.instance, job)
+        found = await judge(host, caller.tenant, instance, take, given=report)
+    except ProcessNotFound:
+        raise ProcessConflict("the instance is gone") from None
+    if found is None:
+        raise ProcessConflict("the instance is gone")
+    return reports.describe_taken(found, job)
+
+
+async def fail_lost_job(
+    host: ProcessHost[P, I], losses: LeaseLosses[P, I], caller: Caller, instance: EntityId, job: str
+) -> None:
+    """Apply that a job was lost too often; an instance that is gone has no need of it."""
+    with suppress(ProcessNotFound):
+        await advance(
+            host,
+            caller,
+            instance,
+            partial(losses.fail_lost_job, job=job),
+            kind="instance.fail_job",
+            unknown=ProcessNotFound("instance of a job is gone"),
+        )
+
+
+async def fail_job(
+    host: ProcessHost[P, I], caller: Caller, instance: EntityId, job: str, reason: str, unknown: ProcessNotFound
+) -> None:
+    """Apply that a job failed for good. Raises ``unknown``."""
+    await advance(
+        host,
+        caller,
+        instance,
+        partial(host.language.fail_job, job=job, reason=reason),
+        kind="instance.fail_job",
+        unknown=unknown,
     )

@@ -10,133 +10,24 @@ import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
 from itertools import groupby
-from typing import Final, Literal, cast, get_args
-
-from msgspec import Struct
+from typing import Final, cast, get_args
 
 from statewright.entity import Principal, PrincipalKind
-from statewright.failures import Conflict, ProcessBadRequest, ProcessNotFound
+from statewright.failures import ProcessBadRequest, ProcessNotFound
 from statewright.ids import EntityId, TenantId
-from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.loop.background import log_failures, repeat, run_in_thread
-from statewright.loop.turns import is_large
-from statewright.net import uuid_to_ulid
-from statewright.operations.active_suspensions import Suspension
-from statewright.services.core import Caller, Core
-from statewright.services.processes.advancing import MAX_ATTEMPTS, InstanceSuspended
-from statewright.services.processes.documents import encode_text, read_object_by_size
-from statewright.services.processes.hosting import HostedLanguage, Processes
+from statewright.loop.background import log_failures, repeat
+from statewright.services.core import Caller
+from statewright.services.processes.documents import read_object_by_size
+from statewright.services.processes.hosting import Processes
+from statewright.services.processes.jobs import JobReport, Outcome, apply_or_keep
 from statewright.services.takings import Round
-from statewright.storage.pool import Pool
-from statewright.storage.processes import jobs, leases
-from statewright.storage.processes.jobs import WorkOwner
+from statewright.storage.processes import leases
 from statewright.storage.processes.leases import KeptReport
 from statewright.storage.takings import Look
 from statewright.storage.work import REPORTS
 from statewright.telemetry import logs
 
-Outcome = Literal["COMPLETED", "FAILED", "LOST"]
-
 log = logs.logger(__name__)
-
-
-class JobReport(Struct, frozen=True, kw_only=True):
-    """How a job ended: with a result, or for a reason, or with its worker, of which nothing is heard any more."""
-
-    outcome: Outcome
-    result: JsonValue = None
-    reason: str = ""
-
-
-async def apply_or_keep(
-    processes: Processes, caller: Caller, job: EntityId, owner: WorkOwner, report: JobReport
-) -> None:
-    """Let a report take its effect, or keep it where the job is suspended. Raises ``ProcessNotFound`` when there is no
-    such instance, ``ProcessBadRequest`` for a result that the language does not take.
-    """
-    await _apply_or_keep(processes, caller, job, owner, report, instead_of=None)
-
-
-async def find_type_suspension(core: Core, tenant: TenantId, language: str, job: EntityId) -> Suspension | None:
-    """The one of the type of a job. Reads the job only where a type is suspended."""
-    suspensions = core.suspensions
-    if not suspensions.is_current():
-        await suspensions.ensure_current()
-    if not suspensions.has_job_types(tenant):
-        return None
-    queued = await jobs.fetch_queued_job(core.pool, tenant, language, job)
-    return None if queued is None else suspensions.find_job_type(tenant, queued.job_type)
-
-
-async def _apply_or_keep(
-    processes: Processes, caller: Caller, job: EntityId, owner: WorkOwner, report: JobReport, *, instead_of: str | None
-) -> None:
-    language = processes.hosts.get_hosted(owner.language)
-    unknown = ProcessNotFound(f'job "{uuid_to_ulid(job)}" not found')
-    for _ in range(MAX_ATTEMPTS):
-        suspension = await find_type_suspension(processes.core, caller.tenant, owner.language, job)
-        if suspension is None:
-            try:
-                await _apply(language, caller, job, owner, report, unknown)
-            except InstanceSuspended as waits:
-                suspension = waits.suspension
-            else:
-                return
-        if report.outcome == "COMPLETED" and instead_of is None:
-            await language.check_result(caller.tenant, owner.instance, uuid_to_ulid(job), report.result, unknown)
-        if await _keep(processes.core, caller, job, report, suspension, instead_of=instead_of):
-            return
-        await processes.core.suspensions.load_anew()  # it has ended meanwhile
-    raise Conflict("what the job belongs to is suspended and resumed all the time")
-
-
-async def _apply(
-    language: HostedLanguage,
-    caller: Caller,
-    job: EntityId,
-    owner: WorkOwner,
-    report: JobReport,
-    unknown: ProcessNotFound,
-) -> None:
-    name = uuid_to_ulid(job)
-    if report.outcome == "COMPLETED":
-        await language.complete_job(caller, owner.instance, name, report.result, unknown)
-    elif report.outcome == "LOST" and language.lost_jobs is not None:
-        await language.lost_jobs.fail(caller, owner.instance, name)
-    else:
-        await language.fail_job(caller, owner.instance, name, report.reason, unknown)
-
-
-async def _keep(
-    core: Core,
-    caller: Caller,
-    job: EntityId,
-    report: JobReport,
-    suspension: Suspension,
-    *,
-    instead_of: str | None,
-) -> bool:
-    text = await _encode_report(caller.principal, report)
-
-    async def keep(pool: Pool) -> bool:
-        return await leases.keep_report(pool, caller.tenant, job, suspension.id, text, instead_of=instead_of)
-
-    is_kept = await caller.carry_out(core.pool, keep, lambda _: None)
-    if is_kept:
-        log.info("job_report_kept", job=job, suspension=suspension.id, scope=suspension.scope)
-    return is_kept
-
-
-async def _encode_report(principal: Principal, report: JobReport) -> str:
-    document: JsonObject = {
-        "outcome": report.outcome,
-        "result": report.result,
-        "reason": report.reason,
-        "by": {"id": principal.id, "name": principal.name, "kind": principal.kind},
-    }
-    if is_large(report.result):
-        return await run_in_thread(lambda: encode_text(document))
-    return encode_text(document)
 
 
 async def _decode_report(tenant: TenantId, text: str) -> tuple[Principal, JobReport]:
@@ -173,7 +64,7 @@ class ReportKeeper:
         self._processes = processes
         self._hosts = processes.hosts
         self._changed = asyncio.Event()
-        processes.core.suspensions.on_change.append(self._changed.set)
+        processes.core.guard.on_change.append(self._changed.set)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -221,10 +112,10 @@ class ReportKeeper:
         principal, report = await _decode_report(kept.tenant, kept.report)
         caller, processes = Caller(principal), self._processes
         try:
-            await _apply_or_keep(processes, caller, kept.job, kept.owner, report, instead_of=kept.kept_under)
+            await apply_or_keep(processes, caller, kept.job, kept.owner, report, instead_of=kept.kept_under)
         except ProcessBadRequest as unusable:  # since the instance stands elsewhere now
             failed = JobReport(outcome="FAILED", reason=unusable.message)
-            await _apply_or_keep(processes, caller, kept.job, kept.owner, failed, instead_of=kept.kept_under)
+            await apply_or_keep(processes, caller, kept.job, kept.owner, failed, instead_of=kept.kept_under)
         except ProcessNotFound:
             pass  # the instance is gone, and nothing waits for the report any more
         free = await leases.discard_report(processes.core.pool, kept)

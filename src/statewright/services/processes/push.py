@@ -33,10 +33,10 @@ from statewright.loop.background import repeat
 from statewright.processes.changes import FailureReport
 from statewright.processes.language import I, P
 from statewright.services.core import Caller
-from statewright.services.processes import jobs
+from statewright.services.processes import failed_jobs, jobs
 from statewright.services.processes.hosting import ProcessHost, get_own_queue
-from statewright.services.processes.job_effects import JobHolder
 from statewright.services.processes.jobs import ClaimedJob, JobClaim, render_job
+from statewright.services.processes.service_workers import JobHolder
 from statewright.services.processes.writing import to_entity_id
 from statewright.services.scheduler import system_principal
 from statewright.storage.processes import jobs as queue
@@ -185,7 +185,7 @@ class Pusher(Generic[P, I]):
 
     async def _fail(self, caller: Caller, job: ClaimedJob, message: str, *, retryable: bool) -> None:
         report = FailureReport(worker_id=self._worker, message=message, retryable=retryable)
-        await jobs.fail(self._queue, caller, job.id, report)
+        await failed_jobs.fail(self._queue, caller, job.id, report)
 
     async def _give_back(self, caller: Caller, job: ClaimedJob) -> None:
         try:

@@ -22,7 +22,7 @@ from statewright.services.core import Caller
 from statewright.services.processes import advancing
 from statewright.services.processes.advancing import InstanceChange, to_failure
 from statewright.services.processes.hosting import ProcessHost
-from statewright.services.processes.job_effects import complete_job, fail_job
+from statewright.services.processes.jobs import complete_job, fail_job
 
 Refusals: TypeAlias = Mapping[str, ProcessBadRequest | ProcessNotFound | ProcessConflict]
 """Why results are not taken, by job."""

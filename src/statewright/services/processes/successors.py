@@ -24,7 +24,6 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
-from statewright.engine.run import record
 from statewright.failures import BusinessKeyInUse, Conflict, Failure, ProcessConflict, ProcessNotFound
 from statewright.ids import Clock, EntityId, TenantId
 from statewright.jsonval.values import JsonObject
@@ -32,13 +31,13 @@ from statewright.loop.background import log_failures, repeat
 from statewright.net import uuid_to_ulid
 from statewright.processes.language import ChildOutcome, I, NewInstance, P
 from statewright.services.core import Caller
-from statewright.services.processes import advancing, audit, definitions
+from statewright.services.processes import advancing, definitions
 from statewright.services.processes.advancing import InstanceChange, InstanceSuspended
 from statewright.services.processes.documents import read_object_by_size
 from statewright.services.processes.hosting import Processes, ProcessHost
 from statewright.services.processes.incident_rows import build_given_up_parts
 from statewright.services.processes.wakeups import DueRows
-from statewright.services.processes.writing import OUTBOX_DELAY_US, encode_outcome
+from statewright.services.processes.writing import OUTBOX_DELAY_US, build_entry_event, encode_outcome
 from statewright.services.scheduler import system_principal
 from statewright.services.takings import Round, Takings
 from statewright.storage.commit.unit_of_work import UnitOfWork
@@ -177,7 +176,7 @@ async def start_successor(host: ProcessHost[P, I], child: DueChild) -> None:
     if child.is_cancelled:
         await _cancel(host, child)
         return
-    if await advancing.find_definition_suspension(host, child.tenant, child.definition_id) is not None:
+    if await advancing.find_definition_hold(host, child.tenant, child.definition_id) is not None:
         until = host.core.clock() + SUSPENDED_INTERVAL_US
         await children.defer_child(host.core.pool, child.tenant, child.id, until=until)
         return
@@ -200,7 +199,7 @@ async def start_successor(host: ProcessHost[P, I], child: DueChild) -> None:
             "definitionId": child.definition_id,
             "definitionName": host.language.get_definition_name(published.process),
         }
-        record(unit, child.parent, audit.build_entry_event("chain-started", detail))
+        unit.record(child.parent, build_entry_event("chain-started", detail))
 
     try:
         await advancing.create(
@@ -247,7 +246,7 @@ async def give_up(host: ProcessHost[P, I], child: DueChild, reason: str) -> None
     """Start it never. It does not affect an instance that has ended, whose trail tells. One that waits hears why."""
     async with host.core.open_unit(Caller(system_principal(child.tenant))) as unit:
         detail = {"definitionId": child.definition_id, "failureReason": reason}
-        record(unit, child.parent, audit.build_entry_event("chain-failed", {**detail}))
+        unit.record(child.parent, build_entry_event("chain-failed", {**detail}))
         unit.parts[WAITS.name] = Waits(
             tenant=child.tenant,
             language=host.language.name,
@@ -256,7 +255,7 @@ async def give_up(host: ProcessHost[P, I], child: DueChild, reason: str) -> None
         )
         if child.execution is None:  # one that waits for it fails itself
             unit.parts.update(build_given_up_parts(unit, host.language, child, reason))
-        with host.core.incidents.watch_commit(unit.parts):
+        with host.core.failures.watch_commit(unit.parts):
             await unit.commit()
     if child.execution is not None:
         host.shared.due_ends.add(child.tenant, child.id)

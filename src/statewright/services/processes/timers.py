@@ -111,7 +111,7 @@ class TimerScanner:
 async def fire_due(host: ProcessHost[P, I], timer: DueTimer) -> TimerOutcome:
     """Let a timer take effect, at most once even if others have taken it. Raises what an advance can fail with."""
     core, name = host.core, uuid_to_ulid(timer.id)
-    if core.suspensions.find_tenant(timer.tenant) is not None:
+    if core.guard.find_tenant(timer.tenant) is not None:
         return "kept"
     try:
         advanced = await advancing.advance(

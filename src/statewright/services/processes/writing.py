@@ -3,28 +3,28 @@
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, Generic
 
+import msgspec
 from msgspec import Raw, Struct, field
 from msgspec.structs import replace
 
-from statewright.engine.run import record
-from statewright.entity import LOOPBACK, Entity
+from statewright.engine.events import build_transition_event
+from statewright.entity import LOOPBACK, Entity, Event, EventData
 from statewright.failures import InstanceTooLarge
 from statewright.ids import EntityId, TenantId, model_id, parse_entity_id
 from statewright.jsonval.codec import encode
-from statewright.jsonval.values import JsonValue
+from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.loop.background import run_in_thread
-from statewright.net.effects import CloseHumanTask, EnqueueTask, OpenHumanTask, RecordEntry
+from statewright.net.effects import ChangePhase, CloseHumanTask, EnqueueTask, OpenHumanTask, RecordEntry
 from statewright.processes.changes import NodeExecution, RowChanges, compute_history_changes, compute_row_changes
 from statewright.processes.language import Applied, BuiltinModel, ChildOutcome, I, P, ProcessInstance, ProcessLanguage
 from statewright.schema import Claim
-from statewright.services.processes import audit
 from statewright.services.processes.documents import encode_event, encode_text, read_object
 from statewright.services.processes.incident_rows import build_failed_parts
-from statewright.storage.commit.submission import StagedPart
+from statewright.storage.commit.overlay import StagedPart
 from statewright.storage.commit.unit_of_work import UnitOfWork
 from statewright.storage.processes.parts import (
     LOG,
@@ -76,9 +76,9 @@ def to_entity_id(text: str) -> EntityId:
     return found
 
 
-async def stage(unit: UnitOfWork, advance: Advance[P, I], *, is_long: bool = False) -> RowChanges:
-    """Stage everything that an advance writes; what it changes beside the instance. A thread does it where ``is_long``:
-    nobody else knows of the unit.
+async def stage(unit: UnitOfWork, advance: Advance[P, I], *, is_long: bool = False) -> tuple[Entity, RowChanges]:
+    """Stage everything that an advance writes: the next version of the instance, and what changes beside it. A thread
+    does it where ``is_long``: nobody else knows of the unit.
 
     Reads the entities of user tasks that end, which are written, too.
     """
@@ -86,10 +86,8 @@ async def stage(unit: UnitOfWork, advance: Advance[P, I], *, is_long: bool = Fal
     tasks = [(closing, await unit.get_entity(to_entity_id(closing.task))) for closing in changed.closed_tasks]
     closed = [(closing, task) for closing, task in tasks if task is not None]
     if is_long:
-        await run_in_thread(lambda: _stage_all(unit, advance, changed, closed))
-    else:
-        _stage_all(unit, advance, changed, closed)
-    return changed
+        return await run_in_thread(lambda: _stage_all(unit, advance, changed, closed)), changed
+    return _stage_all(unit, advance, changed, closed), changed
 
 
 NO_TASKS: Final = "a language without user tasks opens none"
@@ -97,12 +95,12 @@ NO_TASKS: Final = "a language without user tasks opens none"
 
 def _stage_all(
     unit: UnitOfWork, advance: Advance[P, I], changed: RowChanges, closed: Sequence[tuple[CloseHumanTask, Entity]]
-) -> None:
+) -> Entity:
     language, models = advance.language, advance.language.models
     instance = advance.applied.instance
     version = stage_instance(unit, advance)
-    for event in audit.build_advance_events(language, advance.process, advance.before, advance.applied):
-        record(unit, version.id, event)
+    for event in build_advance_events(language, advance.process, advance.before, advance.applied):
+        unit.record(version.id, event)
     documents = language.task_documents
     for new in changed.new_tasks:
         assert models.user_task is not None and documents is not None, NO_TASKS  # noqa: S101, PT018
@@ -116,6 +114,44 @@ def _stage_all(
         document = encode_text(documents.close_task(read_object(task.document), closing, state, advance.at))
         unit.save(build_next_version(unit, task, state=state, transition=transition, document=document))
     unit.parts |= build_staged_rows(unit, advance, changed, version.id)
+    return version
+
+
+# The audit trail of instances: what the entity API shows of an advance (docs/reference/steps.md#recording). Each entry
+# is an event of type ``STATE_PROCESS_RESULT`` whose data names its ``kind`` and what belongs to it; transitions of the
+# instance are ``TRANSITION_MAKE``, as in every other run.
+
+_encode_events = msgspec.json.Encoder(decimal_format="number").encode
+
+
+def build_advance_events(
+    language: ProcessLanguage[P, I], process: P, before: I | None, applied: Applied[I]
+) -> list[Event]:
+    """The events of one advance, in order: what happened, then the transitions that it amounts to."""
+    states = language.models.instance.states
+    status = next(iter(states)) if before is None else before.status
+    found = [
+        build_entry_event(entry.kind, entry.detail, status)
+        for entry in language.list_audit_entries(process, before, applied)
+    ]
+    for name in applied.transitions:
+        target = states[status].get(name, applied.instance.status)
+        found.append(build_transition_event(name, status, target))
+        status = target
+    return found
+
+
+def build_entry_event(kind: str, detail: JsonObject, state: str | None = None) -> Event:
+    """An entry of the audit log of instances."""
+    data: EventData = {"kind": kind, "success": not kind.endswith("-failed")}
+    data |= {name: value for name, value in detail.items() if isinstance(value, str | int | bool)}
+    about = next((f" {value}" for name, value in detail.items() if name.endswith("Id") and isinstance(value, str)), "")
+    return Event("STATE_PROCESS_RESULT", f"{kind}{about}", state, data)
+
+
+def encode_events(found: Iterable[Event], at: int) -> str:
+    """Events as they are stored, for the few statements that write them beside a job."""
+    return _encode_events([one.stamp(at) for one in found]).decode()
 
 
 def stage_instance(unit: UnitOfWork, advance: Advance[P, I]) -> Entity:
@@ -193,12 +229,21 @@ def build_staged_rows(
         released=_find_held_ids(advance, changed) if changed.is_held is False else (),
     )
     parts: dict[str, StagedPart] = {PROGRESS.name: progress}
-    parts.update(build_failed_parts(unit, advance.language, advance.applied, instance_id, advance.at))
+    if (failed := find_failure(advance)) is not None:
+        parts.update(build_failed_parts(unit, advance.language, advance.applied, failed, instance_id, advance.at))
     if not waits.is_empty:
         parts[WAITS.name] = waits
     if (log := _build_log(advance, instance_id, unit.tenant)) is not None:
         parts[LOG.name] = log
     return parts
+
+
+def find_failure(advance: Advance[P, I]) -> ChangePhase | None:
+    """The change that fails the instance, if any."""
+    for effect in advance.applied.effects:
+        if isinstance(effect, ChangePhase) and effect.phase == "FAILED":
+            return effect
+    return None
 
 
 def _build_end_rows(advance: Advance[P, I], instance_id: EntityId) -> Sequence[ChildEndRow]:

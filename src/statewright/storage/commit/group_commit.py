@@ -51,8 +51,8 @@ it carries.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from random import Random
@@ -60,10 +60,13 @@ from typing import Any, Final
 
 import asyncpg
 
+from statewright.entity import AuditEvent
 from statewright.failures import Conflict, Failure, OutcomeUnknown, StorageUnavailable
 from statewright.ids import EntityId, ModelId, TenantId
-from statewright.storage.commit.metrics import CommitRates, TransactionMetrics
+from statewright.storage.columns import StagedRow
+from statewright.storage.commit.overlay import AppliedSubmission, Busy, Stale, Submission, Verdict
 from statewright.storage.commit.statement import (
+    MIN_COPY_ROWS,
     CommitStatement,
     Part,
     copy_in,
@@ -71,15 +74,109 @@ from statewright.storage.commit.statement import (
     get_transaction_id,
     is_bulk,
 )
-from statewright.storage.commit.submission import AppliedSubmission, Busy, Stale, Submission, Verdict
 from statewright.storage.connections import DatabaseUrl, add_session_settings
+from statewright.storage.ops.audit import MINUTE_US, Rate
 from statewright.storage.pool import ConnectionLost, Pool
 from statewright.telemetry import logs
+from statewright.telemetry.histogram import Histogram
 from statewright.telemetry.tracing import NO_SPAN, Attributes, Span, Tracer, get_trace
 
 MAX_SHARED_ROWS: Final = 20
 MAX_SHARED_CHARS: Final = 64 * 1024
 """What is larger does not share its statement."""
+
+
+# What became of the transactions of one process, in numbers; and how much was committed, by tenant and minute, until it
+# is taken to be stored.
+
+BUCKETS_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Seconds (docs/reference/service.md#metrics)."""
+
+SCHEDULE_EVENTS: Final = {
+    "SCHEDULED_TRANSITION_ARM": "armed",
+    "SCHEDULED_TRANSITION_CANCEL": "cancelled",
+    "SCHEDULED_TRANSITION_EXPIRE": "expired",
+    "SCHEDULED_TRANSITION_FIRE": "fired",
+}
+"""Audit events, and what they say of a timer."""
+
+
+class TransactionMetrics:
+    """Counts whole transactions; savepoints and joined requests are parts of them.
+
+    ``timers`` are those that were committed. A transaction that fails after it has committed segments is in
+    ``commits`` and in ``rollbacks``.
+    """
+
+    def __init__(self) -> None:
+        self.begins = Histogram(BUCKETS_S)
+        self.commits = Histogram(BUCKETS_S)
+        self.rollbacks = Histogram(BUCKETS_S)
+        self.active = 0
+        self.conflicts = 0
+        self.suspended = 0
+        """Transactions that were refused because an entity was suspended when they committed."""
+        self.timers: Counter[str] = Counter()
+
+    def count_begin(self, took_s: float) -> None:
+        """A transaction has begun."""
+        self.active += 1
+        self.begins.observe(took_s)
+
+    def count_end(self, rollback_s: float | None) -> None:
+        """A transaction has ended; ``rollback_s`` is how long that took when it was not to stay."""
+        self.active -= 1
+        if rollback_s is not None:
+            self.rollbacks.observe(rollback_s)
+
+    def count_timers(self, events: Iterable[list[AuditEvent]]) -> None:
+        """A transaction that armed timers, or took some away, has committed."""
+        for run in events:
+            for event in run:
+                if event.type in SCHEDULE_EVENTS:
+                    self.timers[SCHEDULE_EVENTS[event.type]] += 1
+
+
+MAX_KEPT: Final = 100_000
+"""Pairs of tenant and minute; while the database is away, no more are counted."""
+
+_WRITES: Final = frozenset({"create", "update", "delete"})
+"""Changes that write a version."""
+
+
+class CommitRates:
+    """Counts of one process that no database has yet."""
+
+    def __init__(self) -> None:
+        self._rates: dict[tuple[TenantId, int], Rate] = {}
+
+    def count(self, rows: Sequence[StagedRow], at: int) -> None:
+        """A transaction has written rows at an instant, in epoch microseconds."""
+        versions = sum([row.change in _WRITES for row in rows])
+        if not versions:
+            return
+        key = (TenantId(rows[0].tenant), at // MINUTE_US)
+        rate = self._rates.get(key)
+        if rate is None:
+            if len(self._rates) >= MAX_KEPT:
+                return
+            rate = self._rates[key] = Rate()
+        rate.transactions += 1
+        rate.versions += versions
+
+    def take(self) -> dict[tuple[TenantId, int], Rate]:
+        """What was counted since the last time, by tenant and minute since the epoch."""
+        taken, self._rates = self._rates, {}
+        return taken
+
+    def give_back(self, taken: dict[tuple[TenantId, int], Rate]) -> None:
+        """Count again what could not be stored."""
+        for key, rate in taken.items():
+            if (newer := self._rates.get(key)) is not None:
+                newer.transactions += rate.transactions
+                newer.versions += rate.versions
+            elif len(self._rates) < MAX_KEPT:
+                self._rates[key] = rate
 
 
 class PendingCommit:
@@ -112,9 +209,10 @@ class PendingCommit:
             self.keys |= {(growth.tenant, f"@{growth.model}") for growth in submission.growth}
         self.blocked_since: float | None = None
         self.is_sent = False
-        self.is_bulk = not submission.tasks and not submission.parts and is_bulk(rows)
+        is_alone = len(rows) >= MIN_COPY_ROWS and not submission.tasks and not submission.parts
+        self.is_bulk = is_alone and is_bulk(rows)
         self.model_locks = {(tenant, model): lock for tenant, model, lock in submission.model_locks}
-        characters = sum(len(row.document or "") for row in rows)
+        characters = sum([len(row.document or "") for row in rows])
         for part, staged in submission.parts.items():
             self.keys.update([(part, name) for name in staged.names])
             characters += staged.size
@@ -211,7 +309,7 @@ class GroupCommit:
         away or overloaded, ``Conflict`` when another session held what the transaction needs for too long, and
         ``OutcomeUnknown``: also when the caller is cancelled while the submission is on its way.
         """
-        with self._begin_commit(submission) as span:
+        with NO_SPAN if self._tracer is None else self._begin_commit(self._tracer, submission) as span:
             if len(self._queue) >= MAX_QUEUED:
                 raise StorageUnavailable("too many transactions are waiting to commit")
             loop = asyncio.get_running_loop()
@@ -239,18 +337,16 @@ class GroupCommit:
                 span.set("tx.conflict", isinstance(verdict, Stale))
             return verdict
 
-    def _begin_commit(self, submission: Submission) -> AbstractContextManager[Span | None]:
-        if self._tracer is None:
-            return NO_SPAN
+    @staticmethod
+    def _begin_commit(tracer: Tracer, submission: Submission) -> AbstractContextManager[Span | None]:
         attributes: Attributes = {"tx.id": get_transaction_id(submission), "entity.count": len(submission.rows)}
-        return self._tracer.begin("tx.commit", "client", attributes)
+        return tracer.begin("tx.commit", "client", attributes)
 
-    def _begin_batch(self, batch: list[PendingCommit]) -> AbstractContextManager[Span | None]:
-        if self._tracer is None:
-            return NO_SPAN
+    @staticmethod
+    def _begin_batch(tracer: Tracer, batch: list[PendingCommit]) -> AbstractContextManager[Span | None]:
         causes = [pending.trace for pending in batch if pending.trace is not None]
         attributes: Attributes = {"batch.size": len(batch), "db.system.name": "postgresql"}
-        return self._tracer.begin("tx.batch", "client", attributes, parent=None, links=causes)
+        return tracer.begin("tx.batch", "client", attributes, parent=None, links=causes)
 
     def _tell_watchers(self, submission: Submission) -> None:
         for row in submission.rows:
@@ -392,8 +488,8 @@ class GroupCommit:
                 _fail(pending, error)
 
     async def _apply(self, batch: list[PendingCommit]) -> None:
-        with self._begin_batch(batch):
-            oldest = min(pending.queued_at for pending in batch)
+        with NO_SPAN if self._tracer is None else self._begin_batch(self._tracer, batch):
+            oldest = min([pending.queued_at for pending in batch])
             left_s = oldest + self._send_within_s - asyncio.get_running_loop().time()
             within = timedelta(seconds=max(left_s, MIN_ACQUIRE_S))
             async with self._pool.connection(within=within, limit=None) as connection:  # each statement has its own

@@ -59,11 +59,10 @@ from msgspec.structs import astuple, replace
 
 from statewright.failures import Conflict, Failure, ModelNotFound, ModelNotLocked, StorageUnavailable, Suspended
 from statewright.ids import EntityId
-from statewright.loop.background import run_by_size
+from statewright.loop.background import MAX_INLINE_BYTES, run_by_size
 from statewright.storage.columns import ENTITY_COLUMNS, EntityColumns, StagedRow
 from statewright.storage.commit.growth import write_growing
-from statewright.storage.commit.overlay import encode_claims
-from statewright.storage.commit.submission import (
+from statewright.storage.commit.overlay import (
     AppliedSubmission,
     Attempt,
     Busy,
@@ -76,6 +75,7 @@ from statewright.storage.commit.submission import (
     Stale,
     Submission,
     UniqueKeyTaken,
+    encode_claims,
 )
 from statewright.storage.pool import ConnectionLost, Pool
 from statewright.storage.schedules import encode_tasks
@@ -132,8 +132,8 @@ PACKAGE: Final = "statewright.storage.commit"
 
 
 class Part(Struct, frozen=True, kw_only=True):
-    """A part of the statement. ``staged_as`` is the name under which transactions stage what it writes; empty where it
-    writes what they have besides.
+    """A part of the statement. ``staged_as`` is the name under which transactions stage what it writes, or a member of
+    what they submit; empty where it looks at all of them.
 
     ``refusals`` are the values of its section ``refusal``, up to a colon, and what each of them means.
     """
@@ -183,14 +183,19 @@ MODEL_LOCKS: Final = Part(
     sections=read_sections(PACKAGE, "model_locks.sql"),
     encode=encode_model_locks,
     refusals={reason: ModelLockLost(reason) for reason in LOST_REASONS},
+    staged_as="model_locks",
 )
 CLAIMS: Final = Part(
     name="claims",
     sections=read_sections(PACKAGE, "claims.sql"),
     encode=encode_claims,
     refusals={"taken": UniqueKeyTaken()},
+    staged_as="claims",
 )
-TASKS: Final = Part(name="tasks", sections=read_sections(PACKAGE, "tasks.sql"), encode=_encode_tasks)
+TASKS: Final = Part(name="tasks", sections=read_sections(PACKAGE, "tasks.sql"), encode=_encode_tasks, staged_as="tasks")
+
+SUBMITTED: Final = ("model_locks", "claims", "tasks")
+"""Members of a submission that have a part of their own."""
 
 
 class Pass(StagedPart, frozen=True, kw_only=True):
@@ -251,13 +256,15 @@ class CommitStatement:
         """Try to apply the batch; what became of its submissions, in order."""
         numbers = [number for number, submission in enumerate(batch) for _ in submission.rows]
         columns = zip(*[astuple(row) for submission in batch for row in submission.rows], strict=True)
-        size = sum(part.size for submission in batch for part in submission.parts.values())
+        size = sum([part.size for submission in batch for part in submission.parts.values()])
         more: dict[str, str] = {}
         staged = {name for submission in batch for name in submission.parts}
+        staged.update([name for submission in batch for name in SUBMITTED if getattr(submission, name)])
         for part in self._parts:
             if part.staged_as and part.staged_as not in staged:
                 continue
-            text = await run_by_size(size, partial(part.encode, batch))
+            is_small = size <= MAX_INLINE_BYTES
+            text = part.encode(batch) if is_small else await run_by_size(size, partial(part.encode, batch))
             if text is not None:
                 more[part.name] = text
         records = await connection.fetch(

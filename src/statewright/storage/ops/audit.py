@@ -8,13 +8,13 @@ from typing import Any, Final
 
 import asyncpg
 import msgspec
+from msgspec import Struct
 
 from statewright.entity import Actor
 from statewright.ids import TenantId, make_uuid7, system_clock
 from statewright.instants import to_rfc3339
 from statewright.operations.service import Act, ActFilter, ActKey, ActTarget, OperatorAct
 from statewright.operations.work import MinuteRate
-from statewright.storage.commit.metrics import MINUTE_US, Rate
 from statewright.storage.pool import Pool
 
 MAX_DETAILS_BYTES: Final = 4096
@@ -22,6 +22,16 @@ MAX_DETAILS_BYTES: Final = 4096
 
 MAX_BATCH: Final = 1000
 """Acts that one statement removes."""
+
+MINUTE_US: Final = 60_000_000
+
+
+class Rate(Struct):
+    """Transactions that have written something, and the versions that they have written."""
+
+    transactions: int = 0
+    versions: int = 0
+
 
 _encode = msgspec.json.Encoder().encode
 _decode_details = msgspec.json.Decoder(dict[str, Any]).decode

@@ -26,8 +26,8 @@ from statewright.operations.incidents import (
     Resolution,
 )
 from statewright.operations.service import Act
+from statewright.storage.commit.overlay import PartRefused, StagedPart
 from statewright.storage.commit.statement import build_staged_part, read_sections
-from statewright.storage.commit.submission import PartRefused, StagedPart
 from statewright.storage.ops.audit import encode_details, record_act
 from statewright.storage.pool import Pool
 from statewright.storage.schedules import PARKED

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from statewright.entity import Actor, ChangeType, Entity
 from statewright.ids import EntityId, TenantId, TransactionId, make_uuid7, system_clock
 from statewright.operations.service import Act
+from statewright.storage.commit.overlay import StagedPart
 from statewright.storage.commit.statement import build_staged_part, read_sections
-from statewright.storage.commit.submission import StagedPart
 from statewright.storage.entities import COLUMNS, to_entity, wait_until_visible
 from statewright.storage.ops.audit import encode_details
 from statewright.storage.pool import Pool

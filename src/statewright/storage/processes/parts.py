@@ -14,8 +14,8 @@ from typing import Final
 from msgspec import Raw, Struct
 
 from statewright.ids import EntityId, TenantId
+from statewright.storage.commit.overlay import StagedPart
 from statewright.storage.commit.statement import build_staged_part, read_sections
-from statewright.storage.commit.submission import StagedPart
 
 
 class InstanceLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -156,8 +156,9 @@ class InstanceProgress(StagedPart, frozen=True, kw_only=True, omit_defaults=True
 
     @property
     def size(self) -> int:
-        snapshots = (raw for row in self.executions for raw in (row.input, row.output) if raw is not None)
-        return sum(len(memoryview(raw)) for raw in snapshots)
+        return sum(
+            [len(memoryview(raw)) for row in self.executions for raw in (row.input, row.output) if raw is not None]
+        )
 
 
 class Waits(StagedPart, frozen=True, kw_only=True, omit_defaults=True):
@@ -204,10 +205,10 @@ class Waits(StagedPart, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def size(self) -> int:
-        sources = sum(len(definition.source) for definition in self.definitions)
-        outcomes = sum(len(memoryview(end.outcome)) for end in self.child_ends)
-        parts = sum(len(memoryview(part.value)) for part in self.parts)
-        return sources + outcomes + parts + sum(len(memoryview(child.variables)) for child in self.children)
+        sources = sum([len(definition.source) for definition in self.definitions])
+        outcomes = sum([len(memoryview(end.outcome)) for end in self.child_ends])
+        parts = sum([len(memoryview(part.value)) for part in self.parts])
+        return sources + outcomes + parts + sum([len(memoryview(child.variables)) for child in self.children])
 
 
 class LogValue(Struct, frozen=True, kw_only=True):
@@ -228,8 +229,8 @@ class StagedLog(StagedPart, frozen=True, kw_only=True):
 
     @property
     def size(self) -> int:
-        values = sum(len(memoryview(one.value)) for one in self.values)
-        return values + sum(len(memoryview(event)) for event in self.events)
+        values = sum([len(memoryview(one.value)) for one in self.values])
+        return values + sum([len(memoryview(event)) for event in self.events])
 
 
 PROGRESS: Final = build_staged_part("progress", read_sections("statewright.storage.processes", "progress.sql"))

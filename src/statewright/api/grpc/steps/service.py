@@ -52,12 +52,11 @@ from statewright.proto.workflow.v1 import engine_pb2 as pb
 from statewright.proto.workflow.v1.engine_pb2_grpc import WorkflowEngineServicer
 from statewright.services.core import Caller
 from statewright.services.idempotency.execution import execute_for
-from statewright.services.processes import dialects, jobs
+from statewright.services.processes import dialects, failed_jobs, jobs
 from statewright.services.processes import instances as hosted
 from statewright.services.processes.hosting import find_shared_queue
 from statewright.services.processes.instances import StartRequest
-from statewright.services.processes.jobs import MAX_WAIT, JobClaim
-from statewright.services.processes.public_jobs import clamp_batch_size, clamp_lease_s
+from statewright.services.processes.jobs import MAX_WAIT, JobClaim, clamp_batch_size, clamp_lease_s
 from statewright.services.runtime import Runtime
 from statewright.services.steps import definitions, find_steps, instances
 from statewright.services.steps.definitions import UploadResult
@@ -319,7 +318,7 @@ class WorkflowEngineService(WorkflowEngineServicer):
                 retryable=request.retryable,
                 retry_after_s=rest_s,
             )
-            await jobs.fail(find_shared_queue(self._runtime.processes), caller, request.job_id, report)
+            await failed_jobs.fail(find_shared_queue(self._runtime.processes), caller, request.job_id, report)
             return pb.FailJobResponse()
 
         return await self._run("FailJob", request, context, work, records=pb.FailJobResponse)

@@ -52,7 +52,7 @@ async def explain_entity(request: Request) -> Response:
 
 def _show_entity(found: EntityExplanation, principal: Principal) -> ExplainedEntity:
     entity, explanation = found.entity, found.explanation
-    permission = _show_permission(principal)
+    permission, obstacles = _show_permission(principal), found.obstacles
     return ExplainedEntity(
         entity_id=entity.id,
         model=found.model,
@@ -68,8 +68,8 @@ def _show_entity(found: EntityExplanation, principal: Principal) -> ExplainedEnt
         verdict=explanation.verdict,
         summary=explanation.summary,
         transitions=tuple(_show_transition(each, permission) for each in explanation.transitions),
-        suspensions=None if found.suspensions is None else tuple(map(_show_suspension, found.suspensions)),
-        incidents=None if found.incidents is None else tuple(map(_show_incident, found.incidents)),
+        suspensions=None if obstacles is None else tuple(map(_show_suspension, obstacles.suspensions)),
+        incidents=None if obstacles is None else tuple(map(_show_incident, obstacles.incidents)),
         timers=None if found.timers is None else tuple(_show_timer(each, each.key.transition) for each in found.timers),
     )
 
@@ -120,8 +120,8 @@ def _show_instance(found: InstanceExplanation) -> ExplainedInstance:
         business_key=observed.business_key,
         verdict=found.verdict,
         summary=found.summary,
-        suspensions=tuple(map(_show_suspension, found.suspensions)),
-        incidents=tuple(map(_show_incident, found.incidents)),
+        suspensions=tuple(map(_show_suspension, found.obstacles.suspensions)),
+        incidents=tuple(map(_show_incident, found.obstacles.incidents)),
         failure={"stepId": observed.failed_node, "reason": observed.failure} if observed.status == "FAILED" else None,
         tokens=(*map(_show_place, found.places), *map(_show_join, found.joins)),
         timers=tuple(

@@ -59,7 +59,7 @@ async def suspend(request: Request) -> Response:
     return await respond(
         await suspensions.suspend(
             request.runtime.core,
-            request.runtime.operations.suspensions,
+            request.runtime.operations.concerns.suspensions,
             caller,
             scope=body.scope,
             target=target,
@@ -80,7 +80,7 @@ async def resume(request: Request) -> Response:
     return await respond(
         await suspensions.resume(
             request.runtime.core,
-            request.runtime.operations.suspensions,
+            request.runtime.operations.concerns.suspensions,
             caller,
             _read_id(request),
             timers=body.timers,
@@ -103,7 +103,7 @@ async def list_suspensions(request: Request) -> Response:
     )
     page = read_page_request(request, LIST_SUSPENSIONS, SuspensionKey)
     found = await suspensions.list_suspensions(
-        request.runtime.core, request.runtime.operations.suspensions, request.caller, wanted, page
+        request.runtime.core, request.runtime.operations.concerns.suspensions, request.caller, wanted, page
     )
     return build_list_response(request, LIST_SUSPENSIONS, found, show_suspension)
 
@@ -114,7 +114,10 @@ async def get_suspension(request: Request) -> Response:
         encode_json(
             show_suspension(
                 await suspensions.get_suspension(
-                    request.runtime.core, request.runtime.operations.suspensions, request.caller, _read_id(request)
+                    request.runtime.core,
+                    request.runtime.operations.concerns.suspensions,
+                    request.caller,
+                    _read_id(request),
                 )
             )
         )

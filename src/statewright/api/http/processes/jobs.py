@@ -13,10 +13,9 @@ from statewright.api.http.response import Response
 from statewright.failures import ProcessBadRequest
 from statewright.instants import format_instant
 from statewright.processes.changes import MAX_RETRY_AFTER_S, FailureReport
-from statewright.services.processes import jobs
+from statewright.services.processes import failed_jobs, jobs
 from statewright.services.processes.hosting import find_shared_queue
-from statewright.services.processes.jobs import MAX_WAIT, JobClaim
-from statewright.services.processes.public_jobs import clamp_batch_size, clamp_lease_s, to_job_record
+from statewright.services.processes.jobs import MAX_WAIT, JobClaim, clamp_batch_size, clamp_lease_s, to_job_record
 
 DEFAULT_BATCH_SIZE: Final = 10
 """``maxJobs`` when a worker does not say (docs/reference/steps.md#jobs)."""
@@ -67,7 +66,7 @@ async def fail_job(request: Request) -> Response:
         retryable=body.flag("retryable") or False,
         retry_after_s=rest_s,
     )
-    await jobs.fail(
+    await failed_jobs.fail(
         find_shared_queue(request.runtime.processes),
         request.answer_with(respond_empty),
         request.path_params["id"],
