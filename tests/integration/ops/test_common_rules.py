@@ -55,7 +55,7 @@ def test_unknown_paths_methods_and_parameters_are_refused(service: RunningServic
     assert refused(ops.get("/audit?xyz=1"), 400, "BAD_REQUEST")["properties"]["parameter"] == "xyz"
 
 
-@pytest.mark.parametrize("route", [route for route in OPS_ROUTES if route.role], ids=lambda route: route.id)
+@pytest.mark.parametrize("route", [route for route in OPS_ROUTES if route.allowed_roles], ids=lambda route: route.id)
 def test_what_is_marked_wants_its_role(service: RunningService, tenant: str, route: object) -> None:
     assert isinstance(route, type(OPS_ROUTES[0]))
     path = route.path.removeprefix("/ops/v1").replace("{entityId}", UNKNOWN).replace("{memberId}", UNKNOWN)
