@@ -101,10 +101,6 @@ class Dialect(Struct, frozen=True, kw_only=True):
     roots: tuple[str, ...] = ()
     """Paths that this dialect answers with everything below them; none: all that no other dialect answers."""
 
-    def owns(self, path: str) -> bool:
-        """Whether a path is at or below one of the roots."""
-        return any(path.startswith(root) and path[len(root) : len(root) + 1] in {"", "/"} for root in self.roots)
-
 
 METHODS: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
 OTHER_METHOD: Final = "OTHER"
@@ -130,6 +126,7 @@ class HttpApplication:
         access_log: bool = False,
     ) -> None:
         self._dialects = dialects
+        self._by_root = [(root, f"{root}/", dialect) for dialect in dialects for root in dialect.roots]
         self._roots = tuple(root for dialect in dialects for root in dialect.roots)
         self.runtime = runtime
         self.proxy = proxy
@@ -173,8 +170,8 @@ class HttpApplication:
 
     def _find_dialect(self, path: str) -> Dialect:
         if path.startswith(self._roots):
-            for dialect in self._dialects:
-                if dialect.owns(path):
+            for root, below, dialect in self._by_root:
+                if path == root or path.startswith(below):
                     return dialect
         return self._dialects[-1]
 

@@ -432,7 +432,8 @@ class Requests:
             nonlocal is_answered
             if message["type"] == "http.response.start":
                 is_answered = True
-                is_last = not is_http2 and (self.is_draining or stream.is_stalled or not self._may_discard(stream))
+                is_unread = stream.left != 0 and not self._may_discard(stream)
+                is_last = not is_http2 and (self.is_draining or stream.is_stalled or is_unread)
                 closing = _CLOSING if is_last else ()
                 message["headers"] = [*message.get("headers", ()), *_SERVER, (REQUEST_ID, request_id), *closing]
             return send(message)
@@ -476,9 +477,8 @@ class Requests:
 
     def _may_discard(self, stream: RequestStream) -> bool:
         """Whether what is to come of a body may be read, should nobody want it."""
-        if stream.left == 0 or stream.is_complete:
-            return True
-        return stream.excess is None and self._discarding < max(1, self._limits.connections // MAX_DISCARDING_PART)
+        has_room = self._discarding < max(1, self._limits.connections // MAX_DISCARDING_PART)
+        return stream.is_complete or (stream.excess is None and has_room)
 
     async def _leave_body(self, stream: RequestStream, client: Client) -> None:
         """Deal with what a client may go on sending of a body that was not read to its end, before it reads the answer.

@@ -204,7 +204,7 @@ class Request:
 
     def query(self, name: str) -> str | None:
         """A query parameter; None when absent. Raises ``InvalidParameter`` when it is repeated or has a NUL."""
-        values = self.query_all(name)
+        values = self.query_all(name) if self._scope["query_string"] else ()
         if len(values) > 1:
             raise InvalidParameter(name)
         return values[0] if values else None
@@ -213,7 +213,7 @@ class Request:
         """All values of a repeatable query parameter, in order; a comma separates nothing. Raises ``InvalidParameter``
         for a NUL, which PostgreSQL does not take.
         """
-        if not self.has_query:
+        if not self._scope["query_string"]:
             return ()
         values = tuple(self._query.get(name, ()))
         if any("\0" in value for value in values):
