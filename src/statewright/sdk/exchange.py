@@ -28,7 +28,8 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
 from functools import wraps
 from http import HTTPStatus
-from typing import Any, Final, Generic, ParamSpec, Protocol, Self, TypeAlias, TypeVar, cast, overload
+from types import GenericAlias, NoneType
+from typing import Any, Final, Generic, ParamSpec, Protocol, Self, TypeAlias, TypeVar, cast, get_args, overload
 
 import msgspec
 from msgspec import Struct
@@ -311,7 +312,7 @@ class Items(Generic[ParametersP, ItemT]):
                 yield from page.items
                 script = page.next() if page.next else None
 
-        return _add_self(run)
+        return _add_self(run, Iterator)
 
     def build_awaited(self) -> object:
         """The method of a client on an event loop."""
@@ -327,7 +328,7 @@ class Items(Generic[ParametersP, ItemT]):
                     yield item
                 script = page.next() if page.next else None
 
-        return _add_self(run)
+        return _add_self(run, AsyncIterator)
 
 
 BlockingT = TypeVar("BlockingT", bound="Blocking")
@@ -400,9 +401,17 @@ def make_script_method(make: Callable[ParametersP, Script[ResultT]]) -> Answer[P
 FunctionT = TypeVar("FunctionT", bound=Callable[..., object])
 
 
-def _add_self(run: FunctionT) -> FunctionT:
-    """The signature of an operation, as that of a method: tools would take its first argument for ``self``."""
-    made = inspect.signature(run)
+def _add_self(run: FunctionT, give: type | None = None) -> FunctionT:
+    """The signature of an operation, as that of a method: tools would take its first argument for ``self``, and its
+    request, or script, for what the method gives. That is what they come to; ``give`` gives the items of pages.
+    """
+    made = inspect.signature(run, eval_str=True)
     first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-    run.__signature__ = made.replace(parameters=[first, *made.parameters.values()])  # type: ignore[attr-defined]
+    result = get_args(made.return_annotation)[-1]
+    result = getattr(result, "__forward_arg__", result)  # of a recursive type of JSON
+    if give is not None:
+        result = GenericAlias(give, get_args(result))
+    run.__signature__ = made.replace(  # type: ignore[attr-defined]
+        parameters=[first, *made.parameters.values()], return_annotation=None if result is NoneType else result
+    )
     return run

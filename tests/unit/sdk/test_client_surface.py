@@ -1,7 +1,8 @@
 """Both clients offer the same, and say so to tools."""
 
 import inspect
-from collections.abc import Callable
+import re
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 import statewright
 from statewright.sdk import client
 from statewright.sdk.client import AsyncClient, Client
+from statewright.sdk.operations.entities import Entity
+from statewright.sdk.operations.models import Model
 
 PAIRS = [
     (Client, AsyncClient),
@@ -56,6 +59,24 @@ def test_every_operation_is_documented_and_has_its_signature(kind: type) -> None
 def test_the_signature_of_a_method_is_that_of_the_operation() -> None:
     with Client("http://127.0.0.1:1") as one:
         assert list(inspect.signature(one.count).parameters) == ["model", "version", "at"]
+
+
+@pytest.mark.parametrize("kind", [kind for pair in PAIRS for kind in pair])
+def test_a_signature_says_what_the_method_gives_and_not_how(kind: type) -> None:
+    for name, made in list_operations(kind).items():
+        given = str(inspect.signature(made).return_annotation)
+        assert not re.search(r"\b(Operation|Generator|Pause|Page)\b", given), (name, given)
+
+
+def test_what_both_clients_give_is_in_their_signatures() -> None:
+    def given(method: Callable[..., Any]) -> object:
+        return inspect.signature(method).return_annotation
+
+    assert given(Client.get) is given(AsyncClient.get) is Entity
+    assert given(Client.iterate) == Iterator[Entity]
+    assert given(AsyncClient.iterate) == AsyncIterator[Entity]
+    assert given(client.Models.list) == list[Model]
+    assert given(client.Models.lock) is None
 
 
 @pytest.mark.parametrize("name", statewright.__all__)
