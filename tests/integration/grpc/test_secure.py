@@ -10,7 +10,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from grpc_h2 import server as rpc
+from grpc_h2 import listener
 from grpc_h2_testing.echo import PATIENCE, Client, House, a_house, status, until
 from grpc_h2_testing.wire import PREFACE
 from statewright.network.tls import Tls, build_server_context
@@ -105,7 +105,7 @@ async def test_old_versions_of_tls_are_refused(authority: Authority):
 
 
 async def test_one_that_never_shakes_hands_is_dropped(authority: Authority, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(rpc, "PREFACE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(listener, "TLS_HANDSHAKE_TIMEOUT_S", 0.1)
     async with encrypted(authority.issue_tls()) as house, asyncio.timeout(PATIENCE):
         reader, writer = await asyncio.open_connection("127.0.0.1", house.port)
         assert await reader.read() == b""

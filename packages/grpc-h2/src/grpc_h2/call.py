@@ -7,8 +7,6 @@ mean.
 its handler has read last, which is held until the next one is read or the handler has ended. What the handler has not
 read counts against the client's windows, too: beyond ``MAX_UNREAD_BYTES`` no more are granted until it reads on. A
 message that is not complete is granted its rest, or it could never be read.
-
-What a connection asks of its server.
 """
 
 import asyncio
@@ -21,9 +19,8 @@ import grpc
 import grpc.aio
 
 from grpc_h2.headers import RESPONSE_HEADERS, CallRefused, Headers, RequestHeaders, build_trailers
-from grpc_h2.http2 import STREAM_WINDOW, FairTurns, Limits
-from grpc_h2.incidents import Incidents
-from grpc_h2.memory import CALL_BYTES, MemoryAccount, MemoryBudget
+from grpc_h2.http2 import STREAM_WINDOW
+from grpc_h2.memory import CALL_BYTES, MemoryAccount
 from grpc_h2.messages import (
     INFLATE_SLICE_BYTES,
     InboundMessage,
@@ -338,50 +335,3 @@ class Call:
     def _wake(self) -> None:
         if self._arrival is not None and not self._arrival.done():
             self._arrival.set_result(None)
-
-
-class Connected(Protocol):
-    """What a server asks of a connection."""
-
-    peer: str
-
-    def review(self, now: float) -> None:
-        """End what takes too long; ``now`` is the loop's time."""
-        ...
-
-    def begin_goaway(self) -> None:
-        """Ask the client to go."""
-        ...
-
-    def terminate(self, code: grpc.StatusCode, text: str) -> None:
-        """End all calls with a status, and close."""
-        ...
-
-    def abort(self) -> None:
-        """Drop the connection."""
-        ...
-
-
-class CallServer(Protocol):
-    """Who answers calls."""
-
-    limits: Limits
-    memory: MemoryBudget
-    incidents: Incidents
-    turns: FairTurns
-
-    def add_connection(self, connection: Connected) -> None:
-        """A client has connected."""
-        ...
-
-    def welcome_connection(self, connection: Connected) -> None:
-        """It has made its first call that was let in."""
-        ...
-
-    def remove_connection(self, connection: Connected) -> None:
-        """It has gone."""
-        ...
-
-    def start_call(self, call: Call, peer: str) -> None:
-        """Has the call answered. Raises :class:`CallRefused`."""
-        ...

@@ -8,7 +8,7 @@ at a rate that no client needs, is cut off.
 import asyncio
 from collections.abc import Iterable
 from time import monotonic, perf_counter
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
 import grpc
 from h2.errors import ErrorCodes
@@ -25,17 +25,20 @@ from h2.events import (
 )
 from h2.exceptions import H2Error, ProtocolError
 
-from grpc_h2.call import TOO_MUCH_MEMORY, Call, CallServer
+from grpc_h2.call import TOO_MUCH_MEMORY, Call
 from grpc_h2.headers import CallRefused, Headers, NotGrpc, RequestHeaders, read_request_headers
 from grpc_h2.http2 import (
     FRAMES_PER_FRAME,
+    FairTurns,
     Http2Connection,
+    Limits,
     TooManyControlFrames,
     build_goaway,
     format_peer,
     speaks_http2,
 )
-from grpc_h2.memory import MemoryAccount
+from grpc_h2.incidents import Incidents
+from grpc_h2.memory import MemoryAccount, MemoryBudget
 from grpc_h2.messages import IDENTITY
 from grpc_h2.receiving import ReceiveWindows
 from grpc_h2.sending import WRITE_HIGH_WATER, SendingConnection
@@ -53,7 +56,31 @@ GOAWAY_TIMEOUT_S: Final = 1.0
 MAX_STREAM_ID: Final = 2**31 - 1
 GOAWAY_PING: Final = b"farewell"
 NO_HEADERS: Final = RequestHeaders(path="", metadata=(), timeout=None, encoding=IDENTITY)
-NEVER: Final = float("inf")
+
+
+class CallServer(Protocol):
+    """Who answers calls."""
+
+    limits: Limits
+    memory: MemoryBudget
+    incidents: Incidents
+    turns: FairTurns
+
+    def add_connection(self, connection: "ServerConnection") -> None:
+        """A client has connected."""
+        ...
+
+    def welcome_connection(self, connection: "ServerConnection") -> None:
+        """It has made its first call that was let in."""
+        ...
+
+    def remove_connection(self, connection: "ServerConnection") -> None:
+        """It has gone."""
+        ...
+
+    def start_call(self, call: Call, peer: str) -> None:
+        """Has the call answered. Raises :class:`CallRefused`."""
+        ...
 
 
 class ServerConnection(SendingConnection):

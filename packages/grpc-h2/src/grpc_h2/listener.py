@@ -11,8 +11,6 @@ import ssl
 from collections.abc import Callable
 from typing import Final
 
-from msgspec import Struct
-
 from grpc_h2.incidents import Incidents
 
 MAX_ACCEPTED_AT_ONCE: Final = 4
@@ -21,15 +19,13 @@ MAX_ACCEPTED_AT_ONCE: Final = 4
 NO_FILES_PAUSE_S: Final = 0.5
 """How long nothing is accepted when the process has no descriptors left."""
 
+TLS_HANDSHAKE_TIMEOUT_S: Final = 10.0
+"""How long clients may take to begin with TLS."""
+
+TLS_CLOSE_TIMEOUT_S: Final = 0.5
+"""How long they may take to answer its closure alert. grpcio's do not answer it."""
+
 _NO_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-
-
-class TlsConfig(Struct, frozen=True, kw_only=True):
-    """With what connections are encrypted, and how many seconds clients have to begin and to end that."""
-
-    context: ssl.SSLContext
-    handshake_timeout_s: float
-    close_timeout_s: float
 
 
 class Listener:
@@ -42,7 +38,7 @@ class Listener:
         listening: socket.socket,
         connect: Callable[[], asyncio.BaseProtocol],
         *,
-        tls: TlsConfig | None,
+        tls: ssl.SSLContext | None,
         make_room: Callable[[], bool],
         incidents: Incidents,
     ) -> None:
@@ -116,16 +112,13 @@ class Listener:
     async def _open(self, connection: asyncio.BaseProtocol, accepted: socket.socket) -> None:
         tls = self._tls
         try:
-            if tls is None:
-                await self._loop.connect_accepted_socket(lambda: connection, accepted)
-            else:
-                await self._loop.connect_accepted_socket(
-                    lambda: connection,
-                    accepted,
-                    ssl=tls.context,
-                    ssl_handshake_timeout=tls.handshake_timeout_s,
-                    ssl_shutdown_timeout=tls.close_timeout_s,
-                )
+            await self._loop.connect_accepted_socket(
+                lambda: connection,
+                accepted,
+                ssl=tls,
+                ssl_handshake_timeout=TLS_HANDSHAKE_TIMEOUT_S if tls else None,
+                ssl_shutdown_timeout=TLS_CLOSE_TIMEOUT_S if tls else None,
+            )
         except OSError as error:  # torn off, too slow, or no TLS
             self._incidents.report("grpc_connection_refused", reason=str(error)[:200])
             accepted.close()

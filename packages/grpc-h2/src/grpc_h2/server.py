@@ -13,13 +13,13 @@ import grpc
 import grpc.aio
 from msgspec import Struct
 
-from grpc_h2.call import Call, CallEnded, Connected
-from grpc_h2.connection import PREFACE_TIMEOUT_S, ServerConnection
+from grpc_h2.call import Call, CallEnded
+from grpc_h2.connection import ServerConnection
 from grpc_h2.context import CallContext, Codec
 from grpc_h2.headers import CallRefused, RequestHeaders
 from grpc_h2.http2 import FairTurns, Limits
 from grpc_h2.incidents import EventLog, Incidents
-from grpc_h2.listener import Listener, TlsConfig
+from grpc_h2.listener import Listener
 from grpc_h2.memory import MemoryBudget
 
 MAX_PENDING_CONNECTIONS: Final = 1024
@@ -27,9 +27,6 @@ MAX_PENDING_CONNECTIONS: Final = 1024
 
 TERMINATION_TIMEOUT_S: Final = 1.0
 """How long clients may take to read the status of calls that were cut off."""
-
-TLS_CLOSE_TIMEOUT_S: Final = TERMINATION_TIMEOUT_S / 2
-"""How long clients may take to answer the closure alert of TLS. grpcio's do not answer it."""
 
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"  # Any: each method has message types of its own
 Method: TypeAlias = Callable[[Any, CallContext[Any, Any]], Any]
@@ -75,8 +72,8 @@ class Server(grpc.aio.Server):
         self._methods: dict[str, Handler] = {}
         self._sockets: list[socket.socket] = []
         self._listeners: list[Listener] = []
-        self._connections: set[Connected] = set()
-        self._newcomers: dict[Connected, None] = {}
+        self._connections: set[ServerConnection] = set()
+        self._newcomers: dict[ServerConnection, None] = {}
         """Connections on which no call was let in yet, the oldest first."""
         self._review: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -122,12 +119,11 @@ class Server(grpc.aio.Server):
     # Life.
 
     async def start(self) -> None:
-        tls = _configure_tls(self._tls) if self._tls is not None else None
         self._listeners = [
             Listener(
                 listening,
                 lambda: ServerConnection(self),
-                tls=tls,
+                tls=self._tls,
                 make_room=self._make_room,
                 incidents=self.incidents,
             )
@@ -190,7 +186,7 @@ class Server(grpc.aio.Server):
 
     # What connections report.
 
-    def add_connection(self, connection: Connected) -> None:
+    def add_connection(self, connection: ServerConnection) -> None:
         self._connections.add(connection)
         self._newcomers[connection] = None
         for listener in self._listeners:
@@ -198,10 +194,10 @@ class Server(grpc.aio.Server):
         if self._is_stopping:  # it was accepted just before the listener closed
             connection.begin_goaway()
 
-    def welcome_connection(self, connection: Connected) -> None:
+    def welcome_connection(self, connection: ServerConnection) -> None:
         self._newcomers.pop(connection, None)
 
-    def remove_connection(self, connection: Connected) -> None:
+    def remove_connection(self, connection: ServerConnection) -> None:
         self._connections.discard(connection)
         self._newcomers.pop(connection, None)
         self._changed.set()
@@ -266,10 +262,6 @@ def _end_if_refused(call: Call, authorization: "asyncio.Future[Any]") -> None:  
     refused = None if authorization.cancelled() else authorization.exception()
     if isinstance(refused, CallRefused):
         call.abort(refused.code, str(refused))
-
-
-def _configure_tls(context: ssl.SSLContext) -> TlsConfig:
-    return TlsConfig(context=context, handshake_timeout_s=PREFACE_TIMEOUT_S, close_timeout_s=TLS_CLOSE_TIMEOUT_S)
 
 
 async def _run_call(call: Call, handler: Handler, peer: str, log: EventLog) -> None:
