@@ -198,7 +198,7 @@ async def test_nothing_of_a_message_is_taken_before_the_call_is_let_in():
             await wire.over(answers[-1])
         await wire.over(*answers)
         assert {answer.status for answer in answers} == {16}
-        assert house.server.memory.used < 64 * KIB
+        await until(lambda: house.server.memory.used < 64 * KIB)  # what was just read counts until it is handled
 
 
 # Time.
