@@ -99,37 +99,10 @@ class NodeService(NodeServicer):
         await serve_proxied_request(self.application, request, context.write)
 
 
-class NodeServer:
-    """A server that listens."""
-
-    def __init__(self, server: Server, port: int) -> None:
-        self._server = server
-        self.port = port
-
-    @property
-    def load(self) -> PortLoad:
-        """What other nodes take at the moment."""
-        return self._server.load
-
-    async def stop(self) -> None:
-        """Let calls finish for a moment, then cut them off."""
-        await self._server.stop(STOP_GRACE_S)
-
-
-async def start_node_server(
-    service: NodeService,
-    authenticator: NodeAuthenticator,
-    register_services: RegisterServices,
-    *,
-    host: str,
-    port: int,
-    connections: int,
-) -> NodeServer:
-    """Listens for other nodes. ``register_services`` adds services that answer clients of other nodes.
-
-    Raises ``OSError``.
-    """
-
+def build_node_server(
+    service: NodeService, authenticator: NodeAuthenticator, register_services: RegisterServices, connections: int
+) -> Server:
+    """A server for other nodes. ``register_services`` adds services that answer clients of other nodes."""
     incidents = Incidents(logs.logger("grpc_h2"))
 
     def authorize(call: RequestHeaders, peer: str) -> None:
@@ -140,9 +113,7 @@ async def start_node_server(
     server = Server(replace(LIMITS, connections=connections), authorize=authorize, incidents=incidents)
     add_NodeServicer_to_server(service, server)
     register_services(server)
-    bound = server.add_socket(bind_watched_socket(host.strip("[]"), port))
-    await server.start()
-    return NodeServer(server, bound)
+    return server
 
 
 DRAIN_METHOD: Final = "/statewright.cluster.v1.Node/Drain"
@@ -235,7 +206,7 @@ class ClusterNode:
         self.drains = MemberDrains(self.id, members, self.channels)
         self.http_proxy = HttpProxy(self.channels, limit=config.relay_limit)
         self._service = NodeService(self.local, members)
-        self._server: NodeServer | None = None
+        self._server: Server | None = None
         self._heartbeat: Heartbeat | None = None
         self._heartbeat_task: asyncio.Task[None] | None = None
 
@@ -255,9 +226,12 @@ class ClusterNode:
         Raises ``OSError`` and ``TimeoutError``.
         """
         self._service.application = application
-        self._server = await self._start_server(register_services, connections)
+        server = build_node_server(self._service, self._authenticator, register_services, connections)
+        port = self._listen(server)
+        await server.start()
+        self._server = server
         self._heartbeat = Heartbeat(
-            self._build_row(self._server.port),
+            self._build_row(port),
             self._database,
             self.members,
             self.peer_table,
@@ -279,25 +253,16 @@ class ClusterNode:
             await asyncio.wait([self._heartbeat_task])
             await self._heartbeat.leave()
         if self._server is not None:
-            await self._server.stop()
+            await self._server.stop(STOP_GRACE_S)
         await self.channels.close()
 
-    async def _start_server(self, register_services: RegisterServices, connections: int) -> NodeServer:
-        async def start(port: int) -> NodeServer:
-            return await start_node_server(
-                self._service,
-                self._authenticator,
-                register_services,
-                host=self._config.bind,
-                port=port,
-                connections=connections,
-            )
-
-        *taken, last = self._config.ports
-        for port in taken:
+    def _listen(self, server: Server) -> int:
+        """The port, the first free one. Raises ``OSError``."""
+        *others, last = self._config.ports
+        for port in others:
             with suppress(OSError):
-                return await start(port)
-        return await start(last)
+                return server.add_socket(bind_watched_socket(self._config.bind.strip("[]"), port))
+        return server.add_socket(bind_watched_socket(self._config.bind.strip("[]"), last))
 
     def _build_row(self, port: int) -> NodeRow:
         host = self._config.host or self._config.bind

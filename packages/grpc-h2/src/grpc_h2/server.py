@@ -93,8 +93,12 @@ class Server(grpc.aio.Server):
         """Listens on a socket, which is the server's from now on; gives the port. Connections inherit its options, such
         as those that have TCP find out that a client is gone. Raises ``OSError``.
         """
+        try:
+            bound.listen(MAX_PENDING_CONNECTIONS)  # only now is the port taken for good
+        except OSError:
+            bound.close()
+            raise
         self._sockets.append(bound)
-        bound.listen(MAX_PENDING_CONNECTIONS)  # only now is the port taken for good
         number: int = bound.getsockname()[1]
         return number
 

@@ -209,3 +209,20 @@ async def last_octets(wire: Wire) -> bytes:
 def refuses(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+async def test_a_socket_whose_port_is_taken_meanwhile_is_closed_and_the_server_takes_another():
+    with socket.socket() as first:
+        second = socket.socket()
+        for bound in (first, second):
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        first.bind(("127.0.0.1", 0))
+        second.bind(first.getsockname())
+        first.listen()
+        server = Server(Limits(message_bytes=1000))
+        with pytest.raises(OSError, match="in use"):
+            server.add_socket(second)
+        assert second.fileno() == -1
+        assert server.add_port("127.0.0.1:0") != first.getsockname()[1]
+        await server.start()
+        await server.stop(0)
