@@ -114,15 +114,16 @@ async def a_store(
     patience: timedelta = LOCK_TIMEOUT,
     lock_timeout: bool = True,
     answer_within: timedelta = ANSWER_TIMEOUT,
+    connections: int = COMMIT_CONNECTIONS,
 ) -> AsyncIterator[Store]:
     """A store on a database. ``tables``: the URL for questions, when commits take another way. ``patience``: for what
     others have locked. Without ``lock_timeout`` statements wait for locks for ever. ``answer_within``: how long
-    outcomes are looked for.
+    outcomes are looked for. ``connections``: of commits.
     """
     async with AsyncExitStack() as stack:
         pool = await stack.enter_async_context(Pool(parse_database_url(tables or url), size=4))
         sessions = configure_commit_sessions(parse_database_url(url)) if lock_timeout else parse_database_url(url)
-        commits = await stack.enter_async_context(Pool(sessions, size=COMMIT_CONNECTIONS, min_open=COMMIT_CONNECTIONS))
+        commits = await stack.enter_async_context(Pool(sessions, size=connections, min_open=connections))
         store = Store(
             url=tables or url,
             pool=pool,

@@ -206,6 +206,24 @@ async def test_a_caller_that_is_cancelled_while_it_waits_writes_nothing(store: S
     assert set(await statements(store)) == {made[0].id, made[2].id}
 
 
+async def test_a_caller_that_is_cancelled_before_its_batch_has_a_connection_writes_nothing(database: str):
+    async with a_store(database, lock_timeout=False, connections=1) as store:
+        units = [store.unit() for _ in range(3)]
+        made = [store.new(unit) for unit in units]
+        async with connected(database) as blocker, blocker.transaction():
+            await blocker.execute(NO_COMMITS)
+            tasks = [asyncio.create_task(units[0].commit())]
+            await until(blocked(store))
+            tasks += [asyncio.create_task(unit.commit()) for unit in units[1:]]
+            await asyncio.sleep(0)  # they are queued now
+            await until(lambda: asyncio.sleep(0.01, store.commits.waiting == 0))
+            tasks[1].cancel()
+            await asyncio.wait(tasks[1:2])
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [int, asyncio.CancelledError, int]
+        assert set(await statements(store)) == {made[0].id, made[2].id}
+
+
 async def test_a_caller_that_is_cancelled_too_late_takes_nobody_along(patient_store: Store):
     store = patient_store
     entity = await store.created({"n": 0})
@@ -368,6 +386,21 @@ async def test_only_the_very_backend_that_was_lost_is_ended(database: str):
         gone = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
         with pytest.raises(gone):
             await other.fetchval("SELECT 1")
+
+
+async def test_a_backend_that_was_killed_is_waited_for(database: str):
+    """Its process is gone, and what it was committing is in doubt until the server has recovered. A server of which one
+    process has just been killed cannot be held there, so the function that looks for the process is replaced.
+    """
+    async with connected(database) as asking, connected(database) as other:
+        await asking.execute(
+            "CREATE SCHEMA killed;"
+            "CREATE FUNCTION killed.pg_terminate_backend(integer, bigint) RETURNS boolean RETURN true;"
+            "SET search_path = killed, pg_catalog"
+        )
+        started = await other.fetchval("SELECT backend_start FROM pg_stat_get_activity(pg_backend_pid())")
+        with pytest.raises(statement.BackendAlive):
+            await statement.end_backend(asking, ConnectionLost(other.get_server_pid(), started))
 
 
 async def test_draining_waits_for_every_verdict(store: Store):

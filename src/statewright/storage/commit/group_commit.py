@@ -493,6 +493,9 @@ class GroupCommit:
             left_s = oldest + self._send_within_s - asyncio.get_running_loop().time()
             within = timedelta(seconds=max(left_s, MIN_ACQUIRE_S))
             async with self._pool.connection(within=within, limit=None) as connection:  # each statement has its own
+                # Who was cancelled meanwhile was told that nothing is done.
+                if not (batch := [pending for pending in batch if not pending.future.done()]):
+                    return
                 for pending in batch:
                     pending.is_sent = True
                 if batch[0].is_bulk:

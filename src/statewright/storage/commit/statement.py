@@ -382,15 +382,21 @@ END_BACKEND: Final = """
 """
 
 
+IS_LISTED: Final = "SELECT true FROM pg_stat_activity WHERE pid = $1 AND backend_start = $2"
+
+
 async def end_backend(
     connection: asyncpg.Connection, lost: ConnectionLost, *, timeout_s: float = ASK_TIMEOUT_S
 ) -> None:
     """End the backend of a lost connection, so that a statement it may still run cannot commit any more.
 
-    Raises ``BackendAlive`` when it does not end.
+    Raises ``BackendAlive`` when it does not end, or was killed: then its transaction hangs until the server has
+    recovered, which finds it committed if its last record was written.
     """
-    ended: bool | None = await connection.fetchval(END_BACKEND, lost.process_id, lost.started_at, timeout=timeout_s)
-    if ended is False:
+    backend = lost.process_id, lost.started_at
+    ended: bool | None = await connection.fetchval(END_BACKEND, *backend, timeout=timeout_s)
+    # A process that is gone and still in the list has not ended by itself.
+    if ended is False or (ended and await connection.fetchval(IS_LISTED, *backend, timeout=timeout_s)):
         raise BackendAlive(f"backend {lost.process_id} does not end")
 
 
