@@ -4,19 +4,22 @@ Parts are states and transitions, the latter known by state and name. What only 
 description) is compared, too, since it is part of a revision.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.console.calls import get_object, get_objects, get_text
+from statewright.console.calls import get_object, get_objects, get_text, pick_members
 from statewright.console.diagrams.drawing import Drawing, Edge, Node
 from statewright.console.diagrams.workflow import (
     Transition,
+    TransitionDocument,
+    WorkflowDocument,
     WorkflowGraph,
     draw_workflow,
     format_delay,
+    read_document,
     read_workflow,
 )
 from statewright.jsonval.patches import is_json_equal
@@ -35,10 +38,6 @@ _HEAD_MEMBERS: Final = {
     "criterionAnnotations": "The annotations of the selection criterion",
     "annotations": "The annotations of the workflow",
     "version": "The version of the import contract",
-}
-_TRANSITION_FLAGS: Final = {
-    "manual": ("fires only when asked to", "fires by itself"),
-    "disabled": ("is switched off", "is switched on"),
 }
 _TRANSITION_MEMBERS: Final = {
     "criterion": "its criterion",
@@ -74,31 +73,35 @@ class WorkflowDiff(Struct, frozen=True, kw_only=True):
 
 def compare_workflows(old: JsonValue, new: JsonValue) -> WorkflowDiff:
     """What leads from one document to the other; ``None`` for a workflow that is not there."""
-    before, after = _index_transitions(old), _index_transitions(new)
+    was, now = read_document(old), read_document(new)
+    before, after = _index_transitions(was), _index_transitions(now)
     transitions = _compare_keys(before, after)
     left = {state for state, _ in transitions}  # a state is changed when a way out of it is, or the order of those ways
-    states = _compare_keys(get_object(old, "states"), get_object(new, "states"), left)
+    states = _compare_keys(was.states, now.states, left)
     sentences = (
-        *_tell_head(old, new),
-        *_tell_states(states, old, new),
+        *_tell_head(old, new, was, now),
+        *_tell_states(states, was, now),
         *(
-            sentence
+            _tell_transition(key, change, before.get(key, {}), after.get(key, {}))
             for key, change in transitions.items()
-            for sentence in _tell_transition(key, change, before.get(key, {}), after.get(key, {}))
         ),
-        *_tell_order(old, new),
+        *_tell_order(was, now),
     )
     return WorkflowDiff(
         old=read_workflow(old), new=read_workflow(new), states=states, transitions=transitions, sentences=sentences
     )
 
 
-def _index_transitions(document: JsonValue) -> dict[TransitionKey, JsonObject]:
+def _index_transitions(document: WorkflowDocument) -> dict[TransitionKey, JsonObject]:
     return {
-        (state, get_text(each, "name")): each
-        for state, value in get_object(document, "states").items()
-        for each in get_objects(value, "transitions")
+        (state, name): each
+        for state, value in document.states.items()
+        for name, each in _index_by_name(value, "transitions").items()
     }
+
+
+def _index_by_name(document: JsonValue, member: str) -> dict[str, JsonObject]:
+    return {get_text(each, "name"): each for each in get_objects(document, member)}
 
 
 def _compare_keys(
@@ -119,24 +122,17 @@ def _compare_keys(
 # Sentences
 
 
-def _tell_head(old: JsonValue, new: JsonValue) -> Iterator[Sentence]:
-    before, after = get_text(old, "initialState"), get_text(new, "initialState")
+def _tell_head(old: JsonValue, new: JsonValue, was: WorkflowDocument, now: WorkflowDocument) -> Iterator[Sentence]:
+    before, after = was.initial_state, now.initial_state
     if before != after:
-        yield Sentence(
-            change="changed",
-            text=f"Entities begin in {after}, no longer in {before}." if before else f"Entities begin in {after}.",
-            state=after,
-        )
+        text = f"Entities begin in {after}, no longer in {before}." if before else f"Entities begin in {after}."
+        yield Sentence(change="changed", text=text, state=after)
     for member, words in _HEAD_MEMBERS.items():
         if (change := _compare_member(old, new, member)) is not None:
             yield Sentence(change=change, text=f"{words} was {change}.")
-    if _is_active(old) != _is_active(new):
-        words = "chosen for new entities" if _is_active(new) else "passed over when a workflow is chosen"
+    if was.active != now.active:
+        words = "chosen for new entities" if now.active else "passed over when a workflow is chosen"
         yield Sentence(change="changed", text=f"The workflow is {words} from now on.")
-
-
-def _is_active(document: JsonValue) -> bool:
-    return not isinstance(document, dict) or document.get("active") is not False
 
 
 def _compare_member(old: JsonValue, new: JsonValue, member: str) -> Change | None:
@@ -147,35 +143,37 @@ def _compare_member(old: JsonValue, new: JsonValue, member: str) -> Change | Non
     return "added" if before is None else "removed" if after is None else "changed"
 
 
-def _tell_states(states: Mapping[str, Change], old: JsonValue, new: JsonValue) -> Iterator[Sentence]:
-    before, after = get_object(old, "states"), get_object(new, "states")
+def _tell_states(states: Mapping[str, Change], was: WorkflowDocument, now: WorkflowDocument) -> Iterator[Sentence]:
     for state, change in states.items():
         if change != "changed":
-            yield Sentence(
-                change=change, text=f"State {state} is {'new' if change == 'added' else 'gone'}.", state=state
-            )
-        elif _compare_member(before[state], after[state], "annotations") is not None:
+            text = f"State {state} is {'new' if change == 'added' else 'gone'}."
+            yield Sentence(change=change, text=text, state=state)
+        elif _compare_member(was.states[state], now.states[state], "annotations") is not None:
             yield Sentence(change="changed", text=f"The annotations of state {state} differ.", state=state)
 
 
-def _tell_transition(key: TransitionKey, change: Change, old: JsonObject, new: JsonObject) -> Iterator[Sentence]:
-    state, name = key
+def _tell_transition(key: TransitionKey, change: Change, old: JsonObject, new: JsonObject) -> Sentence:
+    (state, name), was, now = key, pick_members(old, TransitionDocument), pick_members(new, TransitionDocument)
     if change == "added":
-        text = f"{state} has a new transition {name} to {get_text(new, 'next')}."
+        text = f"{state} has a new transition {name} to {now.next}."
     elif change == "removed":
-        text = f"{state} loses the transition {name} to {get_text(old, 'next')}."
+        text = f"{state} loses the transition {name} to {was.next}."
     else:
-        text = f"{state}.{name}: {'; '.join(_tell_members(old, new)) or 'other members differ'}."
-    yield Sentence(change=change, text=text, state=state)
+        differences = (*_tell_members(was, now), *_tell_others(old, new), *_tell_processors(old, new))
+        text = f"{state}.{name}: {'; '.join(differences) or 'other members differ'}."
+    return Sentence(change=change, text=text, state=state)
 
 
-def _tell_members(old: JsonObject, new: JsonObject) -> Iterator[str]:
-    if get_text(old, "next") != get_text(new, "next"):
-        yield f"leads to {get_text(new, 'next')}, no longer to {get_text(old, 'next')}"
-    for flag, (on, off) in _TRANSITION_FLAGS.items():
-        before, after = old.get(flag) is True, new.get(flag) is True
-        if before != after:
-            yield on if after else off
+def _tell_members(was: TransitionDocument, now: TransitionDocument) -> Iterator[str]:
+    if was.next != now.next:
+        yield f"leads to {now.next}, no longer to {was.next}"
+    if was.manual != now.manual:
+        yield "fires only when asked to" if now.manual else "fires by itself"
+    if was.disabled != now.disabled:
+        yield "is switched off" if now.disabled else "is switched on"
+
+
+def _tell_others(old: JsonObject, new: JsonObject) -> Iterator[str]:
     delays = [get_object(each, "schedule").get("delayMs") for each in (old, new)]
     for member, words in _TRANSITION_MEMBERS.items():
         change = _compare_member(old, new, member)
@@ -183,7 +181,6 @@ def _tell_members(old: JsonObject, new: JsonObject) -> Iterator[str]:
             yield f"waits {_tell_delay(delays[1])}, no longer {_tell_delay(delays[0])}"
         elif change is not None:
             yield f"{words} was {change}"
-    yield from _tell_processors(old, new)
 
 
 def _tell_delay(value: JsonValue) -> str:
@@ -191,24 +188,19 @@ def _tell_delay(value: JsonValue) -> str:
 
 
 def _tell_processors(old: JsonObject, new: JsonObject) -> Iterator[str]:
-    before, after = ({get_text(each, "name"): each for each in get_objects(side, "processors")} for side in (old, new))
+    before, after = _index_by_name(old, "processors"), _index_by_name(new, "processors")
     for name, change in _compare_keys(before, after).items():
         yield f"processor {name} {_PROCESSOR_WORDS[change]}"
     if before.keys() == after.keys() and list(before) != list(after):
         yield "its processors run in another order"
 
 
-def _tell_order(old: JsonValue, new: JsonValue) -> Iterator[Sentence]:
-    before, after = get_object(old, "states"), get_object(new, "states")
-    for state in before.keys() & after.keys():
-        left, right = _list_names(before[state]), _list_names(after[state])
+def _tell_order(was: WorkflowDocument, now: WorkflowDocument) -> Iterator[Sentence]:
+    for state in was.states.keys() & now.states.keys():
+        left, right = (list(_index_by_name(each.states[state], "transitions")) for each in (was, now))
         if [name for name in left if name in right] != [name for name in right if name in left]:
             text = f"The transitions of {state} are tried in another order: {', '.join(right)}."
             yield Sentence(change="changed", text=text, state=state)
-
-
-def _list_names(state: JsonValue) -> Sequence[str]:
-    return [get_text(each, "name") for each in get_objects(state, "transitions")]
 
 
 # One picture of both

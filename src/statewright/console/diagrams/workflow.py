@@ -133,9 +133,14 @@ class WorkflowDocument(Record, frozen=True, kw_only=True):
     states: Members = field(default_factory=dict)
 
 
+def read_document(document: JsonValue) -> WorkflowDocument:
+    """What an export says of a workflow; nothing of one that is not there."""
+    return pick_members(document if isinstance(document, dict) else {}, WorkflowDocument)
+
+
 def read_workflow(document: JsonValue) -> WorkflowGraph:
     """The graph of an exported workflow. A target that is no state gets a node all the same: documents may be wrong."""
-    told = pick_members(document if isinstance(document, dict) else {}, WorkflowDocument)
+    told = read_document(document)
     transitions = tuple(
         _read_transition(name, each)
         for name, state in told.states.items()

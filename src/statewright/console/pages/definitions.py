@@ -4,11 +4,12 @@ and two versions of one compared (docs/console.md#pages).
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Final, Literal
+from typing import Final
 
 from msgspec import Struct
 
 from statewright.console.calls import ApiCall, Parameters, Reply, build_ops_call, pick_members
+from statewright.console.diagrams.diff import Sentence
 from statewright.console.diagrams.drawing import Mark, Marks
 from statewright.console.diagrams.petri import read_playbook
 from statewright.console.diagrams.plan import choose_tier
@@ -347,14 +348,6 @@ def view_counts(
 # Two versions.
 
 
-class ChangeView(Struct, frozen=True):
-    """A node that differs."""
-
-    change: Literal["added", "removed", "changed"]
-    sign: str
-    text: str
-
-
 class DefinitionDiffView(Struct, frozen=True, kw_only=True):
     """What differs. ``lines``: none where the texts are too long to be compared."""
 
@@ -362,7 +355,7 @@ class DefinitionDiffView(Struct, frozen=True, kw_only=True):
     id: str
     old: int
     new: int
-    changes: tuple[ChangeView, ...]
+    changes: tuple[Sentence, ...]
     picture: Picture | None
     lines: tuple[DiffLine, ...] | None
 
@@ -414,16 +407,18 @@ def compare_texts(old: str, new: str) -> tuple[DiffLine, ...] | None:
     return compare_lines(old, new) if max(len(old), len(new)) <= MAX_COMPARED_CHARS else None
 
 
-def compare_graphs(before: ProcessGraph | None, after: ProcessGraph | None) -> list[ChangeView]:
+def compare_graphs(before: ProcessGraph | None, after: ProcessGraph | None) -> list[Sentence]:
     """Nodes that came, went or changed, in sentences."""
     old, new = _index(before), _index(after)
     noun = "Node" if any(graph is not None and graph.language == "flows" for graph in (before, after)) else "Step"
-    changes = [ChangeView("removed", "−", f"{noun} {row.name} is gone.") for key, row in old.items() if key not in new]
+    changes = [
+        Sentence(change="removed", text=f"{noun} {row.name} is gone.") for key, row in old.items() if key not in new
+    ]
     for key, row in new.items():
         if key not in old:
-            changes.append(ChangeView("added", "+", f"{noun} {row.name} is new: {row.kind}."))
+            changes.append(Sentence(change="added", text=f"{noun} {row.name} is new: {row.kind}."))
         elif differences := _compare(old[key], row):
-            changes.append(ChangeView("changed", "~", f"{noun} {row.name}: {'; '.join(differences)}."))
+            changes.append(Sentence(change="changed", text=f"{noun} {row.name}: {'; '.join(differences)}."))
     return changes
 
 

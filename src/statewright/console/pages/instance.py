@@ -13,9 +13,6 @@ from statewright.console.calls import (
     Reply,
     build_entity_call,
     build_ops_call,
-    get_object,
-    get_objects,
-    get_text,
     pick_members,
 )
 from statewright.console.diagrams.process import Ended, NodeState, ProcessGraph, mark_process
@@ -33,11 +30,13 @@ from statewright.console.request import Page, PageContext, Query, Routes, build_
 from statewright.console.views.entities import TreeNode, build_tree
 from statewright.console.views.page import Crumb, Picture, Problem, View, build_picture, cut_text
 from statewright.console.views.records import (
+    ChainStarted,
     Envelope,
     EnvelopeMeta,
     HistoryEntry,
     InstanceFailure,
     InstanceRecord,
+    StoredInstance,
     StoredToken,
 )
 from statewright.instants import from_rfc3339
@@ -143,10 +142,10 @@ class InstanceAnswers(Struct, frozen=True, kw_only=True):
     """None where an instant is shown that is not now."""
 
     @property
-    def stored(self) -> JsonObject:
+    def stored(self) -> StoredInstance:
         """The document of its entity; empty where it cannot be read."""
-        document = get_object(self.entity.document, "data")
-        return document if self.entity.is_ok else {}
+        entity = self.entity.read_if_ok(Envelope)
+        return read_stored(entity.data if entity is not None else None)
 
 
 def view_state(
@@ -216,13 +215,12 @@ def _list_pending(language: ProcessLanguage, answers: InstanceAnswers) -> list[S
     """Tokens of a playbook that no step has admitted yet."""
     if language is not PLAYBOOKS:
         return []
-    return [token for token in list_stored_tokens(answers.stored) if token.stage == "PENDING"]
+    return [token for token in answers.stored.all_tokens if token.stage == "PENDING"]
 
 
-def list_stored_tokens(document: JsonObject) -> list[StoredToken]:
-    """The tokens of an instance as it is stored."""
-    tokens = get_objects(document, "tokens") or get_objects(get_object(document, "marking"), "tokens")
-    return [pick_members(each, StoredToken) for each in tokens]
+def read_stored(document: JsonValue) -> StoredInstance:
+    """An instance as its entity has it."""
+    return pick_members(document if isinstance(document, dict) else {}, StoredInstance)
 
 
 def _list_denied(tokens: Sequence[StoredToken], graph: ProcessGraph | None) -> tuple[tuple[str, str, str], ...]:
@@ -294,9 +292,9 @@ def _view_entry(entry: HistoryEntry, rows: Mapping[str, tuple[str, str]]) -> His
 def _find_successor(events: Reply | None) -> str:
     """The instance that this one has started at its end."""
     for event in events.read_items(RunEvent) if events is not None else ():
-        data = event.data or {}
-        if get_text(data, "kind") == "chain-started":
-            return get_text(data, "instanceId")
+        told = pick_members(event.data or {}, ChainStarted)
+        if told.kind == "chain-started":
+            return told.instance_id
     return ""
 
 
@@ -311,7 +309,7 @@ def build_past(
     """
     stored = entity.read(Envelope)
     document = stored.data if isinstance(stored.data, dict) else {}
-    tokens = [token for token in list_stored_tokens(document) if token.stage != "PENDING"]
+    tokens = [token for token in read_stored(document).all_tokens if token.stage != "PENDING"]
     told = ExplainedInstance(
         instance_id=explained.instance_id,
         language=explained.language,
@@ -388,7 +386,7 @@ async def show_instance(request: PageContext) -> View:
         graph=view_graph(language, definition, graph, request.query) if definition.is_ok else None,
         graph_problem=None if definition.is_ok else build_problem(definition),
         steps=tuple(row.key for row in graph.rows) if graph is not None and language is PLAYBOOKS else (),
-        parent=_find_parent(answers),
+        parent=answers.stored.parent,
         changed=stored.last_update_time,
         state=state,
     )
@@ -434,12 +432,6 @@ async def _ask(request: PageContext) -> tuple[ProcessLanguage, InstanceAnswers]:
         events=events,
     )
     return language, answers
-
-
-def _find_parent(answers: InstanceAnswers) -> str:
-    stored = answers.stored
-    execution = get_object(get_object(stored, "data"), "execution")
-    return get_text(stored, "parentInstanceId") or get_text(execution, "parent")
 
 
 ROUTES: Final[Routes] = (

@@ -5,7 +5,8 @@ import tomllib
 from functools import cache
 from typing import Final
 
-from msgspec import Struct, field
+from msgspec import Struct, convert, field
+from msgspec.structs import replace
 
 from statewright.console.calls import Reply, build_entity_call
 from statewright.console.request import Navigation, Page, PageContext, Routes
@@ -51,13 +52,15 @@ class HelpTopics(Record, frozen=True, kw_only=True):
     topics: tuple[HelpTopic, ...] = ()
 
 
-class Vendored(Struct, frozen=True):
-    """What somebody else wrote, and its licence with its text."""
+class Vendored(Struct, frozen=True, kw_only=True):
+    """What somebody else wrote, and its licence with its text; ``component``: what others put into it."""
 
     name: str
     version: str
     licence: str
-    text: str
+    licence_text: str
+    component: tuple["Vendored", ...] = ()
+    text: str = ""
 
 
 class HelpView(Struct, frozen=True, kw_only=True):
@@ -83,12 +86,9 @@ def view_help(found: Reply, vendored: tuple[Vendored, ...]) -> View:
 def load_vendored() -> tuple[Vendored, ...]:
     """What others wrote, from the table beside their files."""
     directory = STATIC / "vendor"
-    table = tomllib.loads((directory / "vendor.toml").read_text())
-    parts = [part for archive in table["archive"] for part in (archive, *archive.get("component", ()))]
-    return tuple(
-        Vendored(part["name"], part["version"], part["licence"], (directory / part["licence_text"]).read_text())
-        for part in parts
-    )
+    archives = convert(tomllib.loads((directory / "vendor.toml").read_text())["archive"], tuple[Vendored, ...])
+    parts = [part for archive in archives for part in (archive, *archive.component)]
+    return tuple(replace(part, text=(directory / part.licence_text).read_text()) for part in parts)
 
 
 async def show_topic(request: PageContext) -> View:

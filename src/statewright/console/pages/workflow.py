@@ -16,14 +16,14 @@ from statewright.console.calls import (
     build_entity_call,
     build_ops_call,
     build_problem_reply,
-    get_object,
-    get_text,
+    pick_members,
 )
 from statewright.console.conditions import MalformedQuery, describe_condition, read_condition
 from statewright.console.diagrams.diff import Sentence, compare_workflows, draw_diff
 from statewright.console.diagrams.plan import choose_tier, write_marks
 from statewright.console.diagrams.workflow import (
     SIGNS,
+    Asking,
     Overlay,
     Transition,
     WorkflowGraph,
@@ -197,8 +197,9 @@ def describe_criterion(criterion: JsonValue) -> str:
     """A criterion in words, or as JSON where it has none."""
     if criterion is None:
         return ""
-    if isinstance(criterion, dict) and criterion.get("type") == "function":
-        return f"asks {get_text(get_object(criterion, 'function'), 'name')}"
+    asked = pick_members(criterion if isinstance(criterion, dict) else {}, Asking)
+    if asked.type == "function":
+        return f"asks {asked.function.name if asked.function is not None else ''}"
     text = encode(criterion).decode()
     if len(text) > MAX_CRITERION_CHARS:
         return f"{text[:MAX_CRITERION_CHARS]}…"

@@ -188,6 +188,50 @@ class StoredToken(Record, frozen=True, kw_only=True):
     was_denied: bool = False
 
 
+class StoredMarking(Record, frozen=True, kw_only=True):
+    """Where the tokens of a playbook are."""
+
+    tokens: tuple[StoredToken, ...] = ()
+
+
+class StoredExecution(Record, frozen=True, kw_only=True):
+    """Of a playbook: which execution started it."""
+
+    parent: str = ""
+
+
+class StoredData(Record, frozen=True, kw_only=True):
+    """What is kept with an instance."""
+
+    execution: StoredExecution = StoredExecution()
+
+
+class StoredInstance(Record, frozen=True, kw_only=True):
+    """An instance as its entity has it, in whatever process language."""
+
+    tokens: tuple[StoredToken, ...] = ()
+    marking: StoredMarking = StoredMarking()
+    parent_instance_id: str = ""
+    data: StoredData = StoredData()
+
+    @property
+    def all_tokens(self) -> tuple[StoredToken, ...]:
+        """Its tokens, wherever they are kept."""
+        return self.tokens or self.marking.tokens
+
+    @property
+    def parent(self) -> str:
+        """The instance that started it; empty where none did."""
+        return self.parent_instance_id or self.data.execution.parent
+
+
+class ChainStarted(Record, frozen=True, kw_only=True):
+    """Of an event: which instance was started at the end of another."""
+
+    kind: str = ""
+    instance_id: str = ""
+
+
 class DefinitionRecord(Record, frozen=True, kw_only=True):
     """A definition, of whatever process language: playbooks are known by their path."""
 
