@@ -75,8 +75,8 @@ def ask(
     async def confirm(request: PageContext, form: Form) -> Confirmation:
         page, told = fill_path(back, form), {} if tell is None else await tell(request, form)
         return Confirmation(
-            question=_fill_words(question, form, told),
-            details=tuple(text for each in details if (text := _fill_words(each, form, told))),
+            question=fill_words(question, form, told),
+            details=tuple(text for each in details if (text := fill_words(each, form, told))),
             back=page,
             needs_reason=needs_reason,
             choices=choices,
@@ -85,7 +85,8 @@ def ask(
     return confirm
 
 
-def _fill_words(words: Words, form: Form, told: Mapping[str, str]) -> str:
+def fill_words(words: Words, form: Form, told: Mapping[str, str]) -> str:
+    """A sentence with what was told by the names in it, and the fields that it names beside."""
     if not isinstance(words, str):
         return words(form)
     return _FIELD.sub(lambda name: told[name[1]] if name[1] in told else form.require(name[1]), words)

@@ -10,14 +10,7 @@ from statewright.console.acts import read_object
 from statewright.console.calls import ApiCall, Reply, build_root_call
 from statewright.console.pages.definitions import build_crumbs, compare_texts, get_source, list_warnings
 from statewright.console.pages.instances import build_instance_path
-from statewright.console.process_languages import (
-    FLOWS,
-    LANGUAGES,
-    PLAYBOOKS,
-    STEPS,
-    ProcessLanguage,
-    find_language,
-)
+from statewright.console.process_languages import FLOWS, LANGUAGES, PLAYBOOKS, STEPS, ProcessLanguage, find_language
 from statewright.console.request import Action, Form, InvalidField, Page, PageContext, Routes, build_problem
 from statewright.console.views.page import DiffLine, Problem, View
 from statewright.console.views.records import DefinitionCheck, DefinitionRecord, DefinitionWarning, InstanceRecord

@@ -104,10 +104,6 @@ async def _confirm_restore(request: PageContext, form: Form) -> Confirmation:
     )
 
 
-async def _tell_suspension(_request: PageContext, form: Form) -> tuple[str, tuple[str, ...]]:
-    return _name(form), ("Its timers stop, and transitions answer 409 until you resume.",)
-
-
 async def show_changed(request: PageContext, form: Form, reply: Reply) -> View | None:
     """What to do about an entity that was changed since it was looked at; ``None`` where that is not what failed."""
     if reply.status != CHANGED:
@@ -208,9 +204,9 @@ ROUTES: Final[Routes] = (
         Suspendable(
             name="entity",
             read_target=lambda form: {"scope": "ENTITY", "id": read_id(form)},
-            describe=_name,
-            get_page=_back,
-            tell=_tell_suspension,
+            subject=_name,
+            page=_back,
+            effects=("Its timers stop, and transitions answer 409 until you resume.",),
             timers=MOVED,
         )
     ),

@@ -9,12 +9,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.console.calls import (
-    Reply,
-    build_entity_call,
-    build_ops_call,
-    pick_members,
-)
+from statewright.console.calls import Reply, build_entity_call, build_ops_call, pick_members
 from statewright.console.diagrams.process import Ended, NodeState, ProcessGraph, mark_process
 from statewright.console.pages.definitions import EMPTY_PICTURE, GraphView, call_with_graph, view_graph
 from statewright.console.pages.instances import build_instance_path

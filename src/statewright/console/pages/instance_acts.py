@@ -81,13 +81,13 @@ async def _tell_failure(request: PageContext, form: Form) -> Mapping[str, str]:
     return {"failure": f"It failed: {failure.reason}" if failure.reason else ""}
 
 
-async def _tell_suspension(request: PageContext, form: Form) -> tuple[str, tuple[str, ...]]:
+async def _tell_suspension(request: PageContext, form: Form) -> Mapping[str, str]:
     explained = await _explain(request, form)
     timers = len(explained.timers)
-    return f"instance {form.require('instance')} of {explained.definition_id}", (
-        f"{timers} timers stop. " if timers else "It has no timer.",
-        "Its jobs are not handed out. Results of jobs that a worker has already count, and lead no further.",
-    )
+    return {
+        "subject": f"instance {form.require('instance')} of {explained.definition_id}",
+        "timers": f"{timers} timers stop." if timers else "It has no timer.",
+    }
 
 
 ROUTES: Final[Routes] = (
@@ -160,8 +160,12 @@ ROUTES: Final[Routes] = (
             name="instance",
             noun="instance",
             read_target=lambda form: {"scope": "INSTANCE", "id": form.require("instance")},
-            describe=lambda form: f"instance {form.require('instance')}",
-            get_page=lambda form: fill_path(PAGE, form),
+            subject="instance {instance}",
+            page=PAGE,
+            effects=(
+                "{timers}",
+                "Its jobs are not handed out. Results of jobs that a worker has already count, and lead no further.",
+            ),
             tell=_tell_suspension,
         )
     ),

@@ -17,15 +17,7 @@ from statewright.console.calls import (
 )
 from statewright.console.live import ModelCounts
 from statewright.console.process_languages import MODELS
-from statewright.console.request import (
-    Navigation,
-    Page,
-    PageContext,
-    Routes,
-    build_part,
-    build_problem,
-    parse_version,
-)
+from statewright.console.request import Navigation, Page, PageContext, Routes, build_part, build_problem, parse_version
 from statewright.console.views.entities import Schema, build_schema
 from statewright.console.views.page import Crumb, Download, Problem, View
 from statewright.console.views.records import ModelRow
@@ -36,8 +28,6 @@ ROOT: Final = "/console/models/{name}/{version}"
 MODELS_CRUMB: Final = Crumb("Models", "/console/models")
 CONVERTERS: Final = ("SIMPLE_VIEW", "JSON_SCHEMA")
 CHANGE_LEVELS: Final = ("ARRAY_LENGTH", "ARRAY_ELEMENTS", "TYPE", "STRUCTURAL")
-
-
 MAX_LISTED: Final = 500
 MAX_SUSPENSIONS: Final = 1000
 

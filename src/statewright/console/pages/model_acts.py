@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.acts import ask, fill_path, lead_to, read_text, read_text_if_any, send
+from statewright.console.acts import ask, lead_to, read_text, read_text_if_any, send
 from statewright.console.calls import ApiCall, Reply, build_entity_call
 from statewright.console.live import CONFIRMATION_PATIENT_S
 from statewright.console.pages.model import CHANGE_LEVELS, ROOT, build_model_crumbs, build_model_path
@@ -72,14 +72,6 @@ async def _tell_entities(request: PageContext, form: Form) -> Mapping[str, str]:
         return {"entities": "its entities (too many to count quickly)"}
     age = "now" if counts.age_s < 1 else f"{counts.age_s:.0f} s ago"
     return {"entities": f"{format_count(counts.total)} entities (counted {age})"}
-
-
-async def _tell_suspension(request: PageContext, form: Form) -> tuple[str, tuple[str, ...]]:
-    told = await _tell_entities(request, form)
-    return "{}/{}".format(*read_form_key(form)), (
-        f"It has {told['entities']}.",
-        "Timers stop. Transitions answer 409 until you resume. Runs that are under way end.",
-    )
 
 
 def _read_target(form: Form) -> JsonObject:
@@ -154,9 +146,13 @@ ROUTES: Final[Routes] = (
             name="model",
             noun="model",
             read_target=_read_target,
-            describe=lambda form: "{}/{}".format(*read_form_key(form)),
-            get_page=lambda form: fill_path(ROOT, form),
-            tell=_tell_suspension,
+            subject="{name}/{version}",
+            page=ROOT,
+            effects=(
+                "It has {entities}.",
+                "Timers stop. Transitions answer 409 until you resume. Runs that are under way end.",
+            ),
+            tell=_tell_entities,
             is_dangerous=True,
         )
     ),

@@ -2,14 +2,14 @@
 (docs/reference/operations.md#suspensions).
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.acts import ask, lead_to, send
+from statewright.console.acts import Tell, Words, ask, fill_words, lead_to, send
 from statewright.console.request import OPERATOR, Action, Form, PageContext
-from statewright.console.views.page import Choice, Confirmation
+from statewright.console.views.page import Choice
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject
 
@@ -36,12 +36,14 @@ class Suspendable(Struct, frozen=True, kw_only=True):
     """In the labels of the acts; empty: none."""
     read_target: Callable[[Form], JsonObject]
     """Scope and target, as the API takes them. Raises ``InvalidField``, as the two below do."""
-    describe: Callable[[Form], str]
+    subject: Words
     """What it is, for a question."""
-    get_page: Callable[[Form], str]
+    page: Words
     """The page of it, to which both acts lead back."""
-    tell: Callable[[PageContext, Form], Awaitable[tuple[str, tuple[str, ...]]]]
-    """What it is, and what to suspend it comes to."""
+    effects: tuple[Words, ...]
+    """What to suspend it comes to."""
+    tell: Tell | None = None
+    """Asks the API for names in the effects, and for another ``subject`` where it knows a better one."""
     resumed: tuple[str, ...] = ()
     """What to resume it comes to."""
     timers: Choice = SHIFTED
@@ -54,9 +56,11 @@ def build_acts(of: Suspendable) -> tuple[Action, Action]:
     def write_suspension(form: Form) -> bytes:
         return encode({**of.read_target(form), "reason": form.require("reason")})
 
-    async def confirm_suspension(request: PageContext, form: Form) -> Confirmation:
-        subject, details = await of.tell(request, form)
-        return Confirmation(question=f"Suspend {subject}?", details=details, back=of.get_page(form), needs_reason=True)
+    async def tell_subject(_request: PageContext, form: Form) -> Mapping[str, str]:
+        return {"subject": fill_words(of.subject, form, {})}
+
+    async def tell(request: PageContext, form: Form) -> Mapping[str, str]:
+        return {**await tell_subject(request, form), **(await of.tell(request, form) if of.tell is not None else {})}
 
     noun = f" {of.noun}" if of.noun else ""
     return (
@@ -64,8 +68,8 @@ def build_acts(of: Suspendable) -> tuple[Action, Action]:
             f"suspend_{of.name}",
             f"Suspend{noun}",
             send("POST", "/ops/v1/suspensions", write_suspension, timeout_s=SUSPENSION_TIMEOUT_S),
-            lead_to(of.get_page),
-            confirm_suspension,
+            lead_to(of.page),
+            ask("Suspend {subject}?", *of.effects, back=of.page, tell=tell, needs_reason=True),
             role=OPERATOR,
             is_dangerous=of.is_dangerous,
         ),
@@ -73,11 +77,12 @@ def build_acts(of: Suspendable) -> tuple[Action, Action]:
             f"resume_{of.name}",
             f"Resume{noun}",
             send("POST", "/ops/v1/suspensions/{suspension}/resume", _write_resumption, timeout_s=SUSPENSION_TIMEOUT_S),
-            lead_to(of.get_page),
+            lead_to(of.page),
             ask(
-                lambda form: f"Resume {of.describe(form)}?",
+                "Resume {subject}?",
                 *of.resumed,
-                back=of.get_page,
+                back=of.page,
+                tell=tell_subject,
                 needs_reason=True,
                 choices=(of.timers,),
             ),

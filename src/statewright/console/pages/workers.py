@@ -235,13 +235,12 @@ def _describe(form: Form) -> str:
     return f"{'job type' if scope == 'JOB_TYPE' else 'tag'} «{name}»"
 
 
-async def _tell_suspension(_request: PageContext, form: Form) -> tuple[str, tuple[str, ...]]:
-    what = (
+def _tell_suspension(form: Form) -> str:
+    return (
         "Its jobs are not handed out until you resume. Those that workers have come to their end."
         if form.get_choice("scope", KINDS) == "JOB_TYPE"
         else "Callouts that need it answer 409 until you resume. Jobs pushed to members with it wait."
     )
-    return _describe(form), (what,)
 
 
 ROUTES: Final[Routes] = (
@@ -263,9 +262,9 @@ ROUTES: Final[Routes] = (
         Suspendable(
             name="queue",
             read_target=_read_target,
-            describe=_describe,
-            get_page=lambda form: build_queue_path(*_read_queue(form)) or ROOT,
-            tell=_tell_suspension,
+            subject=_describe,
+            page=lambda form: build_queue_path(*_read_queue(form)) or ROOT,
+            effects=(_tell_suspension,),
             resumed=("What waits is handed out again.",),
             timers=TIMERS,
             is_dangerous=True,

@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.acts import fill_path, lead_to, read_json, send
+from statewright.console.acts import lead_to, read_json, send
 from statewright.console.calls import Reply
 from statewright.console.pages.model import build_model_crumbs
 from statewright.console.pages.model_acts import read_form_key
@@ -78,15 +78,6 @@ def _read_target(form: Form) -> JsonObject:
     return {"scope": "WORKFLOW", "model": {"name": name, "version": version}, "workflow": form.require("workflow")}
 
 
-def _describe(form: Form) -> str:
-    name, version = read_form_key(form)
-    return f"the workflow {form.require('workflow')} of {name}/{version}"
-
-
-async def _tell_suspension(_request: PageContext, form: Form) -> tuple[str, tuple[str, ...]]:
-    return _describe(form), ("Timers of its entities stop, and their transitions answer 409 until you resume.",)
-
-
 ROUTES: Final[Routes] = (
     Action(
         "simulate_workflow",
@@ -105,9 +96,9 @@ ROUTES: Final[Routes] = (
             name="workflow",
             noun="workflow",
             read_target=_read_target,
-            describe=_describe,
-            get_page=lambda form: fill_path(ROOT, form),
-            tell=_tell_suspension,
+            subject="the workflow {workflow} of {name}/{version}",
+            page=ROOT,
+            effects=("Timers of its entities stop, and their transitions answer 409 until you resume.",),
             timers=MOVED,
             is_dangerous=True,
         )
