@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from statewright.jsonval.codec import MalformedJson, compact_json, decode, encode
 
@@ -338,12 +339,12 @@ def _change(condition: Condition, steps: tuple[int, ...], change: _Change) -> Co
         raise MalformedQuery("there is no such place in the condition")
     parts = list(condition.conditions)
     parts[first] = _change(parts[first], tuple(rest), change)
-    return msgspec.structs.replace(condition, conditions=tuple(parts))
+    return replace(condition, conditions=tuple(parts))
 
 
 def _append(found: Condition, part: Condition) -> Condition:
     if isinstance(found, Group):
-        return msgspec.structs.replace(found, conditions=(*found.conditions, part))
+        return replace(found, conditions=(*found.conditions, part))
     return Group(conditions=(found, part))
 
 
@@ -351,7 +352,7 @@ def _drop(found: Condition, number: int) -> Condition:
     if not isinstance(found, Group) or number >= len(found.conditions):
         raise MalformedQuery("there is no such place in the condition")
     parts = found.conditions
-    return msgspec.structs.replace(found, conditions=(*parts[:number], *parts[number + 1 :]))
+    return replace(found, conditions=(*parts[:number], *parts[number + 1 :]))
 
 
 # What a builder offers, and words

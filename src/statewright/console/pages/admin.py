@@ -176,17 +176,16 @@ class Key(Record, frozen=True, kw_only=True):
 
     def view_trusted(self) -> Row:
         """The row of a trusted one."""
-        cells = (Cell(self.key_id, "code"), _view_active(self.active), Cell(self.audience), *self._view_times())
-        return Row(id=self.key_id, cells=cells, acts=_list_acts("trusted_key", self.active))
+        return self._view((_view_active(self.active), Cell(self.audience)), _list_acts("trusted_key", self.active))
 
     def view_pair(self) -> Row:
         """The row of a pair."""
-        cells = (Cell(self.key_id, "code"), Cell(self.audience), Cell(self.algorithm), *self._view_times())
         acts = (RowAct("invalidate_key_pair", "Invalidate"), RowAct("delete_key_pair", "Delete"))
-        return Row(id=self.key_id, cells=cells, acts=acts)
+        return self._view((Cell(self.audience), Cell(self.algorithm)), acts)
 
-    def _view_times(self) -> tuple[Cell, Cell]:
-        return Cell(self.valid_from, "time"), Cell(self.valid_to, "time")
+    def _view(self, cells: tuple[Cell, ...], acts: tuple[RowAct, ...]) -> Row:
+        times = (Cell(self.valid_from, "time"), Cell(self.valid_to, "time"))
+        return Row(id=self.key_id, cells=(Cell(self.key_id, "code"), *cells, *times), acts=acts)
 
 
 def _view_active(is_active: bool) -> Cell:

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from statewright.console.acts import read_json
+from statewright.console.acts import send
 from statewright.console.calls import CALL_TIMEOUT_S, ApiCall, Reply, build_entity_call, build_ops_call, build_path
 from statewright.console.conditions import (
     EVERYTHING,
@@ -29,6 +30,7 @@ from statewright.console.live import ModelCounts
 from statewright.console.pages.model import (
     ROOT,
     ModelHead,
+    build_model_crumbs,
     build_model_path,
     list_head_calls,
     read_key,
@@ -57,7 +59,7 @@ from statewright.console.views.entities import (
     write_csv,
     write_lines,
 )
-from statewright.console.views.page import Crumb, Download, Problem, View, format_count
+from statewright.console.views.page import Download, Problem, View, format_count
 from statewright.console.views.records import Written
 from statewright.instants import from_rfc3339
 from statewright.jsonval.codec import decode_stored, encode
@@ -69,6 +71,8 @@ SEARCH_TIMEOUT_S: Final = 2.0
 """Of a list with a condition or a sort key, which may have no index: then it is too expensive for a page."""
 GAVE_UP: Final = TOO_EXPENSIVE | {"CALL_TIMEOUT"}
 EDITED: Final = ("draft", "q", "after", "count", "act")
+MAX_COUNT: Final = 10**18 - 1
+CREATED: Final = "/entity/JSON/{name}/{version}"
 FORMATS: Final = ("ndjson", "csv")
 
 
@@ -90,8 +94,7 @@ class EntitiesView(Struct, frozen=True, kw_only=True):
     builder: BuilderNode
     raw: str
     is_draft: bool
-    query: str
-    """The condition that holds, as JSON; empty: none."""
+    asked: Query
     words: str
     columns: tuple[str, ...]
     headings: tuple[Heading, ...]
@@ -99,10 +102,6 @@ class EntitiesView(Struct, frozen=True, kw_only=True):
     next: str | None
     first: str | None
     total: str | None
-    count_href: str
-    size: int
-    at: str
-    sort: str
     kept: tuple[tuple[str, str], ...]
     """Parameters that the builder's form has to bring along."""
     downloads: tuple[tuple[str, str], ...]
@@ -166,7 +165,7 @@ def view_entities(path: str, query: Query, head: ModelHead, export: Reply, found
         builder=build_nodes(shown, {field.path: field.types for field in schema.fields}),
         raw=write_condition(shown),
         is_draft=bool(draft),
-        query=query.get("q"),
+        asked=query,
         words=describe_condition(condition),
         columns=columns,
         headings=_build_headings(query, schema, columns),
@@ -174,10 +173,6 @@ def view_entities(path: str, query: Query, head: ModelHead, export: Reply, found
         next=query.change(after=cursor, draft=None, count=None) if cursor else None,
         first=query.change(after=None, draft=None) if query.get("after") else None,
         total=None if counted is None else _describe_count(counted),
-        count_href=query.change(count="1", draft=None),
-        size=query.size(),
-        at=_read_at(query) or "",
-        sort=query.get("sort"),
         kept=tuple(pair for pair in query.pairs if pair[0] not in EDITED),
         downloads=tuple((kind, f"/download{query.change(format=kind, draft=None, count=None)}") for kind in FORMATS),
         call=found.call,
@@ -189,9 +184,8 @@ def view_entities(path: str, query: Query, head: ModelHead, export: Reply, found
             (each, find_nearest_path(each, schema.paths)) for each in list_paths(condition) if each not in schema.paths
         ),
     )
-    return View(
-        title=f"Entities of {head.name}/{head.version}", data=data, crumbs=_list_crumbs(head), at=_read_at(query)
-    )
+    crumbs = build_model_crumbs(head.name, head.version)
+    return View(title=f"Entities of {head.name}/{head.version}", data=data, crumbs=crumbs, at=_read_at(query))
 
 
 def _build_news_path(query: Query, head: ModelHead, condition: Condition) -> str | None:
@@ -224,10 +218,8 @@ async def show_entity_news(request: PageContext) -> View:
 
 def view_entity_news(path: str, query: Query, counts: ModelCounts) -> View:
     """The announcement from the counts. Raises ``InvalidField``."""
-    state, since = query.get("state"), query.get("since")
-    if since and not (since.isascii() and since.isdigit() and len(since) < 19):
-        raise InvalidField("since", "is a number of entities")
-    begin = int(since) if since else None
+    state = query.get("state")
+    begin = query.get_number("since", most=MAX_COUNT) if query.get("since") else None
     if not counts.is_counting and counts.failed is None:
         now = counts.get(state) if state else counts.total
         begin = now if begin is None else begin
@@ -283,15 +275,8 @@ async def show_new_entity(request: PageContext) -> View:
     """The form of a new entity."""
     name, version = read_key(request)
     replies = await request.call(*list_head_calls(request, name))
-    head = view_head(name, version, replies)
-    return View(
-        title=f"New entity of {name}/{version}", data=NewEntityView(head=head, sample=""), crumbs=_list_crumbs(head)
-    )
-
-
-def _list_crumbs(head: ModelHead) -> tuple[Crumb, ...]:
-    model = Crumb(f"{head.name}/{head.version}", build_model_path(head.name, head.version))
-    return Crumb("Models", "/console/models"), model
+    data = NewEntityView(head=view_head(name, version, replies), sample="")
+    return View(title=f"New entity of {name}/{version}", data=data, crumbs=build_model_crumbs(name, version))
 
 
 def _read_query(text: str) -> Condition:
@@ -396,12 +381,11 @@ def _explain(found: Reply, head: ModelHead, retry: str) -> Problem:
     problem = build_problem(found, retry=retry)
     if problem.code not in GAVE_UP:
         return problem
-    return Problem(
-        status=problem.status,
+    return replace(
+        problem,
         title="This search takes too long",
         detail="More entities would have to be looked at than a page waits for.",
-        code=problem.code,
-        ticket=problem.ticket,
+        retry=None,
         offers=(
             ("#condition", "Narrow it"),
             (build_model_path(head.name, head.version, "indexes"), "Declare an index"),
@@ -411,22 +395,13 @@ def _explain(found: Reply, head: ModelHead, retry: str) -> Problem:
 
 
 def _build_search_job(form: Form) -> ApiCall:
-    return build_entity_call(
-        "search",
-        "async",
-        *read_form_key(form),
-        method="POST",
-        query={"sort": form.get("sort") or None, "pointInTime": form.get("at") or None},
-        body=write_condition(_read_query(form.get("q"))).encode(),
-    )
+    query = {"sort": form.get("sort") or None, "pointInTime": form.get("at") or None}
+    body = write_condition(_read_query(form.get("q"))).encode()
+    return build_entity_call("search", "async", *read_form_key(form), method="POST", query=query, body=body)
 
 
 def _follow_search_job(_form: Form, reply: Reply) -> str:
     return build_path("console", "searches", reply.value) if isinstance(reply.value, str) else "/console/searches"
-
-
-def _build_creation(form: Form) -> ApiCall:
-    return build_entity_call("entity", "JSON", *read_form_key(form), method="POST", body=read_json(form, "document"))
 
 
 def _follow_creation(form: Form, reply: Reply) -> str:
@@ -445,6 +420,8 @@ ROUTES: Final[Routes] = (
     Page(name="entities_download", path=f"{ROOT}/entities/download", show=show_entities_download, is_file=True),
     Page(name="new_entity", path=f"{ROOT}/entities/new", show=show_new_entity),
     build_part("entity_news", "/models/{name}/{version}/entities/news", show_entity_news),
-    Action(name="run_search", label="Run as search job", build=_build_search_job, follow=_follow_search_job),
-    Action(name="create_entity", label="Create entity", build=_build_creation, follow=_follow_creation),
+    Action("run_search", "Run as search job", _build_search_job, _follow_search_job),
+    Action(
+        "create_entity", "Create entity", send("POST", "/entity/JSON/{name}/{version}", "document"), _follow_creation
+    ),
 )

@@ -22,7 +22,7 @@ from statewright.console.diagrams.workflow import (
     read_workflow,
 )
 from statewright.console.pages.listing import ListView, build_list
-from statewright.console.pages.model import build_model_path
+from statewright.console.pages.model import build_model_crumbs
 from statewright.console.pages.workflow import build_workflow_path, draw_picture
 from statewright.console.request import NOTHING_ASKED, Page, PageContext, Query, Routes, build_part, build_problem
 from statewright.console.views.entities import Document, build_document
@@ -154,11 +154,6 @@ def read_entity_id(request: PageContext) -> str:
     return entity_id.lower()
 
 
-def build_crumbs(name: str, version: int) -> tuple[Crumb, ...]:
-    """The way to the page of an entity."""
-    return (Crumb("Models", "/console/models"), Crumb(f"{name}/{version}", build_model_path(name, version)))
-
-
 def _at(at: str | None) -> dict[str, str | None]:
     return {"pointInTime": at}
 
@@ -222,7 +217,7 @@ def view_entity(
         is_deleted=is_deleted,
     )
     live = () if at is not None or is_deleted else (f"entity-{entity_id}@{meta.transaction_id}",)
-    return View(title=entity_id, data=data, crumbs=build_crumbs(model.name, model.version), live=live, at=at)
+    return View(title=entity_id, data=data, crumbs=build_model_crumbs(model.name, model.version), live=live, at=at)
 
 
 def _find_graph(export: Reply, workflow: str, state: str) -> WorkflowGraph | None:

@@ -15,7 +15,8 @@ from statewright.console.calls import (
     build_ops_call,
     build_path,
 )
-from statewright.console.pages.entity import ENTITY_ID, EntityPage, build_crumbs, build_entity_path
+from statewright.console.pages.entity import ENTITY_ID, EntityPage, build_entity_path
+from statewright.console.pages.model import build_model_crumbs
 from statewright.console.pages.suspensions import MOVED, Suspendable, build_acts
 from statewright.console.request import OPERATOR, Action, Form, InvalidField, PageContext, Routes
 from statewright.console.views.entities import ChangedMember, list_differences
@@ -127,7 +128,7 @@ async def show_changed(request: PageContext, form: Form, reply: Reply) -> View |
         document=form.get("document") or None,
     )
     name, _, version = form.get("model").rpartition("/")
-    crumbs = build_crumbs(name, int(version)) if name and version.isdigit() else ()
+    crumbs = build_model_crumbs(name, int(version)) if name and version.isdigit() else ()
     return View(
         title="Changed since you looked",
         data=data,

@@ -11,12 +11,12 @@ from statewright.console.diagrams.workflow import list_workflows, read_workflow
 from statewright.console.pages.entity import (
     ROOT,
     EntityPage,
-    build_crumbs,
     build_entity_path,
     describe_actor,
     read_entity_id,
 )
 from statewright.console.pages.listing import ListView, build_list
+from statewright.console.pages.model import build_model_crumbs
 from statewright.console.request import Page, PageContext, Routes, build_problem
 from statewright.console.views.entities import ChangedMember, fits_page, list_differences, write_text
 from statewright.console.views.page import Crumb, Download, Problem, View
@@ -159,7 +159,7 @@ def view_entity_data(entity_id: str, entity: Reply, export: Reply) -> View:
         transitions=tuple(dict.fromkeys(names)),
     )
     model = found.meta.model_key
-    crumbs = (*build_crumbs(model.name, model.version), Crumb(entity_id, data.path))
+    crumbs = (*build_model_crumbs(model.name, model.version), Crumb(entity_id, data.path))
     return View(title="Data", data=data, crumbs=crumbs)
 
 
