@@ -345,9 +345,8 @@ async def find_instance_obstacles(
     core: Core, active: ActiveSuspensions, caller: Caller, instance: EntityId, definition: str, job_types: Iterable[str]
 ) -> Obstacles:
     """What keeps an instance from moving, and its jobs, of these types, from being handed out."""
-    tenant = caller.tenant
-    of_types = [held for each in job_types if (held := active.find_job_type(tenant, each)) is not None]
-    found = (*active.list_process(tenant, instance, definition), *of_types)
+    of_types = [held for each in job_types if (held := active.find_job_type(caller.tenant, each)) is not None]
+    found = (*active.list_process(caller.tenant, instance, definition), *of_types)
     whole = tuple({each.id: each for each in found}.values())
     return Obstacles(whole=whole, incidents=await _list_open(core, caller, instance))
 

@@ -18,7 +18,6 @@ from typing import Final, Protocol
 
 from statewright.cluster.forwarding import ClusterDispatcher
 from statewright.compute.callout import Callout
-from statewright.compute.dispatch import MinuteCounts
 from statewright.compute.members import Members
 from statewright.ids import Clock, NodeId, TenantId
 from statewright.loop.background import repeat
@@ -37,6 +36,7 @@ from statewright.storage.ops.queues import (
 )
 from statewright.storage.pool import Pool
 from statewright.telemetry import logs
+from statewright.telemetry.histogram import MinuteCounts
 
 INTERVAL: Final = timedelta(seconds=5)
 MIN_INTERVAL: Final = timedelta(milliseconds=200)

@@ -27,7 +27,6 @@ from typing import Final, Generic, Protocol, TypeAlias, cast, runtime_checkable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.compute.dispatch import MinuteCounts
 from statewright.egress import Egress
 from statewright.entity import Entity
 from statewright.failures import ProcessNotFound
@@ -48,7 +47,7 @@ from statewright.storage.processes import definitions
 from statewright.storage.processes.children import DueChild, DueEnd
 from statewright.storage.processes.jobs import LockedJob, QueuedJob, WorkOwner
 from statewright.storage.processes.timers import DueTimer
-from statewright.telemetry.histogram import Histogram
+from statewright.telemetry.histogram import Histogram, MinuteCounts
 
 LATENCY_BOUNDS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 

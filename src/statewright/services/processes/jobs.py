@@ -155,8 +155,8 @@ async def claim(queue: JobQueue, caller: Caller, request: JobClaim) -> tuple[Cla
         queue.parts.hosts.polling_workers.note(caller.tenant, request.worker_id, types)
     wait = min(request.wait, MAX_WAIT)
     if wait <= timedelta(0):
-        topics = _list_topics(queue, caller.tenant, request)
-        if request.route is None and queue.parts.hosts.wakeups.idle.are_idle(topics):
+        idle = queue.parts.hosts.wakeups.idle
+        if request.route is None and idle.are_idle(_list_topics(queue, caller.tenant, request)):
             queue.metrics.polls.observe(0)
             return ()
         return await _claim_once(queue, caller.tenant, request)
@@ -317,17 +317,17 @@ async def _claim_now(queue: JobQueue, tenant: TenantId, request: JobClaim) -> tu
         found = await stored.claim_route(
             queue.parts.core.pool, tenant, language, request.route, request.max_jobs, lease, held
         )
-    took = asyncio.get_running_loop().time() - began
-    queue.metrics.polls.observe(took)
-    queue.metrics.waits["job.poll_skip_locked"].observe(took)
+    metrics, took = queue.metrics, asyncio.get_running_loop().time() - began
+    metrics.polls.observe(took)
+    metrics.waits["job.poll_skip_locked"].observe(took)
     return await _hand_out(queue, tenant, found, lease)
 
 
 async def _lock_jobs(queue: JobQueue, tenant: TenantId, request: JobClaim, lease: JobLease) -> list[LockedJob]:
     """Lock jobs of the types that are not known to be idle; of all when they are."""
     idle = queue.parts.hosts.wakeups.idle
-    topics = _list_topics(queue, tenant, request)
-    topics = [topic for topic in topics if not idle.are_idle([topic])] or topics
+    known = _list_topics(queue, tenant, request)
+    topics = idle.list_busy(known) or known
     with idle.look(topics) as look:
         wanted = [JobKind(job_type, language) for _, language, job_type in topics]
         held = queue.parts.core.guard.get_held_processes(tenant)

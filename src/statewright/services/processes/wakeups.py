@@ -74,8 +74,12 @@ class IdleTopics:
 
     def are_idle(self, topics: Sequence[Topic]) -> bool:
         """Whether a claim of these topics would find nothing."""
+        return not self.list_busy(topics)
+
+    def list_busy(self, topics: Sequence[Topic]) -> list[Topic]:
+        """Those of which a claim may find something."""
         now = self._clock()
-        return all(self._is_idle(topic, now) for topic in topics)
+        return [topic for topic in topics if not self._is_idle(topic, now)]
 
     @contextmanager
     def look(self, topics: Sequence[Topic]) -> Iterator[PendingClaim]:

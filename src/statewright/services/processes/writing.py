@@ -145,8 +145,8 @@ def build_entry_event(kind: str, detail: JsonObject, state: str | None = None) -
     """An entry of the audit log of instances."""
     data: EventData = {"kind": kind, "success": not kind.endswith("-failed")}
     data |= {name: value for name, value in detail.items() if isinstance(value, str | int | bool)}
-    about = next((f" {value}" for name, value in detail.items() if name.endswith("Id") and isinstance(value, str)), "")
-    return Event("STATE_PROCESS_RESULT", f"{kind}{about}", state, data)
+    about = [value for name, value in detail.items() if name.endswith("Id") and isinstance(value, str)]
+    return Event("STATE_PROCESS_RESULT", f"{kind} {about[0]}" if about else kind, state, data)
 
 
 def encode_events(found: Iterable[Event], at: int) -> str:

@@ -209,8 +209,7 @@ class PendingCommit:
             self.keys |= {(growth.tenant, f"@{growth.model}") for growth in submission.growth}
         self.blocked_since: float | None = None
         self.is_sent = False
-        is_alone = len(rows) >= MIN_COPY_ROWS and not submission.tasks and not submission.parts
-        self.is_bulk = is_alone and is_bulk(rows)
+        self.is_bulk = len(rows) >= MIN_COPY_ROWS and not submission.tasks and not submission.parts and is_bulk(rows)
         self.model_locks = {(tenant, model): lock for tenant, model, lock in submission.model_locks}
         characters = sum([len(row.document or "") for row in rows])
         for part, staged in submission.parts.items():

@@ -1,6 +1,6 @@
 """Counting what happened in the last minute."""
 
-from statewright.compute.dispatch import MAX_KEYS, MinuteCounts
+from statewright.telemetry.histogram import MAX_KEYS, MinuteCounts
 
 
 class Clock:
