@@ -78,16 +78,6 @@ def _to_micros(moment: datetime) -> int:
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
-_EPOCH_UTC: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def format_instant(at: int) -> str:
-    """Microseconds of the epoch as ``2026-05-03T13:08:33.1Z``: trailing zeros of the fraction are dropped."""
-    moment = to_datetime(at)
-    fraction = f".{moment.microsecond:06d}".rstrip("0").rstrip(".")
-    return f"{moment:%Y-%m-%dT%H:%M:%S}{fraction}Z"
-
-
 def format_whole_second(at: int) -> str:
     """Microseconds of the epoch as ``2026-05-03T13:08:33Z``: the fraction is cut off."""
     return f"{to_datetime(at):%Y-%m-%dT%H:%M:%S}Z"
@@ -95,9 +85,9 @@ def format_whole_second(at: int) -> str:
 
 def to_datetime(at: int) -> datetime:
     """Microseconds of the epoch as a UTC time."""
-    return _EPOCH_UTC + timedelta(microseconds=at)
+    return _EPOCH + timedelta(microseconds=at)
 
 
 def parse_instant(text: str) -> int:
-    """The instant that :func:`format_instant` writes so. Raises ValueError for anything but a time with an offset."""
-    return (datetime.fromisoformat(text) - _EPOCH_UTC) // timedelta(microseconds=1)
+    """The instant that :func:`to_rfc3339` writes so. Raises ValueError for anything but a time with an offset."""
+    return (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1)

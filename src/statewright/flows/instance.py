@@ -15,7 +15,7 @@ from msgspec import Struct
 from statewright.entity import ModelKey
 from statewright.flows.language import INPUT
 from statewright.flows.parts import SavedLoop, SavedLoops, leave_out, list_carriers, list_parts, restore_input
-from statewright.instants import format_instant, parse_instant
+from statewright.instants import parse_instant, to_rfc3339
 from statewright.jsonval.values import JsonObject
 from statewright.net import ExecutionId, Marking, Phase, marking_from_document, marking_to_document
 from statewright.net.effects import Effect
@@ -105,7 +105,7 @@ def render_instance(instance: FlowInstance) -> JsonObject:
         "failedNodes": _to_builtins(instance.failed_nodes),
         "waitingNodes": _to_builtins(instance.waiting_nodes),
         "warning": marking.warning,
-        "completedAt": None if instance.completed_at is None else format_instant(instance.completed_at),
+        "completedAt": None if instance.completed_at is None else to_rfc3339(instance.completed_at),
         "businessKey": instance.business_key,
     }
     record: JsonObject = {
@@ -115,7 +115,7 @@ def render_instance(instance: FlowInstance) -> JsonObject:
         "status": instance.status,
         "input": instance.input,
         "activeNodes": list(instance.active_nodes),
-        "startedAt": format_instant(instance.started_at),
+        "startedAt": to_rfc3339(instance.started_at),
         **{name: value for name, value in optional.items() if value not in (None, [])},
     }
     return {**record, "result": marking.result} if instance.status == "COMPLETED" else record

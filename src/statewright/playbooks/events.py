@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from statewright.instants import format_instant
+from statewright.instants import to_rfc3339
 from statewright.jsonval.values import JsonObject, JsonValue, is_whole
 from statewright.net import Marking, WorkId
 from statewright.net.effects import (
@@ -91,7 +91,7 @@ def store_event(event: LogEvent) -> JsonObject:
 
 def render_event(stored: JsonObject, execution_id: str, seq: int, at: int) -> JsonObject:
     """The entry as clients read it. ``seq``: from 1, without gaps; ``at``: microseconds of the epoch."""
-    known: JsonObject = {"event_id": f"{execution_id}-{seq}", "timestamp": format_instant(at)}
+    known: JsonObject = {"event_id": f"{execution_id}-{seq}", "timestamp": to_rfc3339(at)}
     identity: JsonObject = {"execution_id": execution_id, "seq": seq, "entity_id": stored["entity_id"] or execution_id}
     return {**known, **stored, **identity}
 

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from statewright.entity import ModelKey
-from statewright.instants import format_instant, parse_instant
+from statewright.instants import parse_instant, to_rfc3339
 from statewright.jsonval.values import JsonObject
 from statewright.net import Marking, Phase, marking_from_document, marking_to_document
 from statewright.net.effects import Effect
@@ -91,7 +91,7 @@ def render_execution(execution: Execution) -> JsonObject:
     tally = marking.tally
     optional: JsonObject = {
         "failureReason": marking.reason,
-        "completedAt": None if execution.completed_at is None else format_instant(execution.completed_at),
+        "completedAt": None if execution.completed_at is None else to_rfc3339(execution.completed_at),
         "businessKey": execution.business_key,
         "parentExecutionId": execution.parent_instance_id,
     }
@@ -106,7 +106,7 @@ def render_execution(execution: Execution) -> JsonObject:
         "activeSteps": list(execution.active_steps),
         "pendingSteps": list(execution.pending_steps),
         "branches": {"succeeded": tally.succeeded, "failed": tally.failed},
-        "startedAt": format_instant(execution.started_at),
+        "startedAt": to_rfc3339(execution.started_at),
         **{name: value for name, value in optional.items() if value is not None},
         **ended,
     }

@@ -7,7 +7,7 @@ The boundary of a step: how a run ended, as arcs, the token and the event log se
 from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
 
-from statewright.instants import format_instant
+from statewright.instants import to_rfc3339
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import Problem, Tally, Visit
 from statewright.playbooks.definition import Playbook, Step
@@ -158,7 +158,7 @@ def build_event(step: Step, visit: Visit) -> JsonObject:
         "name": name,
         "step": step.name,
         "status": _get_status(name, visit.output),
-        "timestamp": format_instant(visit.at),
+        "timestamp": to_rfc3339(visit.at),
         "payload": build_payload(step, visit),
     }
 

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from statewright.entity import ModelKey
-from statewright.instants import format_instant, parse_instant
+from statewright.instants import parse_instant, to_rfc3339
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import Marking, Phase, is_waiting, marking_from_document, marking_to_document
 from statewright.net.effects import ChangePhase, Effect
@@ -83,7 +83,7 @@ def render_instance(instance: Instance) -> JsonObject:
     left out.
     """
     optional: JsonObject = {
-        "completedAt": None if instance.completed_at is None else format_instant(instance.completed_at),
+        "completedAt": None if instance.completed_at is None else to_rfc3339(instance.completed_at),
         "failureReason": instance.failure_reason,
         "businessKey": instance.business_key,
     }
@@ -94,15 +94,15 @@ def render_instance(instance: Instance) -> JsonObject:
         "status": instance.status,
         "currentStepIds": list(instance.current_step_ids),
         "variables": instance.variables,
-        "startedAt": format_instant(instance.started_at),
+        "startedAt": to_rfc3339(instance.started_at),
         **{name: value for name, value in optional.items() if value is not None},
     }
 
 
 def render_history_item(execution: NodeExecution, process: Process) -> JsonObject:
     """The line as clients read it: every member in camel case, and its capitalised twin (decisions J7, J12)."""
-    ended_at = None if execution.ended_at is None else format_instant(execution.ended_at)
-    started_at = format_instant(execution.started_at)
+    ended_at = None if execution.ended_at is None else to_rfc3339(execution.ended_at)
+    started_at = to_rfc3339(execution.started_at)
     members: list[tuple[str, str, JsonValue]] = [
         ("id", "ID", execution.id),
         ("instanceId", "InstanceID", execution.instance_id),

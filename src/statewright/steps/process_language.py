@@ -7,7 +7,7 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec.structs import replace
 
-from statewright.instants import format_instant
+from statewright.instants import to_rfc3339
 from statewright.jsonval.values import JsonObject, JsonValue, json_type
 from statewright.loop.turns import MAX_TURN_ELEMENTS
 from statewright.net import Moment
@@ -186,7 +186,7 @@ class StepProcesses:
             "definitionVersion": instance.definition_version,
             "status": "OPEN",
             "payload": task.input,
-            "createdAt": format_instant(at),
+            "createdAt": to_rfc3339(at),
         }
         if task.kind:
             document["jobType"] = task.kind
@@ -196,7 +196,7 @@ class StepProcesses:
 
     def close_task(self, document: JsonObject, closing: CloseHumanTask, state: str, at: int) -> JsonObject:
         """The document after the task was completed, or is not needed any more."""
-        closed = {**document, "status": state, "completedAt": format_instant(at)}
+        closed = {**document, "status": state, "completedAt": to_rfc3339(at)}
         if state == "COMPLETED":
             closed["result"] = closing.result
             if closing.by:

@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from statewright.instants import format_instant
+from statewright.instants import to_rfc3339
 from statewright.jsonval.values import JsonObject, JsonValue, quote
 from statewright.net import Delay, add_delay, format_ulid, parse_delay
 from statewright.net.effects import ArmTimer, Effect, EnqueueTask, OpenHumanTask, RecordEntry, StartChild
@@ -288,7 +288,7 @@ def report_simulation(simulation: Simulation) -> JsonObject:
     """The outcome: every instance of the chain with its history."""
     return {
         "stopped": simulation.stopped,
-        "clock": format_instant(simulation.clock),
+        "clock": to_rfc3339(simulation.clock),
         "instances": [_report_instance(played) for played in simulation.instances],
     }
 

@@ -27,7 +27,7 @@ from statewright.failures import (
     ProcessNotFound,
 )
 from statewright.ids import TenantId
-from statewright.instants import format_instant
+from statewright.instants import to_rfc3339
 from statewright.jsonval.codec import MalformedJson, decode, encode
 from statewright.jsonval.values import JsonObject
 from statewright.loop.background import run_by_size
@@ -114,7 +114,7 @@ class MemberTasks:
             await asyncio.sleep(LOOK_INTERVAL_S)
 
     def _build_callout(self, tenant: TenantId, asked: MemberCall, dispatch: Dispatch) -> Callout:
-        instance, now = to_entity_id(dispatch.execution_id), format_instant(self._core.clock())
+        instance, now = to_entity_id(dispatch.execution_id), to_rfc3339(self._core.clock())
         meta: JsonObject = {
             "id": instance,
             "modelKey": {"name": EXECUTION.key.name, "version": EXECUTION.key.version},

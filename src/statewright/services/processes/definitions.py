@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from statewright.failures import Conflict, ProcessNotFound
 from statewright.ids import EntityId, TenantId
-from statewright.instants import format_instant
+from statewright.instants import to_rfc3339
 from statewright.jsonval.values import JsonObject
 from statewright.loop.background import MAX_INLINE_BYTES
 from statewright.processes.language import I, P
@@ -45,7 +45,7 @@ class NewDefinition(Struct, frozen=True, kw_only=True):
 
     def to_document(self, version: int, at: int) -> JsonObject:
         """The document of the entity, and the record that clients read."""
-        return {**self.build_document(version), "uploadedAt": format_instant(at), "contentHash": self.content}
+        return {**self.build_document(version), "uploadedAt": to_rfc3339(at), "contentHash": self.content}
 
 
 class UploadedVersion(Struct, frozen=True, kw_only=True):

@@ -23,7 +23,7 @@ from statewright.failures import (
     ProcessNotFound,
 )
 from statewright.ids import EntityId, TenantId, parse_entity_id
-from statewright.instants import format_instant
+from statewright.instants import to_rfc3339
 from statewright.jsonval.values import JsonObject, JsonValue, quote
 from statewright.loop.background import log_failures, run_in_thread, wait_at_most
 from statewright.loop.turns import is_large
@@ -127,11 +127,11 @@ def to_job_record(job: ClaimedJob, *, node: str = "stepId", execution: str = "st
         "jobType": job.job_type,
         "status": "LOCKED",
         "workerId": job.worker_id,
-        "lockedAt": format_instant(job.locked_at),
-        "lockExpiresAt": format_instant(job.lock_expires_at),
+        "lockedAt": to_rfc3339(job.locked_at),
+        "lockExpiresAt": to_rfc3339(job.lock_expires_at),
         "retriesRemaining": job.retries_remaining,
         "variables": job.variables,
-        "createdAt": format_instant(job.created_at),
+        "createdAt": to_rfc3339(job.created_at),
     }
 
 

@@ -26,7 +26,7 @@ from statewright.compute.members import Members
 from statewright.conditions.wire import parse_tags
 from statewright.failures import ComputeMemberDisconnected, DispatchTimeout, Failure, NoComputeMember, ProcessBadRequest
 from statewright.ids import TenantId
-from statewright.instants import format_instant
+from statewright.instants import to_rfc3339
 from statewright.jsonval.codec import MalformedJson, decode, encode
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.loop.background import repeat
@@ -197,7 +197,7 @@ class Pusher(Generic[P, I]):
         record = self._render_job(job)
         variables = record.pop("variables")
         instance = to_entity_id(job.instance_id)
-        key, made_at = self._host.language.models.instance.key, format_instant(job.created_at)
+        key, made_at = self._host.language.models.instance.key, to_rfc3339(job.created_at)
         meta: JsonObject = {
             "id": instance,
             "modelKey": {"name": key.name, "version": key.version},

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from statewright.failures import ProcessNotFound
 from statewright.ids import EntityId
-from statewright.instants import format_instant
+from statewright.instants import to_rfc3339
 from statewright.jsonval.values import JsonObject
 from statewright.net import uuid_to_ulid
 from statewright.processes.changes import NodeExecution
@@ -78,7 +78,7 @@ def to_task_record(task: UserTask) -> JsonObject:
         "definitionVersion": task.definition_version,
         "status": "OPEN",
         "payload": task.payload,
-        "createdAt": format_instant(task.created_at),
+        "createdAt": to_rfc3339(task.created_at),
     }
     if task.job_type:
         record["jobType"] = task.job_type

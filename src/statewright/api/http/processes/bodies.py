@@ -27,7 +27,7 @@ from statewright.api.http.request import Request
 from statewright.api.http.response import Response
 from statewright.api.http.router import Operation
 from statewright.failures import Failure, InvalidParameter, ProcessBadRequest, ProcessNotFound
-from statewright.instants import format_instant
+from statewright.instants import to_rfc3339
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.pieces import encode_pieces
 from statewright.jsonval.values import JsonObject, JsonValue, MemberReader, WantedType, json_type
@@ -335,27 +335,27 @@ def reply_summaries(found: Summaries, id_member: str) -> Response:
 
 def reply_versions(found: Sequence[tuple[int, int]]) -> Response:
     """All versions of a definition, each with the instant of its upload."""
-    items: list[JsonValue] = [{"version": version, "uploadedAt": format_instant(at)} for version, at in found]
+    items: list[JsonValue] = [{"version": version, "uploadedAt": to_rfc3339(at)} for version, at in found]
     return reply({"items": items})
 
 
 def reply_uploaded(summary: JsonObject, *, version: JsonValue, uploaded_at: int, is_new: bool) -> Response:
     """What an upload came to."""
-    known: JsonObject = {"version": version, "uploadedAt": format_instant(uploaded_at), "isNew": is_new}
+    known: JsonObject = {"version": version, "uploadedAt": to_rfc3339(uploaded_at), "isNew": is_new}
     return reply({**summary, **known}, 201)
 
 
 def describe_abridged(instance: AbridgedInstance, *, definition_member: str, status_member: str) -> JsonObject:
     """An instance in a list of which others were large."""
     optional: JsonObject = {
-        "completedAt": None if instance.completed_at is None else format_instant(instance.completed_at),
+        "completedAt": None if instance.completed_at is None else to_rfc3339(instance.completed_at),
         "businessKey": instance.business_key,
     }
     return {
         "id": instance.id,
         definition_member: instance.definition_id,
         status_member: instance.status,
-        "startedAt": format_instant(instance.started_at),
+        "startedAt": to_rfc3339(instance.started_at),
         "abridged": True,
         **{name: value for name, value in optional.items() if value is not None},
     }
@@ -365,7 +365,7 @@ def describe_line(line: NodeExecution, place: JsonObject) -> JsonObject:
     """A line of a history; ``place`` says at which node it was."""
     optional: JsonObject = {
         "element": line.element,
-        "endedAt": None if line.ended_at is None else format_instant(line.ended_at),
+        "endedAt": None if line.ended_at is None else to_rfc3339(line.ended_at),
         "failureReason": line.failure_reason,
         "valuesOmitted": line.are_values_omitted or None,
         "input": line.input_snapshot,
@@ -376,7 +376,7 @@ def describe_line(line: NodeExecution, place: JsonObject) -> JsonObject:
         **place,
         "attempt": line.attempt_number,
         "status": line.status,
-        "startedAt": format_instant(line.started_at),
+        "startedAt": to_rfc3339(line.started_at),
         **{name: value for name, value in optional.items() if value is not None},
     }
 
@@ -387,7 +387,7 @@ def _describe_summary(summary: Summary, id_member: str) -> JsonObject:
         "version": summary.version,
         "name": summary.name,
         "description": summary.description,
-        "uploadedAt": format_instant(summary.uploaded_at),
+        "uploadedAt": to_rfc3339(summary.uploaded_at),
         "versions": list(summary.versions),
     }
 

@@ -26,7 +26,7 @@ from statewright.api.http.request import Request
 from statewright.api.http.response import TEXT, Response
 from statewright.api.http.router import Endpoint
 from statewright.failures import ProcessBadRequest
-from statewright.instants import format_instant
+from statewright.instants import to_rfc3339
 from statewright.jsonval.values import JsonObject
 from statewright.processes.language import Drawing, I, P
 from statewright.services.processes import dialects, instances
@@ -196,7 +196,7 @@ class ProcessInterface(Generic[S, P, I]):
 
     def render_version(self, found: PublishedDefinition[P]) -> JsonObject:
         """A version as clients read it."""
-        return {**self.dialect.render_definition(found.process), "uploadedAt": format_instant(found.uploaded_at)}
+        return {**self.dialect.render_definition(found.process), "uploadedAt": to_rfc3339(found.uploaded_at)}
 
     async def _draw(self, request: Request, wanted: int) -> Response:
         drawn = await dialects.draw_definition(

@@ -11,7 +11,7 @@ from statewright.api.http.processes.bodies import NO_CONTENT, RequestMembers, re
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response
 from statewright.failures import ProcessBadRequest
-from statewright.instants import format_instant
+from statewright.instants import to_rfc3339
 from statewright.processes.changes import MAX_RETRY_AFTER_S, FailureReport
 from statewright.services.processes import failed_jobs, jobs
 from statewright.services.processes.hosting import find_shared_queue
@@ -77,12 +77,12 @@ async def fail_job(request: Request) -> Response:
 
 async def renew_job(request: Request) -> Response:
     """Lengthen the lease of a job that its worker still works on."""
-    return reply({"lockExpiresAt": format_instant(await _renew(request))})
+    return reply({"lockExpiresAt": to_rfc3339(await _renew(request))})
 
 
 async def heartbeat_job(request: Request) -> Response:
     """The same, as workers of the public SDKs ask for it."""
-    return reply({"accepted": True, "lockExpiresAt": format_instant(await _renew(request))})
+    return reply({"accepted": True, "lockExpiresAt": to_rfc3339(await _renew(request))})
 
 
 async def _renew(request: Request) -> int:

@@ -12,7 +12,7 @@ from statewright.api.http.processes.interface import ProcessInterface
 from statewright.api.http.request import Request, add_wait_headers, read_wish
 from statewright.api.http.response import Response
 from statewright.failures import Failure, Forbidden, ProcessBadRequest, ProcessNotFound
-from statewright.instants import format_instant
+from statewright.instants import to_rfc3339
 from statewright.jsonval.values import JsonObject, JsonValue, quote
 from statewright.net import parse_delay
 from statewright.services.ops.awaiting import wait_for_instance
@@ -130,7 +130,7 @@ def _respond_uploaded(stored: UploadResult, *, with_warnings: bool) -> Response:
         "id": stored.id,
         "version": stored.version,
         "name": stored.name,
-        "uploadedAt": format_instant(stored.uploaded_at),
+        "uploadedAt": to_rfc3339(stored.uploaded_at),
     }
     if with_warnings:
         summary["warnings"] = list(stored.warnings)
@@ -142,7 +142,7 @@ def _summarize(summary: Summary) -> JsonObject:
         "id": summary.id,
         "version": summary.version,
         "name": summary.name,
-        "uploadedAt": format_instant(summary.uploaded_at),
+        "uploadedAt": to_rfc3339(summary.uploaded_at),
         "versions": list(summary.versions),
     }
 
