@@ -34,14 +34,15 @@ from statewright.entity import Principal
 from statewright.ids import TenantId
 from statewright.jsonval.values import JsonObject
 from statewright.services.core import Caller
+from statewright.services.processes import dialects, jobs
 from statewright.services.processes import instances as hosted
-from statewright.services.processes import jobs
 from statewright.services.processes.background import ProcessHostConfig, run_process_services
 from statewright.services.processes.hosting import find_shared_queue
 from statewright.services.processes.instances import StartRequest
 from statewright.services.processes.jobs import ClaimedJob, JobClaim
 from statewright.services.runtime import Runtime
-from statewright.services.steps import definitions, find_steps
+from statewright.services.steps import find_steps
+from statewright.services.steps.dialect import STEP_DIALECT
 from statewright.settings import Secret, Settings
 from statewright.storage import migrate
 from statewright.storage.embedded import server
@@ -85,7 +86,7 @@ class Engine:
         self.pickups: list[int] = []
 
     async def prepare(self) -> None:
-        await definitions.upload(self._runtime.processes, self._caller, json.dumps(CHAIN))
+        await dialects.upload_definition(STEP_DIALECT, self._runtime.processes, self._caller, json.dumps(CHAIN))
 
     async def start(self) -> None:
         await hosted.start(

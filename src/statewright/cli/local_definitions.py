@@ -31,10 +31,10 @@ class LocalLanguage:
     """A process language as commands know it that read files. ``checked`` and ``files`` are said in their help."""
 
     checked: str
-    files: str
+    files: str = "Definitions as text"
     check: Callable[[str], Report]
     """The report about a file."""
-    list_lines: Callable[[Report], Iterable[str]]
+    list_lines: Callable[[Report], Iterable[str]] = lambda report: [f"{report['file']}: {report['error'] or 'fine'}"]
     """What is shown of a report, in Rich's markup."""
     highlights: bool = False
     """Whether Rich colours numbers and names in it on its own."""

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
+from statewright.console import routes
 from statewright.console.acting import ActionForms, ActStep
 from statewright.console.calls import CallFailed, Reply
 from statewright.console.client import Api, ApiClient
@@ -39,7 +40,6 @@ from statewright.console.response import (
     build_redirect,
     is_foreign_form,
 )
-from statewright.console.routes import ROUTES
 from statewright.console.session import Session, Sessions, SessionsUnavailable, Viewer, Viewers, check_form_token
 from statewright.console.views.page import Problem, View
 from statewright.telemetry import logs
@@ -91,9 +91,9 @@ class Console:
         self.live = LiveHints(sessions.find_ended)
         self._rendering = asyncio.Semaphore(MAX_RENDERED)
         self._acting = asyncio.Semaphore(MAX_ACTING)
-        pages = [route for route in ROUTES if isinstance(route, Page)]
+        pages = [route for route in routes.ROUTES if isinstance(route, Page)]
         self._page_paths = frozenset(page.path for page in pages if not page.is_part)
-        self._actions = {route.name: route for route in ROUTES if isinstance(route, Action)}
+        self._actions = {route.name: route for route in routes.ROUTES if isinstance(route, Action)}
         self._frame = PageFrame(config, pages, self._actions, read_clock)
         self._forms = ActionForms(self._frame)
         self._observe = observe

@@ -1,17 +1,17 @@
 """Definitions of flows as they are uploaded and stored, and as they run (docs/reference/flows.md#definitions)."""
 
-import hashlib
 import re
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from statewright.flows.building import compile_text
 from statewright.flows.builtin_tasks import BuiltinTask, find_builtin_tasks
 from statewright.flows.compiling import Flow, FlowLimits, compile_graph
 from statewright.jsonval.values import JsonObject
 from statewright.net import Language, NodeId
+from statewright.operations.records import Int32
 
 MAX_ID_CHARS: Final = 256
 MAX_RETRIES: Final = 100
@@ -22,19 +22,42 @@ MAX_BASE_URIS: Final = 100
 MAX_URI_CHARS: Final = 2_048
 
 
+_MAX_VISITS: Final = FlowLimits().max_visits
+
+
+def _describe(description: str, **words: object) -> Meta:
+    """What the OpenAPI document says of a setting. Its limits are checked by :func:`find_setting_defect`."""
+    return Meta(description=description, extra_json_schema=words)
+
+
 class FlowSettings(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
     """What an author may set for the instances of a definition, beside its text."""
 
-    max_visits: int = FlowLimits().max_visits
-    """How often a node can be activated."""
-    concurrency: int | None = FlowLimits().iteration
-    """How many elements of an iteration run at once."""
-    retries: int = 0
-    """How often a task that failed is tried again, where its worker says that this may help."""
-    base_uri: str | None = None
-    """What relative references of resources and relative URLs of requests are of."""
-    base_uris: dict[str, str] = {}
-    """The same for requests that name a category, or a category and an environ (``payments:test``)."""
+    max_visits: Annotated[
+        Int32, _describe("how often a node can be activated", maximum=_MAX_VISITS, default=_MAX_VISITS)
+    ] = _MAX_VISITS
+    concurrency: Annotated[
+        Int32 | None,
+        _describe(
+            "how many elements of an iteration run at once; null: all",
+            type=["integer", "null"],
+            format="int32",
+            maximum=MAX_CONCURRENCY,
+            default=FlowLimits().iteration,
+        ),
+    ] = FlowLimits().iteration
+    retries: Annotated[
+        Int32,
+        _describe(
+            "how often a task that failed is tried again, where its worker says that this may help",
+            maximum=MAX_RETRIES,
+            default=0,
+        ),
+    ] = 0
+    base_uri: Annotated[str, _describe("what relative references and URLs are of")] | None = None
+    base_uris: Annotated[
+        dict[str, str], _describe("the same by `category` or `category:environ`", maxProperties=MAX_BASE_URIS)
+    ] = {}
 
 
 class FlowSource(Struct, frozen=True, kw_only=True):
@@ -122,22 +145,6 @@ def find_setting_defect(settings: FlowSettings) -> str | None:
 
 
 _URI: Final = re.compile(r"https?://[^\s/?#]+[^\s]*")
-_encode = msgspec.json.Encoder(order="deterministic").encode
-
-
-def source_to_text(source: FlowSource) -> str:
-    """The form in which a definition is stored."""
-    return _encode(source).decode()
-
-
-def source_from_text(text: str) -> FlowSource:
-    """The definition that :func:`source_to_text` wrote."""
-    return msgspec.json.decode(text, type=FlowSource)
-
-
-def hash_source(source: FlowSource) -> str:
-    """Equal for equal definitions."""
-    return hashlib.sha256(_encode(source)).hexdigest()
 
 
 def definition_to_document(source: FlowSource, checked: CheckedFlow, version: int) -> JsonObject:

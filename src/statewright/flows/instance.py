@@ -7,10 +7,10 @@ The built-in models of flows: instances and definitions (docs/reference/flows.md
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, cast
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from statewright.entity import ModelKey
 from statewright.flows.language import INPUT
@@ -19,6 +19,8 @@ from statewright.instants import parse_instant, to_rfc3339
 from statewright.jsonval.values import JsonObject
 from statewright.net import ExecutionId, Marking, Phase, marking_from_document, marking_to_document
 from statewright.net.effects import Effect
+from statewright.operations.entity_answers import ClosedRecord
+from statewright.operations.records import Int32
 from statewright.processes.changes import list_moves
 from statewright.processes.language import BuiltinModel, build_states
 
@@ -32,13 +34,13 @@ ENDED: Final[frozenset[Phase]] = frozenset({"COMPLETED", "CANCELLED", "FAILED", 
 """
 
 
-class NodePlace(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class NodePlace(ClosedRecord, frozen=True, kw_only=True):
     """A node that an instance waits or failed at."""
 
-    node: int
+    node: Annotated[Int32, Meta(description="the number of the node")]
     name: str
-    element: int | None = None
-    """The element of an iteration; ``None``: the node as a whole."""
+    element: Annotated[Int32, Meta(description="of an iteration")] | None = None
+    """``None``: the node as a whole."""
     reason: str | None = None
     """Why it failed."""
 

@@ -8,7 +8,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from statewright.flows import definition, operations
-from statewright.flows.definition import FlowProcess, source_from_text
+from statewright.flows.definition import FlowProcess, FlowSource
 from statewright.flows.graph import describe
 from statewright.flows.instance import DEFINITION, INSTANCE, FlowInstance, instance_from_document, instance_to_document
 from statewright.loop.turns import MAX_TURN_ELEMENTS
@@ -20,6 +20,7 @@ from statewright.processes.language import (
     InputPayloads,
     LanguageModels,
     ProcessLanguage,
+    source_from_text,
 )
 
 _PHASES: Final = {
@@ -47,7 +48,7 @@ class FlowProcesses:
 
     def compile_source(self, source: str, version: int) -> FlowProcess:
         """A definition that was stored by an upload."""
-        return definition.compile_source(source_from_text(source), version)
+        return definition.compile_source(source_from_text(source, FlowSource), version)
 
     def limit_to_turn(self, process: FlowProcess) -> FlowProcess:
         """The same, but operations that enter many nodes, or whose guards look at much, give up."""

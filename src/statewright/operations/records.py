@@ -27,6 +27,7 @@ Instant: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "date-time
 Uuid: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "uuid"})]
 Int32: TypeAlias = Annotated[int, Meta(extra_json_schema={"format": "int32"})]
 Int64: TypeAlias = Annotated[int, Meta(extra_json_schema={"format": "int64"})]
+Ulid: TypeAlias = Annotated[str, Meta(extra_json_schema={"pattern": "^[0-9A-HJKMNP-TV-Z]{26}$"})]
 
 
 class Record(Struct, frozen=True, rename="camel", omit_defaults=True):

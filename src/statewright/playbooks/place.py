@@ -7,10 +7,10 @@ Where in a text the values of a document stand: for people who mend it in an edi
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from decimal import Decimal
-from typing import Final, Literal, TypeVar, cast, get_args
+from typing import Annotated, Final, Literal, TypeVar, cast, get_args
 
 import yaml
-from msgspec import Struct
+from msgspec import Meta, Struct
 from yaml.events import (
     AliasEvent,
     Event,
@@ -35,11 +35,11 @@ MAX_FINDINGS: Final = 100
 """Of each kind; more would tell nobody more."""
 
 
-class Finding(Struct, frozen=True, kw_only=True, order=True):
-    """An error keeps a playbook from being registered, a warning does not."""
+class Finding(Struct, frozen=True, kw_only=True, order=True, forbid_unknown_fields=True):
+    """An error keeps a playbook from being registered, a warning does not. Clients are told of it as it is."""
 
-    path: str
-    """A JSON pointer (RFC 6901)."""
+    path: Annotated[str, Meta(description="a JSON pointer")]
+    """RFC 6901."""
     message: str
     severity: Literal["error", "warning"] = "error"
 
@@ -254,27 +254,27 @@ def _describe(value: JsonValue) -> str:
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class Position(Struct, frozen=True, order=True):
+class DocumentPosition(Struct, frozen=True, order=True):
     """A place in a text, both from 1."""
 
     line: int = 1
     column: int = 1
 
 
-def locate(text: str, paths: Collection[str]) -> dict[str, Position]:
+def locate(text: str, paths: Collection[str]) -> dict[str, DocumentPosition]:
     """The positions of values in YAML or JSON, by JSON pointers: of a member that of its name, of one that is missing
     that of what it is missing from. Of a text that cannot be read, what comes before its defect.
     """
     wanted = {prefix for path in paths for prefix in _list_prefixes(path)}
-    found: dict[str, Position] = {}
+    found: dict[str, DocumentPosition] = {}
     try:
         for path, event in _walk(text):
             mark = event.start_mark
             if path in wanted and path not in found and mark is not None:
-                found[path] = Position(mark.line + 1, mark.column + 1)
+                found[path] = DocumentPosition(mark.line + 1, mark.column + 1)
     except yaml.YAMLError:
         pass  # what was found until then stands
-    return {path: next((found[p] for p in _list_prefixes(path) if p in found), Position()) for path in paths}
+    return {path: next((found[p] for p in _list_prefixes(path) if p in found), DocumentPosition()) for path in paths}
 
 
 def _list_prefixes(path: str) -> list[str]:

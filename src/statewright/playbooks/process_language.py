@@ -19,7 +19,7 @@ from statewright.playbooks.execution import (
     execution_from_document,
     execution_to_document,
 )
-from statewright.playbooks.source import PlaybookProcess, source_from_text
+from statewright.playbooks.source import PlaybookProcess, PlaybookSource
 from statewright.processes.changes import Backoff
 from statewright.processes.language import (
     Applied,
@@ -29,6 +29,7 @@ from statewright.processes.language import (
     LanguageModels,
     ProcessLanguage,
     Rejection,
+    source_from_text,
 )
 
 _PHASES: Final = {
@@ -122,7 +123,7 @@ class PlaybookProcesses:
 
     def compile_source(self, source: str, version: int) -> PlaybookProcess:
         """A definition that was stored by an upload."""
-        return process.compile_source(source_from_text(source), version)
+        return process.compile_source(source_from_text(source, PlaybookSource), version)
 
     def limit_to_turn(self, process: PlaybookProcess) -> PlaybookProcess:
         """The same, but operations whose templates look at much give up."""

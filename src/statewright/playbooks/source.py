@@ -3,13 +3,11 @@
 A version of a playbook, ready to run (docs/reference/executions.md#definitions).
 """
 
-import hashlib
 from typing import Final
 
-import msgspec
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.jsonval.values import JsonObject
 from statewright.net import Language
 from statewright.playbooks.compiling import CompiledPlaybook, compile_net
 from statewright.playbooks.definition import Playbook
@@ -74,32 +72,8 @@ def read_source(source: PlaybookSource, *, disabled_kinds: frozenset[str] = froz
     return ReadPlaybook(playbook=reading.playbook, warnings=reading.warnings)
 
 
-_encode = msgspec.json.Encoder(order="deterministic").encode
-
-
-def source_to_text(source: PlaybookSource) -> str:
-    """The form in which a definition is stored."""
-    return _encode(source).decode()
-
-
-def source_from_text(text: str) -> PlaybookSource:
-    """The definition that :func:`source_to_text` wrote."""
-    return msgspec.json.decode(text, type=PlaybookSource)
-
-
-def hash_source(source: PlaybookSource) -> str:
-    """Equal for equal definitions."""
-    return hashlib.sha256(_encode(source)).hexdigest()
-
-
-def describe_finding(finding: Finding) -> JsonObject:
-    """What clients are told of an error or a warning."""
-    return {"path": finding.path, "message": finding.message, "severity": finding.severity}
-
-
 def definition_to_document(source: PlaybookSource, checked: CheckedPlaybook, version: int) -> JsonObject:
     """The record clients read, and the document of the entity but for what only the host knows."""
-    warnings: list[JsonValue] = [describe_finding(finding) for finding in checked.warnings]
     optional: JsonObject = {"playbookVersion": checked.playbook_version}
     return {
         "path": checked.path,
@@ -110,7 +84,7 @@ def definition_to_document(source: PlaybookSource, checked: CheckedPlaybook, ver
         "source": source.text,
         "steps": list(checked.steps),
         "kinds": list(checked.kinds),
-        "warnings": warnings,
+        "warnings": to_builtins(checked.warnings),
         **{name: value for name, value in optional.items() if value is not None},
     }
 

@@ -6,6 +6,7 @@ What a built-in model is; the service registers those it has in ``services.built
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Generic, Literal, Protocol, TypeVar
 
+import msgspec
 from msgspec import Struct
 
 from statewright.entity import ModelKey
@@ -13,6 +14,19 @@ from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import Marking, Moment
 from statewright.net.effects import CloseHumanTask, Effect, OpenHumanTask
 from statewright.processes.changes import Backoff
+
+_encode_source = msgspec.json.Encoder(order="deterministic").encode
+SourceT = TypeVar("SourceT")
+
+
+def source_to_text(source: Struct) -> str:
+    """The form in which a definition is stored: equal for equal definitions."""
+    return _encode_source(source).decode()
+
+
+def source_from_text(text: str, type_: type[SourceT]) -> SourceT:
+    """The definition that :func:`source_to_text` wrote."""
+    return msgspec.json.decode(text, type=type_)
 
 
 class BuiltinModel(Struct, frozen=True, kw_only=True):
@@ -74,6 +88,9 @@ class ProcessInstance(Protocol):
 
     @property
     def marking(self) -> Marking: ...
+
+    @property
+    def started_at(self) -> int: ...
 
     @property
     def completed_at(self) -> int | None:

@@ -7,7 +7,7 @@ renewal.
 from collections.abc import Mapping, Sequence
 from datetime import UTC, timedelta
 from decimal import Decimal
-from typing import Final, NoReturn
+from typing import Final, TypeVar
 
 import grpc
 import grpc.aio
@@ -37,7 +37,8 @@ _REJECTION_CODES: Final = frozenset(
     }
 )
 
-Metadata = list[tuple[str, str]]
+RequestT = TypeVar("RequestT")
+ReplyT = TypeVar("ReplyT")
 
 
 class GrpcJobs:
@@ -57,11 +58,7 @@ class GrpcJobs:
             lease_seconds=round(poll.lease.total_seconds()),
         )
         wait = poll.wait.total_seconds()
-        metadata = [*await self._build_metadata(), ("wait-seconds", str(round(wait)))]
-        try:
-            answer = await self._engine.PollJobs(asked, metadata=metadata, timeout=RESPONSE_TIMEOUT_S + wait)
-        except grpc.aio.AioRpcError as error:
-            self._raise_failure(error)
+        answer = await self._call(self._engine.PollJobs, asked, ("wait-seconds", str(round(wait))), wait_s=wait)
         return [_to_job(found) for found in answer.jobs]
 
     async def complete(self, job: Job, worker: str, variables: bytes) -> None:
@@ -73,10 +70,7 @@ class GrpcJobs:
         asked = pb.CompleteJobRequest(job_id=job.id, worker_id=worker)
         if isinstance(delta, dict) and delta:
             _write_members(asked.variables_to_set, delta)
-        try:
-            await self._engine.CompleteJob(asked, metadata=await self._build_metadata(), timeout=RESPONSE_TIMEOUT_S)
-        except grpc.aio.AioRpcError as error:
-            self._raise_failure(error)
+        await self._call(self._engine.CompleteJob, asked)
 
     async def fail(
         self, job: Job, worker: str, message: str, *, retryable: bool, rest: timedelta | None = None
@@ -85,10 +79,7 @@ class GrpcJobs:
         asked = pb.FailJobRequest(job_id=job.id, worker_id=worker, retryable=retryable, error_message=message)
         if rest is not None:
             asked.retry_after_seconds = round(rest.total_seconds())
-        try:
-            await self._engine.FailJob(asked, metadata=await self._build_metadata(), timeout=RESPONSE_TIMEOUT_S)
-        except grpc.aio.AioRpcError as error:
-            self._raise_failure(error)
+        await self._call(self._engine.FailJob, asked)
 
     async def renew(self, job: Job, worker: str, lease: timedelta) -> bool:
         """False: the protocol has no such call."""
@@ -103,20 +94,28 @@ class GrpcJobs:
         """End the connection."""
         await self._channel.close()
 
-    async def _build_metadata(self) -> Metadata:
+    async def _call(
+        self,
+        method: "grpc.aio.UnaryUnaryMultiCallable[RequestT, ReplyT]",
+        asked: RequestT,
+        *metadata: tuple[str, str],
+        wait_s: float = 0.0,
+    ) -> ReplyT:
+        """The reply. Raises :class:`JobsUnavailable` or :class:`JobsRefused`."""
         try:
             token = await self._tokens.get_token()
         except TokenUnavailable as error:
             raise JobsUnavailable(str(error)) from error
-        return [("authorization", f"Bearer {token}")] if token else []
-
-    def _raise_failure(self, error: grpc.aio.AioRpcError) -> NoReturn:
-        reason = f"{error.code().name} {error.details() or ''}".strip()
-        if error.code() is grpc.StatusCode.UNAUTHENTICATED:
-            self._tokens.invalidate()
-        if error.code() in _REJECTION_CODES:
-            raise JobsRefused(reason, is_gone=error.code() is grpc.StatusCode.NOT_FOUND) from error
-        raise JobsUnavailable(reason) from error
+        identity = [("authorization", f"Bearer {token}")] if token else []
+        try:
+            return await method(asked, metadata=[*identity, *metadata], timeout=RESPONSE_TIMEOUT_S + wait_s)
+        except grpc.aio.AioRpcError as error:
+            reason = f"{error.code().name} {error.details() or ''}".strip()
+            if error.code() is grpc.StatusCode.UNAUTHENTICATED:
+                self._tokens.invalidate()
+            if error.code() in _REJECTION_CODES:
+                raise JobsRefused(reason, is_gone=error.code() is grpc.StatusCode.NOT_FOUND) from error
+            raise JobsUnavailable(reason) from error
 
 
 def _to_job(found: pb.Job) -> Job:

@@ -6,6 +6,7 @@ is always played next, whatever real time it stands for; what came too late by t
 
 import heapq
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
@@ -26,7 +27,7 @@ from statewright.processes.changes import (
     compute_history_changes,
     decide_retry,
 )
-from statewright.processes.language import NewInstance, Rejection
+from statewright.processes.language import InstanceOperation, NewInstance, Rejection
 from statewright.steps import operations
 from statewright.steps.documents import DefinitionMembers, UnreadableDefinition, map_spellings
 from statewright.steps.instance import Instance, render_history_item, render_instance
@@ -197,7 +198,7 @@ class _Simulator:
             case RecordEntry(node=node) if self._process.steps[node].type == "WAIT":
                 self._plan_reply("signals", node, self._stubs.signals, lambda reply: self._signal(node, reply))
             case ArmTimer(timer=timer, at=at):
-                self._schedule(at, lambda: self._fire_timer(timer))
+                self._schedule(at, lambda: self._play(partial(operations.fire_timer, timer=timer)))
             case StartChild():
                 self._child = effect
             case _:
@@ -225,11 +226,7 @@ class _Simulator:
 
     def _report_job(self, job: EnqueueTask, retries: int, reply: Reply) -> None:
         if isinstance(reply, SuccessReply):
-            self._apply(
-                operations.complete_job(
-                    self._process, self._instance, job.task, reply.variables, self._clock.next_moment()
-                )
-            )
+            self._play(partial(operations.complete_job, job=job.task, variables=reply.variables))
             return
         state = JobState(status="LOCKED", worker_id=_WORKER, retries_remaining=retries)
         report = FailureReport(worker_id=_WORKER, message=reply.message, retryable=reply.retryable)
@@ -237,28 +234,19 @@ class _Simulator:
         if isinstance(verdict, Requeued):
             self._plan_job(job, verdict.retries_remaining)
         elif isinstance(verdict, GivenUp):
-            self._apply(
-                operations.fail_job(self._process, self._instance, job.task, verdict.reason, self._clock.next_moment())
-            )
+            self._play(partial(operations.fail_job, job=job.task, reason=verdict.reason))
 
     def _complete_task(self, task: str, reply: Reply) -> None:
         if isinstance(reply, SuccessReply):
-            self._apply(
-                operations.complete_user_task_by_id(
-                    self._process, self._instance, task, reply.variables, self._clock.next_moment(), by=_WORKER
-                )
-            )
+            complete = operations.complete_user_task_by_id
+            self._play(partial(complete, task=task, variables=reply.variables, by=_WORKER))
 
     def _signal(self, step_id: str, reply: Reply) -> None:
         if isinstance(reply, SuccessReply):
-            self._apply(
-                operations.signal_step(
-                    self._process, self._instance, step_id, reply.variables, self._clock.next_moment()
-                )
-            )
+            self._play(partial(operations.signal_step, step_id=step_id, variables=reply.variables))
 
-    def _fire_timer(self, timer: str) -> None:
-        self._apply(operations.fire_timer(self._process, self._instance, timer, self._clock.next_moment()))
+    def _play(self, operation: InstanceOperation[Process, Instance]) -> None:
+        self._apply(operation(self._process, self._instance, moment=self._clock.next_moment()))
 
 
 # Stubs of a dry run as a document, and its outcome as one.

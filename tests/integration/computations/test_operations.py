@@ -13,16 +13,14 @@ from statewright.computations.child import ChildLimits
 from statewright.computations.process import ComputingProcess, ForkServer
 from statewright.failures import ComputationTooLarge
 from statewright.flows.definition import FlowSource
-from statewright.flows.definition import source_to_text as flow_to_text
 from statewright.flows.process_language import FLOWS
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject
 from statewright.net import IDS_PER_MOMENT, Moment
 from statewright.playbooks.process_language import PLAYBOOKS
 from statewright.playbooks.source import PlaybookSource
-from statewright.playbooks.source import source_to_text as playbook_to_text
 from statewright.processes.computing import DefinitionSource
-from statewright.processes.language import NewInstance, Rejection
+from statewright.processes.language import NewInstance, Rejection, source_to_text
 from statewright.steps.process_language import STEPS
 from tests.unit.flows.cases import Case, read_cases
 from tests.unit.playbooks import traces
@@ -86,11 +84,11 @@ def test_operations_of_steps(process: ComputingProcess, definition: JsonObject):
 @pytest.mark.parametrize("case", read_cases("runs.txt"), ids=lambda case: case.title)
 def test_operations_of_flows(process: ComputingProcess, case: Case):
     source = FlowSource(id="case", text=case.text)
-    assert play(process, DefinitionSource(FLOWS, flow_to_text(source), 1), {"input": {"a": [1, 2]}}) > 0
+    assert play(process, DefinitionSource(FLOWS, source_to_text(source), 1), {"input": {"a": [1, 2]}}) > 0
 
 
 @pytest.mark.parametrize("case", traces.read_traces(), ids=lambda case: f"{case.number}")
 def test_operations_of_playbooks(process: ComputingProcess, case: traces.Case):
     text = case.playbook if "metadata:" in case.playbook else f"metadata: {{name: case}}\n{case.playbook}"
-    stored = DefinitionSource(PLAYBOOKS, playbook_to_text(PlaybookSource(text=text)), 1)
+    stored = DefinitionSource(PLAYBOOKS, source_to_text(PlaybookSource(text=text)), 1)
     assert play(process, stored, {}) > 0

@@ -203,7 +203,7 @@ def build_forms(installation: Installation) -> dict[str, dict[str, str]]:
 def start(root: Api, code: str, definition: str) -> str:
     """A new instance of a definition."""
     language = find_language(code)
-    started = root.post(f"/{'/'.join(language.instances)}", language.start(definition, 0, {}, ""))
+    started = root.post(language.nouns.instances_path, language.start(definition, 0, {}, ""))
     assert started.is_success, started.text
     return str(started.json()["id"])
 

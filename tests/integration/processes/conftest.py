@@ -14,6 +14,8 @@ import pytest
 from statewright import app
 from statewright.api.http import dialects
 from statewright.app import runtime as languages
+from statewright.console import process_languages, routes
+from statewright.console.pages.definitions import build_routes
 from statewright.failures import ProcessNotFound
 from statewright.jsonval.values import JsonObject
 from statewright.services.core import Caller
@@ -31,7 +33,7 @@ from statewright.services.runtime import Runtime
 from statewright.settings import Secret, Settings
 from statewright.storage.processes.instances import InstanceFilter, fetch_events
 from tests.database import Template
-from tests.integration.processes.errand_interfaces import ERRAND_API, ERRAND_DIALECT
+from tests.integration.processes.errand_interfaces import ERRAND_API, ERRAND_DIALECT, PAGES
 from tests.integration.processes.errands import ERRANDS, Errand, Plan, cancel
 from tests.integration.steps.conftest import Watch, a_caller
 from tests.rehosting import rehost
@@ -51,6 +53,8 @@ def installed() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(languages, "LANGUAGES", (*languages.LANGUAGES, INSTALLED))
         patch.setattr(dialects, "PROCESS_APIS", (ERRAND_API, *dialects.PROCESS_APIS))
+        patch.setattr(process_languages, "LANGUAGES", (*process_languages.LANGUAGES, PAGES))
+        patch.setattr(routes, "ROUTES", (*routes.ROUTES, *build_routes(PAGES)))
         yield
 
 

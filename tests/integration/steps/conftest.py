@@ -28,7 +28,7 @@ from statewright.services.processes.instances import StartRequest, StreamedPage
 from statewright.services.processes.jobs import ClaimedJob, JobClaim
 from statewright.services.processes.timers import TimerScanner
 from statewright.services.runtime import Runtime
-from statewright.services.steps import definitions, find_steps, instances
+from statewright.services.steps import find_steps, instances
 from statewright.services.steps.dialect import STEP_DIALECT
 from statewright.settings import Secret, Settings
 from statewright.steps import Instance
@@ -62,7 +62,7 @@ class Host:
 
     async def upload(self, *documents: Json) -> None:
         for document in documents:
-            await definitions.upload(self.runtime.processes, self.caller, json.dumps(document))
+            await dialects.upload_definition(STEP_DIALECT, self.runtime.processes, self.caller, json.dumps(document))
 
     async def start(self, definition: str, business_key: str = "", **variables: Json) -> Instance:
         request = StartRequest(definition_id=definition, variables=variables, business_key=business_key)

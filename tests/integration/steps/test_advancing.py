@@ -9,7 +9,7 @@ from statewright.failures import BadRequest, BusinessKeyInUse, ProcessBadRequest
 from statewright.jsonval.codec import decode
 from statewright.services.core import Caller
 from statewright.services.processes import dialects, tasks
-from statewright.services.steps import definitions, find_steps, instances
+from statewright.services.steps import find_steps, instances
 from statewright.services.steps.dialect import STEP_DIALECT
 from statewright.steps.documents import definition_to_document
 from tests.builders import Json
@@ -219,10 +219,12 @@ async def test_a_definition_keeps_the_order_of_its_branches(host: Host):
 
 
 async def test_the_same_content_gets_the_same_version_and_other_content_the_next(host: Host):
-    first = await definitions.upload(host.runtime.processes, host.caller, json.dumps(THREE_STEPS))
-    again = await definitions.upload(host.runtime.processes, host.caller, json.dumps(THREE_STEPS, indent=2))
-    other = await definitions.upload(
-        host.runtime.processes, host.caller, json.dumps({**THREE_STEPS, "description": "other"})
+    first = await dialects.upload_definition(STEP_DIALECT, host.runtime.processes, host.caller, json.dumps(THREE_STEPS))
+    again = await dialects.upload_definition(
+        STEP_DIALECT, host.runtime.processes, host.caller, json.dumps(THREE_STEPS, indent=2)
+    )
+    other = await dialects.upload_definition(
+        STEP_DIALECT, host.runtime.processes, host.caller, json.dumps({**THREE_STEPS, "description": "other"})
     )
     assert [(one.version, one.is_new) for one in (first, again, other)] == [(1, True), (1, False), (2, True)]
     assert again.uploaded_at == first.uploaded_at
@@ -261,7 +263,7 @@ async def test_definitions_are_found_by_any_part_of_name_or_id(host: Host):
 @pytest.mark.parametrize("source", ["{", '{"id": "my flow", "name": "n", "steps": []}'])
 async def test_a_definition_that_cannot_run_is_refused(host: Host, source: str):
     with pytest.raises(ProcessBadRequest):
-        await definitions.upload(host.runtime.processes, host.caller, source)
+        await dialects.upload_definition(STEP_DIALECT, host.runtime.processes, host.caller, source)
 
 
 async def test_unknown_definitions_are_not_found(host: Host):

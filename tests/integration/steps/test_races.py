@@ -11,8 +11,10 @@ from datetime import timedelta
 import pytest
 
 from statewright.failures import BusinessKeyInUse, ProcessConflict, ProcessNotFound
+from statewright.services.processes import dialects
 from statewright.services.processes.successors import start_successor as start_child
-from statewright.services.steps import definitions, find_steps
+from statewright.services.steps import find_steps
+from statewright.services.steps.dialect import STEP_DIALECT
 from statewright.steps import Instance
 from statewright.storage.work import STARTS
 from tests.database import connected
@@ -143,7 +145,8 @@ async def test_of_many_starts_with_a_business_key_one_gets_it(hosts: tuple[Host,
 async def test_concurrent_uploads_of_one_id_all_succeed(hosts: tuple[Host, Host]):
     texts = [json.dumps({**THREE_STEPS, "description": str(n % 3)}) for n in range(6)]
     uploads = [
-        definitions.upload(hosts[n % 2].runtime.processes, hosts[n % 2].caller, text) for n, text in enumerate(texts)
+        dialects.upload_definition(STEP_DIALECT, hosts[n % 2].runtime.processes, hosts[n % 2].caller, text)
+        for n, text in enumerate(texts)
     ]
     versions = [uploaded.version for uploaded in await asyncio.gather(*uploads)]
     assert set(versions) == {1, 2, 3}

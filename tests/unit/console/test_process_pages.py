@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from statewright.console.diagrams.petri import MAX_CHARS, read_playbook
-from statewright.console.diagrams.process import NodeState, mark_process, read_flow, read_playbook_net, read_steps
+from statewright.console.diagrams.process import NodeState, mark_process, read_compiled, read_playbook_net, read_steps
 from statewright.console.pages import definition_acts, instance_acts
 from statewright.console.pages.definitions import compare_graphs, view_counts
 from statewright.console.pages.instance import build_past, find_states, find_writers
@@ -234,9 +234,9 @@ def test_counts_that_cannot_be_read_fail_alone():
 def test_nodes_of_a_flow_are_compared_by_name():
     def read(*names: str) -> Any:
         nodes: list[Any] = [{"kind": "start"}, *({"kind": "task", "name": name} for name in names)]
-        return read_flow({"nodes": nodes, "edges": [[n, n + 1] for n in range(len(names))]})
+        return read_compiled({"nodes": nodes, "edges": [[n, n + 1] for n in range(len(names))]})
 
-    changes = [change.text for change in compare_graphs(read("load", "store"), read("load", "check", "store"))]
+    changes = [change.text for change in compare_graphs(FLOWS, read("load", "store"), read("load", "check", "store"))]
     assert changes == ["Node load: goes on to check.", "Node check is new: task."]
     assert FLOWS.build_path("a/b") == "/console/flows/a%2Fb"
 

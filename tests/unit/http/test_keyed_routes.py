@@ -4,12 +4,12 @@ import inspect
 
 import pytest
 
-from statewright.api.http.dialects import FLOW_ROUTES, OPS_ROUTES, PLAYBOOK_ROUTES, ROUTES, STEP_ROUTES
+from statewright.api.http.dialects import FLOW_ROUTES, OPS_ROUTES, PLAYBOOK_API, ROUTES, STEP_ROUTES
 from statewright.api.http.router import Operation
 
 WRITES = [
     route
-    for route in (*ROUTES, *STEP_ROUTES, *FLOW_ROUTES, *PLAYBOOK_ROUTES, *OPS_ROUTES)
+    for route in (*ROUTES, *STEP_ROUTES, *FLOW_ROUTES, *PLAYBOOK_API.routes, *OPS_ROUTES)
     if route.method not in ("GET", "HEAD")
 ]
 AFTERWARDS = {"/v1/instances/purge", "/v1/flows/events"}

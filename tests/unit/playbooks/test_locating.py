@@ -2,7 +2,7 @@
 
 import pytest
 
-from statewright.playbooks.place import Position, locate
+from statewright.playbooks.place import DocumentPosition, locate
 
 TEXT = """\
 metadata: {name: x, tags: [a, b]}
@@ -35,15 +35,15 @@ workflow:
     ],
 )
 def test_a_value_stands_where_its_name_does(path: str, line: int, column: int) -> None:
-    assert locate(TEXT, [path]) == {path: Position(line, column)}
+    assert locate(TEXT, [path]) == {path: DocumentPosition(line, column)}
 
 
 def test_json_is_located_too() -> None:
-    assert locate('{"a":\n {"b": [1,\n 2]}}', ["/a/b/1"]) == {"/a/b/1": Position(3, 2)}
+    assert locate('{"a":\n {"b": [1,\n 2]}}', ["/a/b/1"]) == {"/a/b/1": DocumentPosition(3, 2)}
 
 
 def test_a_text_with_a_defect_is_located_up_to_it() -> None:
-    assert locate("a: 1\nb: [", ["/a", "/c"]) == {"/a": Position(1, 1), "/c": Position(1, 1)}
+    assert locate("a: 1\nb: [", ["/a", "/c"]) == {"/a": DocumentPosition(1, 1), "/c": DocumentPosition(1, 1)}
 
 
 @pytest.mark.parametrize("text", ["? [a]\n: 1\nb: 2", "? {a: 1}\n: 1\nb: 2"])

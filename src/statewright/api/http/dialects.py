@@ -7,21 +7,20 @@ route the other does not. Each module has the routes of one tag.
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from msgspec import Struct
-
 from statewright.api.http.administration import ADMINISTRATION, TRACE_SAMPLER
-from statewright.api.http.application import Dialect, ErrorFormat, Observe
+from statewright.api.http.application import Dialect, Observe
 from statewright.api.http.audit import AUDIT
 from statewright.api.http.clients import ACCOUNT, CLIENTS
 from statewright.api.http.entities import ENTITIES
 from statewright.api.http.errors import build_error_format
-from statewright.api.http.flows.routes import FLOW_ROUTES
+from statewright.api.http.flows import FLOW_ROUTES
 from statewright.api.http.keys import SIGNING_KEYS, TRUSTED_KEYS
 from statewright.api.http.messages import MESSAGES
 from statewright.api.http.models import MODELS, WORKFLOWS
 from statewright.api.http.ops.routes import OPS_ROUTES
-from statewright.api.http.playbooks.routes import PLAYBOOK_ROUTES
-from statewright.api.http.processes.bodies import BARE_ERRORS, KNOWING_ERRORS, ProcessRoute
+from statewright.api.http.playbooks import PLAYBOOK_API
+from statewright.api.http.processes.bodies import BARE_ERRORS
+from statewright.api.http.processes.tables import ProcessApi
 from statewright.api.http.providers import PROVIDERS
 from statewright.api.http.request import Request
 from statewright.api.http.response import TEXT, Response
@@ -90,17 +89,9 @@ def build_entity_dialect(
     )
 
 
-class ProcessApi(Struct, frozen=True, kw_only=True):
-    """The REST interface of a process language."""
-
-    roots: tuple[str, ...]
-    routes: tuple[ProcessRoute, ...]
-    errors: ErrorFormat = KNOWING_ERRORS
-
-
 PROCESS_APIS: Final[tuple[ProcessApi, ...]] = (
     ProcessApi(roots=("/v1/flows",), routes=FLOW_ROUTES),
-    ProcessApi(roots=("/v1/playbooks", "/v1/executions"), routes=PLAYBOOK_ROUTES),
+    PLAYBOOK_API,
     ProcessApi(roots=("/v1",), routes=STEP_ROUTES, errors=BARE_ERRORS),
 )
 """In the order in which they are asked for a path: the step dialect has all of ``/v1`` that others have not."""

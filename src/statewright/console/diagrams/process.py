@@ -16,9 +16,6 @@ from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.operations.records import Members, Record, Value
 
-LanguageName: TypeAlias = Literal["steps", "flows", "playbooks"]
-"""As the operations API calls them."""
-
 Ended: TypeAlias = Literal["", "done", "failed", "skipped"]
 
 MAX_DETAIL_CHARS: Final = 500
@@ -49,25 +46,25 @@ class NodeRow(Struct, frozen=True, kw_only=True):
 
 
 class ProcessGraph(Struct, frozen=True, kw_only=True):
-    """The picture and its table. ``numbers``: the node of each key; of playbooks the transition."""
+    """The picture and its table. ``numbers``: the node of each key; of a net the transition, its place before it."""
 
-    language: LanguageName
+    is_net: bool
     drawing: Drawing
     rows: tuple[NodeRow, ...]
     numbers: Mapping[str, int]
 
 
 def _build_graph(
-    language: LanguageName, drawing: Drawing, rows: Sequence[NodeRow], number: Callable[[int], int]
+    drawing: Drawing, rows: Sequence[NodeRow], number: Callable[[int], int], *, is_net: bool = False
 ) -> ProcessGraph:
     """Rows get the ways that the picture has. ``number`` is that of the node of a row, by its place."""
-    shift = 1 if language == "playbooks" else 0  # arcs lead to the place before a transition
+    shift = 1 if is_net else 0  # arcs lead to the place before a transition
     ways: dict[int, list[Way]] = {}
     for edge in drawing.edges:
         target = drawing.nodes[min(edge.target + shift, len(drawing.nodes) - 1)]
         ways.setdefault(edge.source, []).append(Way(edge.label, target.name, target.href.removeprefix("#")))
     return ProcessGraph(
-        language=language,
+        is_net=is_net,
         drawing=drawing,
         rows=tuple(replace(row, ways=tuple(ways.get(number(place), ()))) for place, row in enumerate(rows)),
         numbers={row.key: number(place) for place, row in reversed(list(enumerate(rows)))},
@@ -123,7 +120,7 @@ def read_steps(definition: JsonObject) -> ProcessGraph:
         )
         for place, step in enumerate(pick_objects(definition, "steps", Step))
     ]
-    return _build_graph("steps", draw_steps(definition), rows, lambda place: place + 1)
+    return _build_graph(draw_steps(definition), rows, lambda place: place + 1)
 
 
 def draw_steps(definition: JsonValue) -> Drawing:
@@ -179,8 +176,9 @@ def _list_ways(step: Step) -> Iterator[tuple[str, str, tuple[str, ...]]]:
 
 
 class FlowNode(Record, frozen=True, kw_only=True):
-    """A node of a compiled flow."""
+    """A node of a compiled flow, or of whatever else the API gives the graph of."""
 
+    id: str = ""
     kind: str = ""
     name: str = ""
     uri: str = ""
@@ -200,12 +198,12 @@ _FLOW_SHAPES: Final[Mapping[str, Shape]] = {"start": "start", "end": "end", "for
 _FLOW_KINDS: Final = frozenset((*_FLOW_SHAPES, "task", "read", "write", "literal"))
 
 
-def read_flow(graph: JsonObject) -> ProcessGraph:
-    """The graph of a compiled flow."""
+def read_compiled(graph: JsonObject) -> ProcessGraph:
+    """The graph of a compiled definition, such as a flow. Instances call its nodes by their ids, or else by their
+    places.
+    """
     nodes = pick_objects(graph, "nodes", FlowNode)
-    return _build_graph(
-        "flows", draw_flow(graph), list(map(_describe_node, nodes, range(len(nodes)))), lambda place: place
-    )
+    return _build_graph(draw_flow(graph), list(map(_describe_node, nodes, range(len(nodes)))), lambda place: place)
 
 
 def draw_flow(graph: JsonValue) -> Drawing:
@@ -254,7 +252,7 @@ def _describe_node(node: FlowNode, place: int) -> NodeRow:
     parts += [_cut(node.parameters)] if node.parameters else []
     return NodeRow(
         ref=f"node-{place}",
-        key=str(place),
+        key=node.id or str(place),
         name=node.title,
         kind=node.kind,
         detail=", ".join(parts),
@@ -288,7 +286,7 @@ def read_playbook_net(source: PlaybookSource) -> ProcessGraph:
         )
         for place, step in enumerate(pick_objects(source.document, "workflow", PlaybookStep))
     ]
-    return _build_graph("playbooks", draw_playbook(source.document), rows, lambda place: 2 * place + 1)
+    return _build_graph(draw_playbook(source.document), rows, lambda place: 2 * place + 1, is_net=True)
 
 
 def _describe_pipeline(step: PlaybookStep) -> str:
@@ -324,7 +322,7 @@ def mark_process(graph: ProcessGraph, states: Mapping[str, NodeState]) -> Marks:
         number, mark = graph.numbers.get(key), _mark_node(state)
         if number is not None and mark is not None:
             nodes[number] = mark
-        if number is not None and graph.language == "playbooks" and (state.waiting or state.denied):
+        if number is not None and graph.is_net and (state.waiting or state.denied):
             nodes[number - 1] = _mark_place(state)
     return Marks(nodes=nodes)
 

@@ -1,47 +1,22 @@
 """Checking, uploading and starting definitions: one call of the API each (docs/console.md#pages)."""
 
-from collections.abc import Callable
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from statewright.console import process_languages
 from statewright.console.acts import read_object
-from statewright.console.calls import ApiCall, Reply, build_root_call
+from statewright.console.calls import ApiCall, Parameters, Reply, build_root_call
 from statewright.console.pages.definitions import build_crumbs, compare_texts, get_source, list_warnings
 from statewright.console.pages.instances import build_instance_path
-from statewright.console.process_languages import FLOWS, LANGUAGES, PLAYBOOKS, STEPS, ProcessLanguage, find_language
+from statewright.console.process_languages import STEPS, ProcessLanguage, find_language
 from statewright.console.request import Action, Form, InvalidField, Page, PageContext, Routes, build_problem
 from statewright.console.views.page import DiffLine, Problem, View
 from statewright.console.views.records import DefinitionCheck, DefinitionRecord, DefinitionWarning, InstanceRecord
 from statewright.jsonval.codec import encode
 
 MAX_SOURCE_CHARS: Final = 10 * 1024 * 1024
-
-EXAMPLES: Final = {
-    "steps": """{
-  "id": "greeting",
-  "name": "Greeting",
-  "steps": [
-    {"id": "ask", "name": "Ask for a name", "type": "USER_TASK", "nextStep": "mail"},
-    {"id": "mail", "name": "Send a mail", "type": "SERVICE_TASK", "jobType": "send-mail", "nextStep": "end"},
-    {"id": "end", "name": "End", "type": "END"}
-  ]
-}""",
-    "flow": """@flow orders
-load → [charge | pack] → ship""",
-    "playbook": """apiVersion: noetl.io/v2
-kind: Playbook
-metadata: {name: greeting}
-workflow:
-- step: greet
-  tool: {kind: noop}
-  next:
-    arcs:
-    - step: thank
-- step: thank
-  tool: {kind: noop}""",
-}
 
 
 class NewDefinitionView(Struct, frozen=True, kw_only=True):
@@ -52,12 +27,11 @@ class NewDefinitionView(Struct, frozen=True, kw_only=True):
     id: str
     """Of flows: under which id the text is stored."""
     checked: "CheckView | None" = None
-    languages: tuple[ProcessLanguage, ...] = LANGUAGES
 
     @property
-    def can_check(self) -> bool:
-        """Whether the API checks definitions of the language without storing them."""
-        return self.language is not STEPS
+    def languages(self) -> tuple[ProcessLanguage, ...]:
+        """Those that there are."""
+        return process_languages.LANGUAGES
 
 
 class CheckView(Struct, frozen=True, kw_only=True):
@@ -78,11 +52,11 @@ class CheckView(Struct, frozen=True, kw_only=True):
 async def show_new_definition(request: PageContext) -> View:
     """The form, filled with a definition that is to get another version, or with an example."""
     language = find_language(request.query.get("language", STEPS.code))
-    definition, source = request.query.get("of"), EXAMPLES[language.code]
+    definition, source = request.query.get("of"), language.example
     if definition:
         found = await request.call_one(language.call_definitions(definition))
         source = get_source(language, found.require())
-    data = NewDefinitionView(language=language, source=source, id=definition if language is FLOWS else "")
+    data = NewDefinitionView(language=language, source=source, id=definition if language.takes_id else "")
     return View(title=f"Upload: {language.title}", data=data, crumbs=build_crumbs(language, definition))
 
 
@@ -93,23 +67,23 @@ def _read_source(form: Form) -> str:
     return source
 
 
-def _build_call(*more: str) -> Callable[[Form], ApiCall]:
-    """The call that stores a text, or checks it."""
+def _build_upload(form: Form) -> ApiCall:
+    language = find_language(form.require("language"))
+    return _build_call(language, form, language.nouns.definitions_path, language.upload_query)
 
-    def build(form: Form) -> ApiCall:
-        language, body = find_language(form.require("language")), _read_source(form).encode()
-        if language is PLAYBOOKS:
-            call = language.call_definitions(*more, method="POST", body=body)
-            return replace(call, media_type="application/yaml")
-        if language is FLOWS:
-            path, query = more or ("definitions",), {"id": form.get("id") or None}
-            call = build_root_call("v1", "flows", *path, method="POST", query=query, body=body)
-            return replace(call, media_type="text/plain")
-        if more:
-            raise InvalidField("language", "step definitions are checked when they are uploaded")
-        return language.call_definitions(method="POST", query={"warnings": True}, body=body)
 
-    return build
+def _build_check(form: Form) -> ApiCall:
+    language = find_language(form.require("language"))
+    if not language.can_check:
+        raise InvalidField("language", "its definitions are checked when they are uploaded")
+    return _build_call(language, form, language.nouns.validate_path, {})
+
+
+def _build_call(language: ProcessLanguage, form: Form, path: str, query: Parameters) -> ApiCall:
+    asked = {"id": form.get("id") or None} if language.takes_id else query
+    body = _read_source(form).encode()
+    call = build_root_call(*path.strip("/").split("/"), method="POST", query=asked, body=body)
+    return replace(call, media_type=language.media_type)
 
 
 async def _show_check(request: PageContext, form: Form, reply: Reply) -> View:
@@ -187,7 +161,7 @@ def _follow_start(_form: Form, reply: Reply) -> str:
 
 ROUTES: Final[Routes] = (
     Page(name="new_definition", path="/console/definitions/new", show=show_new_definition),
-    Action("check_definition", "Check definition", _build_call("validate"), _follow_upload, show=_show_check),
-    Action("upload_definition", "Upload definition", _build_call(), _follow_upload, show=_show_upload),
+    Action("check_definition", "Check definition", _build_check, _follow_upload, show=_show_check),
+    Action("upload_definition", "Upload definition", _build_upload, _follow_upload, show=_show_upload),
     Action("start_instance", "Start instance", _build_start, _follow_start),
 )

@@ -11,19 +11,15 @@ from msgspec import Struct
 from statewright.console.calls import ApiCall, Parameters, Reply, build_ops_call, pick_members
 from statewright.console.diagrams.diff import Sentence
 from statewright.console.diagrams.drawing import Mark, Marks
-from statewright.console.diagrams.petri import read_playbook
 from statewright.console.diagrams.plan import choose_tier
 from statewright.console.diagrams.process import (
     NodeRow,
     NodeState,
     ProcessGraph,
     mark_process,
-    read_flow,
-    read_playbook_net,
-    read_steps,
 )
 from statewright.console.pages.listing import Slice, list_pages, slice_rows
-from statewright.console.process_languages import FLOWS, LANGUAGES, STEPS, ProcessLanguage
+from statewright.console.process_languages import LANGUAGES, ProcessLanguage
 from statewright.console.request import Navigation, Page, PageContext, Query, Routes, Show, build_part, build_problem
 from statewright.console.views.entities import fits_page, write_text
 from statewright.console.views.page import (
@@ -130,7 +126,8 @@ async def call_with_graph(
     calls, made at the same time.
     """
     path = (definition, *(("versions", version) if version else ()))
-    diagram = [language.call_definitions(*path, "diagram", query={"format": "graph"})] if language is FLOWS else []
+    drawn = language.call_definitions(*path, "diagram", query={"format": "graph"})
+    diagram = [drawn] if language.is_compiled else []
     found, *replies = await request.call(language.call_definitions(*path), *calls, *diagram)
     graph = await asyncio.to_thread(read_graph, language, found, replies[-1] if diagram else None)
     return found, graph, tuple(replies[: len(calls)])
@@ -138,19 +135,15 @@ async def call_with_graph(
 
 def read_graph(language: ProcessLanguage, definition: Reply, diagram: Reply | None) -> ProcessGraph | None:
     """The graph from the answers of the API; None where they have none that can be drawn."""
-    if not definition.is_ok:
+    read = diagram if language.is_compiled else definition
+    if not definition.is_ok or read is None or not read.is_ok:
         return None
-    if language is STEPS:
-        return read_steps(definition.document)
-    if language is FLOWS:
-        return read_flow(diagram.document) if diagram is not None and diagram.is_ok else None
-    source = read_playbook(definition.pick(DefinitionRecord).source)
-    return None if source is None else read_playbook_net(source)
+    return language.read_graph(read.document)
 
 
 def get_source(language: ProcessLanguage, definition: Reply) -> str:
     """The text of a definition: as it was written, or as JSON."""
-    return write_text(definition.value) if language is STEPS else definition.pick(DefinitionRecord).source
+    return write_text(definition.value) if language.is_json else definition.pick(DefinitionRecord).source
 
 
 def view_graph(language: ProcessLanguage, definition: Reply, graph: ProcessGraph | None, query: Query) -> GraphView:
@@ -162,21 +155,21 @@ def view_graph(language: ProcessLanguage, definition: Reply, graph: ProcessGraph
         for number in range(row.lines[0], row.lines[1] + 1) if row.lines else ():
             refs.setdefault(number, []).append(row.ref)
     return GraphView(
-        picture=draw_graph(graph, focus) if graph is not None else None,
+        picture=draw_graph(language, graph, focus) if graph is not None else None,
         table=slice_rows(query, rows, "nodes"),
         focus=focus if graph is not None and focus in graph.numbers else "",
-        lines=number_lines(text, refs) if text is not None and language is not STEPS else (),
+        lines=number_lines(text, refs) if text is not None and not language.is_json else (),
         text=text,
-        noun="nodes" if language is FLOWS else "steps",
+        noun=language.nouns.nodes,
     )
 
 
-def draw_graph(graph: ProcessGraph, focus: str = "") -> Picture:
+def draw_graph(language: ProcessLanguage, graph: ProcessGraph, focus: str = "") -> Picture:
     """The picture; of a large one what is near a node."""
     number = graph.numbers.get(focus)
     is_near = number is not None and choose_tier(graph.drawing) == 3
-    label = {"steps": "Diagram of the steps", "flows": "Diagram of the flow", "playbooks": "Petri net of the playbook"}
-    return build_picture(graph.drawing, label=label[graph.language], focus=number, is_neighbourhood=is_near)
+    label = f"{language.picture} of the {language.code}"
+    return build_picture(graph.drawing, label=label, focus=number, is_neighbourhood=is_near)
 
 
 # One definition.
@@ -222,13 +215,13 @@ def build_page(language: ProcessLanguage) -> Show:
         definition, version = request.params[language.parameter], request.query.get_number("version")
         calls = [
             language.call_definitions(query={"keyword": definition, "pageSize": MAX_VERSIONS})
-            if language is STEPS
+            if language.has_warnings
             else language.call_definitions(definition, "versions")
         ]
-        calls += [language.call_definitions(definition, "warnings")] if language is STEPS else []
+        calls += [language.call_definitions(definition, "warnings")] if language.has_warnings else []
         found, graph, replies = await call_with_graph(request, language, definition, version, *calls)
         told = found.require().pick(DefinitionRecord)
-        listed, warned = replies[0].pick_items(DefinitionRecord), found if language is not STEPS else replies[1]
+        listed, warned = replies[0].pick_items(DefinitionRecord), replies[1] if language.has_warnings else found
         item = next((each for each in listed if each.version == told.version), told)
         data = DefinitionView(
             language=language,
@@ -245,7 +238,7 @@ def build_page(language: ProcessLanguage) -> Show:
 
 def list_versions(language: ProcessLanguage, definition: str, listed: Sequence[DefinitionRecord]) -> tuple[int, ...]:
     """The versions of a definition, the latest first."""
-    if language is STEPS:
+    if language.has_warnings:
         numbers = [number for each in listed if each.id == definition for number in each.versions]
     else:
         numbers = [each.version for each in listed]
@@ -390,7 +383,7 @@ def view_diff(
         id=definition,
         old=old[0].pick(DefinitionRecord).version,
         new=new[0].pick(DefinitionRecord).version,
-        changes=tuple(compare_graphs(old[1], new[1])[:MAX_CHANGES]),
+        changes=tuple(compare_graphs(language, old[1], new[1])[:MAX_CHANGES]),
         picture=draw_changes(old[1], new[1]) if new[1] is not None else None,
         lines=compare_texts(texts[0], texts[1]),
     )
@@ -407,10 +400,12 @@ def compare_texts(old: str, new: str) -> tuple[DiffLine, ...] | None:
     return compare_lines(old, new) if max(len(old), len(new)) <= MAX_COMPARED_CHARS else None
 
 
-def compare_graphs(before: ProcessGraph | None, after: ProcessGraph | None) -> list[Sentence]:
+def compare_graphs(
+    language: ProcessLanguage, before: ProcessGraph | None, after: ProcessGraph | None
+) -> list[Sentence]:
     """Nodes that came, went or changed, in sentences."""
     old, new = _index(before), _index(after)
-    noun = "Node" if any(graph is not None and graph.language == "flows" for graph in (before, after)) else "Step"
+    noun = language.nouns.nodes.removesuffix("s").capitalize()
     changes = [
         Sentence(change="removed", text=f"{noun} {row.name} is gone.") for key, row in old.items() if key not in new
     ]
@@ -460,9 +455,10 @@ def draw_changes(before: ProcessGraph | None, after: ProcessGraph) -> Picture:
     return build_picture(after.drawing, Marks(nodes=nodes), label="Diagram of the later version")
 
 
-def _build_routes(language: ProcessLanguage) -> Routes:
+def build_routes(language: ProcessLanguage) -> Routes:
+    """The pages about definitions of a language."""
     root, one = f"/console/{language.page}", f"/{language.page}/{{{language.parameter}}}"
-    navigation = Navigation("Processes", language.title, language.page[0])
+    navigation = Navigation("Processes", language.title, language.key)
     return (
         Page(name=language.page, path=root, show=build_list(language), navigation=navigation),
         Page(name=f"{language.code}_definition", path=f"/console{one}", show=build_page(language)),
@@ -471,4 +467,4 @@ def _build_routes(language: ProcessLanguage) -> Routes:
     )
 
 
-ROUTES: Final[Routes] = tuple(route for language in LANGUAGES for route in _build_routes(language))
+ROUTES: Final[Routes] = tuple(route for language in LANGUAGES for route in build_routes(language))

@@ -14,7 +14,6 @@ from statewright.console.diagrams.process import Ended, NodeState, ProcessGraph,
 from statewright.console.pages.definitions import EMPTY_PICTURE, GraphView, call_with_graph, view_graph
 from statewright.console.pages.instances import build_instance_path
 from statewright.console.process_languages import (
-    LANGUAGES,
     PLAYBOOKS,
     STEPS,
     ProcessLanguage,
@@ -268,12 +267,8 @@ def find_writers(entries: Sequence[HistoryEntry]) -> dict[str, str]:
 
 
 def _list_documents(language: ProcessLanguage, record: InstanceRecord) -> tuple[tuple[str, TreeNode], ...]:
-    wanted: dict[str, tuple[tuple[str, JsonValue], ...]] = {
-        "steps": (("All variables", record.variables),),
-        "flows": (("Input", record.input), ("Result", record.result)),
-        "playbooks": (("Workload", record.workload), ("Context", record.ctx), ("Results", record.results)),
-    }
-    return tuple((title, build_tree(value)) for title, value in wanted[language.name] if value is not None)
+    found: list[tuple[str, JsonValue]] = [(title, getattr(record, member)) for title, member in language.documents]
+    return tuple((title, build_tree(value)) for title, value in found if value is not None)
 
 
 def _view_entry(entry: HistoryEntry, rows: Mapping[str, tuple[str, str]]) -> HistoryRow:
@@ -402,7 +397,7 @@ async def _ask(request: PageContext) -> tuple[ProcessLanguage, InstanceAnswers]:
     """The language of the instance, and what the API says of it. Raises ``CallFailed``."""
     instance = request.params["instance"]
     explained = (await request.call_one(build_ops_call("instances", instance, "explain"))).read(ExplainedInstance)
-    language = find_language_of(explained.language) or LANGUAGES[0]
+    language = find_language_of(explained.language) or STEPS
     known = explained.instance_id
     entity = find_entity_id(known) or known
     at = request.query.get("at") or None

@@ -33,8 +33,8 @@ def _move(move: str, **body: Read) -> Callable[[Form], ApiCall]:
     """A call of the instance, in whatever language it is."""
 
     def build(form: Form) -> ApiCall:
-        path = "/".join(("", *find_language(form.require("language")).instances, "{instance}", move))
-        return send("POST", path, body)(form)
+        language = find_language(form.require("language"))
+        return send("POST", f"{language.nouns.instances_path}/{{instance}}/{move}", body)(form)
 
     return build
 

@@ -5,14 +5,13 @@ from typing import Final
 
 from msgspec import Struct
 
+from statewright.console import process_languages
 from statewright.console.calls import ApiCall, Parameters, Reply
 from statewright.console.pages.listing import list_pages
-from statewright.console.process_languages import LANGUAGES, ProcessLanguage, find_language
+from statewright.console.process_languages import ProcessLanguage, find_language, list_statuses
 from statewright.console.request import Navigation, Page, PageContext, Query, Routes, build_problem
 from statewright.console.views.page import Problem, View, encode_segment
 from statewright.console.views.records import InstanceRecord
-
-ALL_STATUSES: Final = tuple(dict.fromkeys(status for language in LANGUAGES for status in language.statuses))
 
 
 class InstanceRow(Struct, frozen=True):
@@ -33,7 +32,7 @@ class InstancesView(Struct, frozen=True, kw_only=True):
     more_in: tuple[tuple[str, str], ...]
     """Where a list of several languages goes on: the name of the language, and the address."""
     problems: tuple[tuple[str, Problem], ...]
-    languages: tuple[ProcessLanguage, ...] = LANGUAGES
+    languages: tuple[ProcessLanguage, ...]
 
     @property
     def is_filtered(self) -> bool:
@@ -44,9 +43,10 @@ class InstancesView(Struct, frozen=True, kw_only=True):
 async def show_instances(request: PageContext) -> View:
     """Instances, newest first."""
     query, code = request.query, request.query.get("language")
-    chosen = (find_language(code),) if code else LANGUAGES
-    wanted = query.get_choice("status", ("", *ALL_STATUSES))
-    asked = [language for language in chosen if not wanted or wanted in language.statuses]
+    known = process_languages.LANGUAGES
+    chosen = (find_language(code),) if code else known
+    wanted = query.get_choice("status", ("", *list_statuses(known)))
+    asked = [language for language in chosen if not wanted or wanted in language.nouns.statuses]
     replies = await request.call(*(_build_call(query, language, wanted) for language in asked))
     if code and replies:
         replies[0].require()
@@ -55,8 +55,8 @@ async def show_instances(request: PageContext) -> View:
 
 def _build_call(query: Query, language: ProcessLanguage, status: str) -> ApiCall:
     asked: Parameters = {
-        language.instance_member: query.get("definition") or None,
-        language.status_filter: status or None,
+        language.nouns.definition_member: query.get("definition") or None,
+        language.nouns.status_member: status or None,
         "businessKey": query.get("businessKey") or None,
         "page": query.page() or None if query.get("language") else None,
         "pageSize": query.size(),
@@ -75,7 +75,8 @@ def view_instances(query: Query, found: Sequence[tuple[ProcessLanguage, Reply]])
         more = [language for language, _ in found if any(row.language is language for row in rows[size:])] or more
     data = InstancesView(
         query=query,
-        statuses=find_language(code).statuses if code else ALL_STATUSES,
+        statuses=list_statuses((find_language(code),) if code else process_languages.LANGUAGES),
+        languages=process_languages.LANGUAGES,
         rows=tuple(rows[:size]),
         next=following,
         first=first,

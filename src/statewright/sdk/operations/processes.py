@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
 import msgspec
 from msgspec import Struct
@@ -122,6 +122,9 @@ def wait_for(look: Operation[InstanceT], is_done: Callable[[InstanceT], bool]) -
     return found
 
 
+_AS_IT_IS: Final[Reading[Any]] = Reading(lambda value: value)
+
+
 class ProcessPaths(Struct, Generic[DefinitionT, InstanceT, LineT], frozen=True, kw_only=True):
     """Where the definitions and instances of a language are, below ``/v1``, and what their records are. ``definition``
     and ``instance`` are what the names of operations call them.
@@ -131,9 +134,9 @@ class ProcessPaths(Struct, Generic[DefinitionT, InstanceT, LineT], frozen=True, 
     instance: str
     definitions_path: str
     instances_path: str
-    read_definition: Reading[DefinitionT]
-    read_instance: Reading[InstanceT]
-    read_line: Reading[LineT]
+    read_definition: Reading[DefinitionT] = _AS_IT_IS
+    read_instance: Reading[InstanceT] = _AS_IT_IS
+    read_line: Reading[LineT] = _AS_IT_IS
 
     def get_definition(self, definition_id: str, version: int | None) -> Operation[JsonObject]:
         """A definition as the service has it, the latest version unless one is named."""

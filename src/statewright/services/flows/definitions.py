@@ -13,10 +13,9 @@ from statewright.flows.definition import (
     check_source,
     definition_to_document,
     find_setting_defect,
-    hash_source,
-    source_to_text,
 )
 from statewright.flows.lexer import InvalidFlow
+from statewright.processes.language import source_to_text
 from statewright.services.core import Caller
 from statewright.services.processes import definitions
 from statewright.services.processes.definitions import NewDefinition
@@ -52,7 +51,6 @@ async def accept(processes: Processes, caller: Caller, source: FlowSource) -> Ne
         name=checked.name,
         description=checked.description,
         source=source_to_text(source),
-        content=hash_source(source),
         build_document=partial(definition_to_document, source, checked),
     )
 

@@ -18,22 +18,23 @@ from statewright.flows.operations import (
 )
 from statewright.flows.process_language import FLOWS
 from statewright.jsonval.values import JsonObject
+from statewright.operations.process_nouns import FLOW_NOUNS, Nouns
 from statewright.processes.changes import NodeExecution
-from statewright.processes.language import InstanceOperation
 from statewright.services.flows import definitions
 from statewright.services.processes.dialects import (
     DefinitionIntake,
     Demand,
-    Nouns,
     ProcessDialect,
     RequestReader,
     Verb,
     build_transitions,
+    read_bare,
+    read_reasoned,
 )
 from statewright.services.processes.instances import StartRequest
 
 
-def _read_start(body: RequestReader) -> StartRequest:
+def _read_start(body: RequestReader, _: Nouns) -> StartRequest:
     if not body.text("definitionId"):
         raise body.build_refusal("definitionId is required")
     given = body.get("input")
@@ -45,17 +46,6 @@ def _read_start(body: RequestReader) -> StartRequest:
         variables={INPUT: {} if given is None else given},
         business_key=body.text("businessKey"),
     )
-
-
-def _read_cancel(body: RequestReader, _: Mapping[str, str]) -> Demand[FlowProcess, FlowInstance]:
-    reason = body.text("reason")
-    return Demand(operation=partial(cancel_instance, reason=reason), reason=reason, stored=({"reason": reason},))
-
-
-def _read_stop(
-    body: RequestReader, _: Mapping[str, str], operation: InstanceOperation[FlowProcess, FlowInstance]
-) -> Demand[FlowProcess, FlowInstance]:
-    return Demand(operation=operation, reason=body.text("reason"))
 
 
 def _read_change(body: RequestReader, _: Mapping[str, str]) -> Demand[FlowProcess, FlowInstance]:
@@ -85,27 +75,12 @@ def _render_definition(process: FlowProcess) -> JsonObject:
 
 FLOW_DIALECT: Final = ProcessDialect(
     language=FLOWS,
-    nouns=Nouns(
-        language="flows",
-        title="Flow",
-        definition="flow",
-        definitions="flows",
-        diagram="state diagram",
-        drawn_instance="The flow of an instance as a Mermaid state diagram: completed, running, failed, skipped",
-        definitions_path="/v1/flows/definitions",
-        instances_path="/v1/flows/instances",
-        validate_path="/v1/flows/validate",
-        names={"start": "startFlow", "history": "getFlowHistory"},
-        schemas={"source": "FlowSource"},
-        summaries={"validate": "Compile a flow, and store nothing"},
-    ),
+    nouns=FLOW_NOUNS,
     verbs=(
         Verb(
             name="cancel",
-            id="cancelFlow",
             summary="Stop an instance for good, and withdraw its tasks",
-            read=_read_cancel,
-            kind="flow.cancel",
+            read=read_reasoned(cancel_instance),
             body="FlowCancel",
             use="optional",
             errors=(400, 404, 409, 413),
@@ -113,25 +88,20 @@ FLOW_DIALECT: Final = ProcessDialect(
         ),
         Verb(
             name="terminate",
-            id="terminateFlow",
             summary="Let running tasks end, and begin no others; once more: stop at once. It can be restarted",
-            read=partial(_read_stop, operation=terminate_instance),
-            kind="flow.terminate",
+            read=read_bare(terminate_instance),
             ends=True,
         ),
         Verb(
             name="restart",
-            id="restartFlow",
             summary="Begin again what failed or was interrupted, with the same input",
-            read=partial(_read_stop, operation=restart_instance),
-            kind="flow.restart",
+            read=read_bare(restart_instance),
         ),
         Verb(
             name="change",
             id="changeFlowContext",
             summary="Give a node that failed or was interrupted another input, with which a restart begins it again",
             read=_read_change,
-            kind="flow.change",
             body="FlowChange",
             use="required",
             errors=(400, 404, 409, 413),

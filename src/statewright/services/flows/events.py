@@ -3,9 +3,9 @@
 import asyncio
 from functools import partial
 from itertools import groupby
-from typing import Final
+from typing import Annotated, Final
 
-from msgspec import Struct
+from msgspec import Meta
 from msgspec.structs import replace
 
 from statewright.failures import ProcessBadRequest, ProcessNotFound
@@ -15,6 +15,8 @@ from statewright.flows.operations import receive_event
 from statewright.ids import EntityId, parse_entity_id
 from statewright.loop.turns import is_large
 from statewright.net import uuid_to_ulid
+from statewright.operations.entity_answers import ClosedRecord
+from statewright.operations.records import Int32, Ulid
 from statewright.services.core import Caller, Core
 from statewright.services.flows import FlowHost, find_flows
 from statewright.services.processes import advancing
@@ -32,22 +34,20 @@ MAX_CONCURRENT: Final = 16
 """Instances that one request changes at a time."""
 
 
-class Receipt(Struct, frozen=True, kw_only=True):
+class EventReceipt(ClosedRecord, frozen=True, kw_only=True):
     """A task that an event completed, in a flow that wants its sender to know."""
 
-    instance_id: str
-    node: int
-    element: int | None
+    instance_id: Ulid
+    node: Int32
+    element: Annotated[Int32, Meta(description="of an iteration")] | None = None
 
 
-class Delivery(Struct, frozen=True, kw_only=True):
+class Delivery(ClosedRecord, frozen=True, kw_only=True):
     """What an event came to."""
 
-    tasks: int
-    """How many it completed."""
-    receipts: tuple[Receipt, ...]
-    next: str | None
-    """Where to go on, when more tasks wait for the kind than one request looks at."""
+    tasks: Annotated[Int32, Meta(description="how many tasks the event completed")]
+    receipts: tuple[EventReceipt, ...]
+    next: Annotated[str, Meta(description="there when more tasks may wait than one request looks at")] | None = None
 
 
 async def deliver(processes: Processes, caller: Caller, event: FlowEvent, *, after: str = "") -> Delivery:
@@ -104,7 +104,7 @@ async def _deliver_to(
     waiters: list[Waiter],
     event: FlowEvent,
     limiter: asyncio.Semaphore,
-) -> tuple[int, tuple[Receipt, ...]]:
+) -> tuple[int, tuple[EventReceipt, ...]]:
     waits = [uuid_to_ulid(waiter.id) for waiter in waiters]
     operation = partial(receive_event, waits=waits, event=event)
     gone = ProcessNotFound("instance of a task is gone")
@@ -119,5 +119,5 @@ async def _deliver_to(
     assert isinstance(arrival, Arrival)  # noqa: S101 - as receive_event has it
     id_ = advanced.instance.id
     return arrival.tasks, tuple(
-        Receipt(instance_id=id_, node=int(token.node), element=token.element) for token in arrival.receipts
+        EventReceipt(instance_id=id_, node=int(token.node), element=token.element) for token in arrival.receipts
     )

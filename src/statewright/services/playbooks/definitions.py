@@ -12,10 +12,9 @@ from statewright.playbooks.source import (
     PlaybookSource,
     check_source,
     definition_to_document,
-    hash_source,
-    source_to_text,
 )
 from statewright.playbooks.tasks import needs_credentials
+from statewright.processes.language import source_to_text
 from statewright.services.core import Caller
 from statewright.services.playbooks.pipelines import Keychain
 from statewright.services.processes import definitions
@@ -44,7 +43,6 @@ async def accept(processes: Processes, caller: Caller, source: PlaybookSource) -
         name=checked.name,
         description=checked.description,
         source=source_to_text(source),
-        content=hash_source(source),
         build_document=partial(definition_to_document, source, checked),
     )
 

@@ -1,10 +1,12 @@
 """Definitions: stored in versions, read, listed."""
 
+import hashlib
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from statewright.failures import Conflict, ProcessNotFound
 from statewright.ids import EntityId, TenantId
@@ -35,13 +37,19 @@ class NewDefinition(Struct, frozen=True, kw_only=True):
 
     id: str
     name: str
-    description: str
     source: str
     """The text that the language compiles."""
-    content: str
-    """A hash: equal for equal content."""
     build_document: Callable[[int], JsonObject]
     """The record of a version, without when it was uploaded and what it contains."""
+    description: str = ""
+    warnings: tuple[str, ...] = ()
+    """What is allowed but looks like a mistake, as far as the record does not say so."""
+    content: str = ""
+    """A hash: equal for equal content; empty: that of the source."""
+
+    def __post_init__(self) -> None:
+        if not self.content:
+            force_setattr(self, "content", hashlib.sha256(self.source.encode()).hexdigest())
 
     def to_document(self, version: int, at: int) -> JsonObject:
         """The document of the entity, and the record that clients read."""
@@ -60,12 +68,16 @@ class UploadedVersion(Struct, frozen=True, kw_only=True):
 class UploadedDefinition(Struct, frozen=True, kw_only=True):
     """What an upload came to. ``is_new`` is False when a stored version has the same content; it is named then."""
 
-    document: JsonObject
-    """The record clients read."""
+    new: NewDefinition
     version: int
     uploaded_at: int
     """Epoch microseconds, of the version that is named."""
     is_new: bool
+
+    @property
+    def document(self) -> JsonObject:
+        """The record clients read."""
+        return self.new.to_document(self.version, self.uploaded_at)
 
 
 class Summary(Struct, frozen=True, kw_only=True):
@@ -129,11 +141,11 @@ async def store(host: ProcessHost[P, I], caller: Caller, definition: NewDefiniti
 
 
 async def store_process(host: ProcessHost[P, I], caller: Caller, definition: NewDefinition) -> UploadedDefinition:
-    """The same, with the record that clients read."""
+    """The same, with what was stored."""
 
     def conclude(stored_version: UploadedVersion) -> UploadedDefinition:
         return UploadedDefinition(
-            document=definition.to_document(stored_version.version, stored_version.uploaded_at),
+            new=definition,
             version=stored_version.version,
             uploaded_at=stored_version.uploaded_at,
             is_new=stored_version.is_new,

@@ -4,17 +4,30 @@ be asked of an instance. The interfaces make their routes, schemas and transitio
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, Generic, Literal, Protocol, TypeVar
+from typing import Final, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
 from statewright.entity import Principal
 from statewright.failures import BadRequest, Failure, ProcessNotFound
 from statewright.ids import ModelId, TransactionId, model_id
+from statewright.instants import to_rfc3339
 from statewright.jsonval.values import JsonObject, JsonValue, MemberReader, WantedType, quote
+from statewright.net import Moment
+from statewright.operations.process_nouns import Nouns
 from statewright.processes.changes import ExecutionStatus, NodeExecution
 from statewright.processes.computing import draw_instance_with, draw_with
-from statewright.processes.language import Drawing, I, InstanceOperation, P, ProcessInstance, ProcessLanguage
+from statewright.processes.language import (
+    Applied,
+    Drawing,
+    I,
+    InstanceOperation,
+    P,
+    P_contra,
+    ProcessInstance,
+    ProcessLanguage,
+    Rejection,
+)
 from statewright.services.builtin import FireRequest
 from statewright.services.core import Caller
 from statewright.services.processes import advancing, definitions, instances
@@ -90,19 +103,43 @@ class Demand(Struct, Generic[P, I], frozen=True, kw_only=True):
     reason: str = ""
 
 
+ReadDemand: TypeAlias = Callable[[RequestReader, Mapping[str, str]], Demand[P, I]]
+
+
+class ReasonedOperation(Protocol[P_contra, I]):
+    """An operation that takes a reason."""
+
+    def __call__(self, process: P_contra, instance: I, /, *, reason: str, moment: Moment) -> Applied[I] | Rejection: ...
+
+
+def read_reasoned(operation: ReasonedOperation[P, I]) -> ReadDemand[P, I]:
+    """How a verb is read whose operation takes the reason that a body may have."""
+
+    def read(body: RequestReader, _segments: Mapping[str, str]) -> Demand[P, I]:
+        reason = body.text("reason")
+        return Demand(operation=partial(operation, reason=reason), reason=reason, stored=({"reason": reason},))
+
+    return read
+
+
+def read_bare(operation: InstanceOperation[P, I]) -> ReadDemand[P, I]:
+    """How a verb is read whose operation takes nothing; the reason is for the log."""
+    return lambda body, _segments: Demand(operation=operation, reason=body.text("reason"))
+
+
 class Verb(Struct, Generic[P, I], frozen=True, kw_only=True):
     """Something that clients can ask of an instance: a POST to ``path`` below it, and the transition of this name where
     the model of instances has it open.
     """
 
     name: str
-    id: str
-    """Of the operation, in the OpenAPI document."""
     summary: str
-    read: Callable[[RequestReader, Mapping[str, str]], Demand[P, I]]
+    read: ReadDemand[P, I]
     """From the members of the body and the segments of the path; raises what the reader raises."""
-    kind: str
-    """Of the transaction, in the metrics."""
+    id: str = ""
+    """Of the operation, in the OpenAPI document; empty: made of the name."""
+    kind: str = ""
+    """Of the transaction, in the metrics; empty: made of what definitions are called, and the name."""
     path: str = ""
     """Empty: the name."""
     tag: str = ""
@@ -121,39 +158,38 @@ class Verb(Struct, Generic[P, I], frozen=True, kw_only=True):
     """What is said of an unknown instance; empty: what is always said."""
 
 
-class Nouns(Struct, frozen=True, kw_only=True):
-    """What things are called, in paths, members, names of operations and sentences."""
-
-    language: str
-    title: str
-    """Begins the names of schemas and tags."""
-    definition: str
-    definitions: str
-    instance: str = "instance"
-    instances: str = "instances"
-    entry: str = "Every entry into a node with its input and output"
-    """A line of the history."""
-    nodes: str = "nodes"
-    diagram: str
-    """What kind of diagram Mermaid draws."""
-    drawn_instance: str
-    """What the diagram of an instance shows."""
-    id_member: str = "id"
-    definition_member: str = "definitionId"
-    status_member: str = "status"
-    definitions_path: str
-    instances_path: str
-    validate_path: str = ""
-    """Empty: definitions are checked by storing them alone."""
-    names: Mapping[str, str] = {}
-    """Of operations, by role, where they are not made of the title."""
-    schemas: Mapping[str, str] = {}
-    """The same of schemas."""
-    summaries: Mapping[str, str] = {}
-    """The same of sentences."""
-
-
+RenderEvent: TypeAlias = Callable[[JsonObject, str, int, int], JsonObject]
+"""The record of an event: from what is stored, the id of the instance, its number and its instant."""
 DrawingOption = Literal["direction", "docs", "format"]
+
+
+def _read_start(body: RequestReader, nouns: Nouns) -> StartRequest:
+    return StartRequest(
+        definition_id=body.text(nouns.definition_member),
+        definition_version=body.number(nouns.version_member),
+        variables=body.object(nouns.input_member) or {},
+        business_key=body.text("businessKey"),
+    )
+
+
+def describe_instance(instance: ProcessInstance) -> JsonObject:
+    """What is told of instances whatever their language; members that do not apply are left out."""
+    optional: JsonObject = {
+        "completedAt": None if instance.completed_at is None else to_rfc3339(instance.completed_at),
+        "businessKey": instance.business_key,
+    }
+    return {
+        "id": instance.id,
+        "definitionId": instance.definition_id,
+        "definitionVersion": instance.definition_version,
+        "status": instance.status,
+        "startedAt": to_rfc3339(instance.started_at),
+        **{name: value for name, value in optional.items() if value is not None},
+    }
+
+
+def _locate(_process: object, line: NodeExecution) -> JsonObject:
+    return {"step": line.node_id}
 
 
 def _keep_operation(operation: InstanceOperation[P, I], _principal: Principal, _reason: str) -> InstanceOperation[P, I]:
@@ -165,7 +201,7 @@ class DefinitionIntake(Struct, Generic[S], frozen=True, kw_only=True):
 
     accept: Callable[[Processes, Caller, S], Awaitable[NewDefinition]]
     """Compiles a definition. Raises ``ProcessBadRequest``, ``ComputationKilled``, ``ComputationsBusy``."""
-    checked_members: tuple[str, ...]
+    checked_members: tuple[str, ...] = ()
     """What of the record of a definition is in the answers to checks and uploads."""
 
 
@@ -175,18 +211,19 @@ class ProcessDialect(Struct, Generic[S, P, I], frozen=True, kw_only=True):
     language: ProcessLanguage[P, I]
     nouns: Nouns
     verbs: tuple[Verb[P, I], ...]
-    intake: DefinitionIntake[S] | None
-    """``None``: the language has a way of its own."""
+    intake: DefinitionIntake[S]
     render_definition: Callable[[P], JsonObject]
     """The record that clients read, but for the instant of the upload."""
-    read_start: Callable[[RequestReader], StartRequest]
-    """What a body asks to start; raises what the reader raises."""
-    render_instance: Callable[[I], JsonObject]
-    locate: Callable[[P, NodeExecution], JsonObject]
-    """Where a line of the history was."""
     draw: Callable[[P, Drawing], "str | JsonObject"]
     """A function at the top of a module, as all that another process computes by; so is ``draw_instance``."""
     draw_instance: Callable[[P, I, Mapping[str, ExecutionStatus], Drawing], str]
+    read_start: Callable[[RequestReader, Nouns], StartRequest] = _read_start
+    """What a body asks to start; raises what the reader raises."""
+    render_instance: Callable[[I], JsonObject] = describe_instance
+    locate: Callable[[P, NodeExecution], JsonObject] = _locate
+    """Where a line of the history was."""
+    render_event: RenderEvent | None = None
+    """``None``: instances keep no log, or none that clients read."""
     drawing_options: tuple[DrawingOption, ...] = ()
     """How clients may want diagrams; ``format`` is about those of definitions only."""
     adapt: Callable[[InstanceOperation[P, I], Principal, str], InstanceOperation[P, I]] = _keep_operation
@@ -198,11 +235,6 @@ class ProcessDialect(Struct, Generic[S, P, I], frozen=True, kw_only=True):
     def find_host(self, processes: Processes) -> ProcessHost[P, I]:
         """The host that runs its instances."""
         return find_host(processes, self.language)
-
-    def require_intake(self) -> DefinitionIntake[S]:
-        """That of a language that has no way of its own."""
-        assert self.intake is not None, "an interface that takes definitions in otherwise says how"  # noqa: S101
-        return self.intake
 
     def find_verb(self, name: str) -> Verb[P, I]:
         """One that there is."""
@@ -218,7 +250,7 @@ async def check_definition(
     dialect: ProcessDialect[S, P, I], processes: Processes, caller: Caller, source: S
 ) -> JsonObject:
     """The record of a definition, which is not stored. Raises as ``DefinitionIntake.accept``."""
-    return (await dialect.require_intake().accept(processes, caller, source)).build_document(0)
+    return (await dialect.intake.accept(processes, caller, source)).build_document(0)
 
 
 async def upload_definition(
@@ -228,7 +260,7 @@ async def upload_definition(
     ``DefinitionIntake.accept``.
     """
     refuse_joined(caller)
-    new = await dialect.require_intake().accept(processes, caller, source)
+    new = await dialect.intake.accept(processes, caller, source)
     return await definitions.store_process(dialect.find_host(processes), caller, new)
 
 
@@ -239,7 +271,9 @@ async def start_instance(
     raises, and as ``instances.start``.
     """
     check = None if dialect.check_start is None else partial(dialect.check_start, processes, caller)
-    return await instances.start(dialect.find_host(processes), caller, dialect.read_start(body), check=check)
+    return await instances.start(
+        dialect.find_host(processes), caller, dialect.read_start(body, dialect.nouns), check=check
+    )
 
 
 async def get_version(
@@ -354,7 +388,7 @@ async def act(
         caller,
         parse_instance_id(instance_id, unknown),
         dialect.adapt(demand.operation, caller.principal, demand.reason),
-        kind=verb.kind,
+        kind=verb.kind or f"{dialect.nouns.definition}.{verb.name}",
         unknown=unknown,
         given=demand.given,
         if_match=if_match,

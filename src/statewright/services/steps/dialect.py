@@ -10,13 +10,13 @@ from statewright.failures import ProcessNotFound
 from statewright.ids import ModelId, TransactionId, model_id
 from statewright.jsonval.values import JsonObject
 from statewright.net import Moment
-from statewright.processes.changes import NodeExecution
+from statewright.operations.process_nouns import STEP_NOUNS
 from statewright.processes.language import Rejection
 from statewright.services.builtin import FireRequest
 from statewright.services.core import Caller
 from statewright.services.processes.dialects import (
+    DefinitionIntake,
     Demand,
-    Nouns,
     ProcessDialect,
     RequestReader,
     TransitionMembers,
@@ -25,9 +25,9 @@ from statewright.services.processes.dialects import (
 )
 from statewright.services.processes.documents import cut_reason, read_object, refuse_unstorable
 from statewright.services.processes.hosting import HostedTransition, Processes
-from statewright.services.processes.instances import StartRequest
 from statewright.services.processes.writing import to_entity_id
-from statewright.services.steps import instances
+from statewright.services.steps import definitions, instances
+from statewright.services.steps.definitions import StepSource
 from statewright.services.steps.instances import INSTANCE_NOT_FOUND
 from statewright.steps import (
     Applied,
@@ -44,15 +44,6 @@ from statewright.steps import (
 from statewright.steps.documents import definition_to_document
 from statewright.steps.instance import USER_TASK
 from statewright.steps.process_language import STEPS
-
-
-def _read_start(body: RequestReader) -> StartRequest:
-    return StartRequest(
-        definition_id=body.text("definitionId"),
-        definition_version=body.number("definitionVersion"),
-        variables=body.object("variables") or {},
-        business_key=body.text("businessKey"),
-    )
 
 
 def _read_cancel(body: RequestReader, _: Mapping[str, str]) -> Demand[Process, Instance]:
@@ -96,38 +87,9 @@ def _render_definition(process: Process) -> JsonObject:
     return definition_to_document(process.definition, process.version)
 
 
-def _locate(_: Process, line: NodeExecution) -> JsonObject:
-    return {"stepId": line.node_id}
-
-
-STEP_DIALECT: Final[ProcessDialect[bytes, Process, Instance]] = ProcessDialect(
+STEP_DIALECT: Final[ProcessDialect[StepSource, Process, Instance]] = ProcessDialect(
     language=STEPS,
-    nouns=Nouns(
-        language="steps",
-        title="Step",
-        definition="definition",
-        definitions="definitions",
-        diagram="flowchart",
-        nodes="steps",
-        drawn_instance="The instance on its definition as a Mermaid flowchart: done, active, failed",
-        entry="Every entry into a step",
-        definitions_path="/v1/definitions",
-        instances_path="/v1/instances",
-        names={
-            "upload": "uploadDefinition",
-            "definitions": "listDefinitions",
-            "definition": "getDefinition",
-            "version": "getDefinitionVersion",
-            "draw": "drawDefinition",
-            "draw_version": "drawDefinitionVersion",
-            "start": "startInstance",
-            "instances": "listInstances",
-            "instance": "getInstance",
-            "history": "getInstanceHistory",
-            "draw_instance": "drawInstance",
-        },
-        schemas={"source": "StepDefinition", "diagram": "Mermaid"},
-    ),
+    nouns=STEP_NOUNS,
     verbs=(
         Verb(
             name="cancel",
@@ -181,11 +143,9 @@ STEP_DIALECT: Final[ProcessDialect[bytes, Process, Instance]] = ProcessDialect(
             unknown=INSTANCE_NOT_FOUND,
         ),
     ),
-    intake=None,
+    intake=DefinitionIntake(accept=definitions.accept),
     render_definition=_render_definition,
-    read_start=_read_start,
     render_instance=render_instance,
-    locate=_locate,
     draw=draw_process,
     draw_instance=draw_process_instance,
 )

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from decimal import Decimal
 from functools import partial
 from math import isfinite
-from typing import Final, NoReturn, TypeVar, cast
+from typing import Any, Final, NoReturn, TypeVar, cast
 
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
@@ -127,7 +127,6 @@ def _to_double(value: int | Decimal) -> float:
 STEP_TYPE: Final = "STEP_TYPE_"
 INSTANCE_STATUS: Final = "INSTANCE_STATUS_"
 EXECUTION_STATUS: Final = "STEP_EXECUTION_STATUS_"
-EVENT_TYPE: Final = "BOUNDARY_EVENT_TYPE_"
 UNSPECIFIED: Final = "UNSPECIFIED"
 
 
@@ -138,17 +137,8 @@ def read_status_filter(number: int) -> str:
 
 def read_definition(message: pb.WorkflowDefinition) -> Definition:
     """The definition in a message. Raises ``ProcessBadRequest``."""
-    document: JsonObject = {
-        "id": message.id,
-        "name": message.name,
-        "description": message.description,
-        "autoStartNextWorkflow": message.auto_start_next_workflow,
-        "nextWorkflowId": message.next_workflow_id,
-        "steps": [_step_document(step) for step in message.steps],
-        "metadata": to_json_object(message.metadata),
-    }
     try:
-        return definition_from_document(document)
+        return definition_from_document(_to_document(message))
     except UnreadableDefinition as defect:  # a decision table, the only part without a shape of its own
         raise ProcessBadRequest(f"parse error: parse: {defect}") from None
 
@@ -224,38 +214,39 @@ def fill_job(message: pb.Job, job: ClaimedJob) -> None:
     fill_struct(message.variables, job.variables)
 
 
-def _step_document(step: pb.WorkflowStep) -> JsonObject:
-    """A step as a document. Maps have no order; their entries are taken in byte order of the keys
-    (docs/reference/steps.md#differences-from-rest).
+def _to_document(message: Message) -> JsonObject:
+    """A message of the names that JSON has, too. Maps have no order; their entries are taken in byte order of the keys
+    (docs/reference/steps.md#differences-from-rest). A message or text that is not set is null.
     """
-    branches, settings = step.conditional_next_steps, step.transformations
-    targets: list[JsonValue] = list(step.parallel_next_steps)
     return {
-        "id": step.id,
-        "name": step.name,
-        "type": _read_enum_name(pb.StepType.DESCRIPTOR.values_by_number, step.type, STEP_TYPE),
-        "description": step.description,
-        "nextStep": step.next_step,
-        "parallelNextSteps": targets,
-        "joinStep": step.join_step,
-        "conditionalNextSteps": {key: branches[key] for key in _sort_by_bytes(branches)},
-        "transformations": {key: to_json_value(settings[key]) for key in _sort_by_bytes(settings)},
-        "jobType": step.job_type,
-        "delegateClass": step.delegate_class,
-        "retryCount": step.retry_count,
-        "boundaryEvents": [_event_document(event) for event in step.boundary_events],
-        "hitPolicy": step.hit_policy,
-        "decisionTable": _table_document(step.decision_table) if step.HasField("decision_table") else None,
+        field.json_name: _read_field(field, getattr(message, field.name))
+        if field.is_repeated or field.message_type is None or message.HasField(field.name)
+        else None
+        for field in message.DESCRIPTOR.fields
     }
 
 
-def _event_document(event: pb.BoundaryEvent) -> JsonObject:
-    return {
-        "type": _read_enum_name(pb.BoundaryEventType.DESCRIPTOR.values_by_number, event.type, EVENT_TYPE),
-        "duration": event.duration,
-        "interrupting": event.interrupting,
-        "targetStepId": event.target_step_id,
-    }
+def _read_field(field: Any, value: Any) -> JsonValue:  # Any: protobuf's own types have no common one
+    type_ = field.message_type
+    if type_ is not None and type_.GetOptions().map_entry:
+        entry = type_.fields_by_name["value"]
+        return {key: _read_single(entry, value[key]) for key in _sort_by_bytes(value)}
+    return [_read_single(field, each) for each in value] if field.is_repeated else _read_single(field, value)
+
+
+def _read_single(field: Any, value: Any) -> JsonValue:  # Any: as above
+    if field.enum_type is not None:
+        known = field.enum_type.values_by_number
+        return _read_enum_name(known, value, known[0].name.removesuffix(UNSPECIFIED))
+    match value:
+        case Value():
+            return to_json_value(value)
+        case Struct():
+            return to_json_object(value)
+        case Message():
+            return _to_document(value)
+        case _:
+            return None if value == "" else cast("JsonValue", value)  # a number or a flag
 
 
 def _step_message(step: Step) -> pb.WorkflowStep:
@@ -285,20 +276,6 @@ def _event_message(event: BoundaryEvent) -> pb.BoundaryEvent:
         interrupting=event.interrupting,
         target_step_id=event.target_step_id,
     )
-
-
-def _table_document(table: pb.DecisionTable) -> JsonObject:
-    return {
-        "rules": [
-            {
-                "when": {key: rule.when[key] for key in _sort_by_bytes(rule.when)},
-                "then": rule.then or None,
-                "outputs": {key: to_json_value(rule.outputs[key]) for key in _sort_by_bytes(rule.outputs)},
-            }
-            for rule in table.rules
-        ],
-        "defaultNextStep": table.default_next_step or None,
-    }
 
 
 def _table_message(table: DecisionTable) -> pb.DecisionTable:

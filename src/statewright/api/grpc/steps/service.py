@@ -5,15 +5,16 @@ docs/reference/steps.md#differences-from-rest).
 dialect. The message itself stays as the public engine has it.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import timedelta
 from functools import partial
 from time import perf_counter
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import grpc.aio
 from google.protobuf.message import Message
 from grpc import StatusCode
+from msgspec import Struct
 
 from statewright.api.grpc.calls import (
     authenticate_call,
@@ -54,17 +55,17 @@ from statewright.services.core import Caller
 from statewright.services.idempotency.execution import execute_for
 from statewright.services.processes import dialects, failed_jobs, jobs
 from statewright.services.processes import instances as hosted
-from statewright.services.processes.hosting import find_shared_queue
+from statewright.services.processes.definitions import UploadedDefinition
+from statewright.services.processes.hosting import JobQueue, Processes, find_shared_queue
 from statewright.services.processes.instances import StartRequest
 from statewright.services.processes.jobs import MAX_WAIT, JobClaim, clamp_batch_size, clamp_lease_s
 from statewright.services.runtime import Runtime
-from statewright.services.steps import definitions, find_steps, instances
-from statewright.services.steps.definitions import UploadResult
+from statewright.services.steps import find_steps, instances
 from statewright.services.steps.dialect import STEP_DIALECT
 from statewright.steps import Instance
 from statewright.telemetry.tracing import Span, get_error_code
 
-RequestT = TypeVar("RequestT")
+RequestT = TypeVar("RequestT", bound=Message)
 ReplyT = TypeVar("ReplyT")
 
 Observe = Callable[[str, str, float], None]
@@ -81,323 +82,258 @@ READS: Final = frozenset({"GetDefinition", "ListDefinitions", "GetInstance", "Ge
 """The methods that change nothing."""
 
 
+class EngineCall(Struct, frozen=True):
+    """A call under way, of whom, and of what service."""
+
+    caller: Caller
+    runtime: Runtime
+    context: grpc.aio.ServicerContext[Any, Any]  # Any: of whatever method
+
+    @property
+    def processes(self) -> Processes:
+        """Those of the service."""
+        return self.runtime.processes
+
+    @property
+    def queue(self) -> JobQueue:
+        """The jobs that workers take."""
+        return find_shared_queue(self.processes)
+
+    async def ask(self, caller: Caller, instance_id: str, verb: str, document: JsonObject, step: str = "") -> Instance:
+        """The instance after something was asked of it, of a step where it is about one."""
+        segments = {"stepId": step}
+        done = await dialects.ask(STEP_DIALECT, self.processes, caller, instance_id, verb, document, segments=segments)
+        return done.instance
+
+
+TellsT = TypeVar(
+    "TellsT", pb.StartInstanceResponse, pb.GetInstanceResponse, pb.CancelInstanceResponse, pb.RetryStepResponse
+)
+"""A response with an instance."""
+
+
+async def _tell(kind: Callable[[], TellsT], instance: Instance) -> TellsT:
+    """A response of a kind with an instance."""
+    response = kind()
+    await write_instance(response.instance, instance)
+    return response
+
+
+def _answer_told(
+    caller: Caller, kind: Callable[[], TellsT]
+) -> tuple[Caller, Callable[[Instance], Coroutine[object, object, TellsT]]]:
+    """The caller, for a use case that is about an instance, and what makes the response of that."""
+    respond = partial(_tell, kind)
+    return answer_with_instance(caller, respond), respond
+
+
+async def _upload_definition(request: pb.UploadDefinitionRequest, call: EngineCall) -> pb.UploadDefinitionResponse:
+    def respond(stored: UploadedDefinition) -> pb.UploadDefinitionResponse:
+        at = to_timestamp(stored.uploaded_at)
+        return pb.UploadDefinitionResponse(id=stored.new.id, version=stored.version, uploaded_at=at)
+
+    if not request.HasField("definition"):
+        raise ProcessBadRequest("definition is required")
+    caller = answer_with(call.caller, respond)
+    return respond(
+        await dialects.upload_definition(STEP_DIALECT, call.processes, caller, read_definition(request.definition))
+    )
+
+
+async def _get_definition(request: pb.GetDefinitionRequest, call: EngineCall) -> pb.GetDefinitionResponse:
+    found = await dialects.get_version(STEP_DIALECT, call.processes, call.caller, request.id, request.version)
+    return pb.GetDefinitionResponse(definition=definition_message(found.process.definition, found.version))
+
+
+async def _list_definitions(request: pb.ListDefinitionsRequest, call: EngineCall) -> pb.ListDefinitionsResponse:
+    found = await dialects.list_definitions(
+        STEP_DIALECT,
+        call.processes,
+        call.caller,
+        keyword=request.keyword,
+        page=request.page,
+        page_size=request.page_size,
+    )
+    return pb.ListDefinitionsResponse(definitions=map(summary_message, found.items), total=found.total)
+
+
+async def _start_instance(request: pb.StartInstanceRequest, call: EngineCall) -> pb.StartInstanceResponse:
+    start = StartRequest(
+        definition_id=request.definition_id,
+        definition_version=request.definition_version,
+        variables=await read_object(request.variables),
+        business_key=request.business_key,
+    )
+    if not start.definition_id:
+        raise ProcessBadRequest("definitionId is required")
+    caller, respond = _answer_told(call.caller, pb.StartInstanceResponse)
+    return await respond(await hosted.start(find_steps(call.processes), caller, start))
+
+
+async def _get_instance(request: pb.GetInstanceRequest, call: EngineCall) -> pb.GetInstanceResponse:
+    found = await dialects.get_instance(STEP_DIALECT, call.processes, call.caller, request.id)
+    return await _tell(pb.GetInstanceResponse, found)
+
+
+async def _get_history(request: pb.GetInstanceHistoryRequest, call: EngineCall) -> pb.GetInstanceHistoryResponse:
+    found = await instances.stream_history(call.processes, call.caller, request.id)
+    response = pb.GetInstanceHistoryResponse()
+    async for lines in found.portions:
+        response.executions.extend(execution_message(line, found.process) for line in lines)
+        require_size(response.ByteSize(), "the history", "GET /v1/instances/{id}/history streams it")
+    return response
+
+
+async def _cancel_instance(request: pb.CancelInstanceRequest, call: EngineCall) -> pb.CancelInstanceResponse:
+    caller, respond = _answer_told(call.caller, pb.CancelInstanceResponse)
+    return await respond(await call.ask(caller, request.id, "cancel", {"reason": request.reason}))
+
+
+async def _list_instances(request: pb.ListInstancesRequest, call: EngineCall) -> pb.ListInstancesResponse:
+    found = await instances.stream_instances(
+        call.processes,
+        call.caller,
+        definition_id=request.definition_id,
+        status=read_status_filter(request.status),
+        business_key=request.business_key,
+        page=request.page,
+        page_size=request.page_size,
+    )
+    response, size = pb.ListInstancesResponse(total=found.total), 0
+    async for portion in found.portions:
+        for instance in portion:
+            await write_instance(added := response.instances.add(), instance)
+            size += added.ByteSize()
+            if len(response.instances) > 1:
+                require_size(size, "the page", f"page_size was {found.page_size}, ask for fewer")
+    return response
+
+
+async def _poll_jobs(request: pb.PollJobsRequest, call: EngineCall) -> pb.PollJobsResponse:
+    response = pb.PollJobsResponse()
+    if not request.job_types:
+        return response
+    claim = JobClaim(
+        worker_id=request.worker_id,
+        job_types=tuple(request.job_types),
+        max_jobs=clamp_batch_size(request.max_jobs, DEFAULT_BATCH),
+        lease=timedelta(seconds=clamp_lease_s(request.lease_seconds)),
+        wait=_read_wait(call.context),
+    )
+    for job in await jobs.claim(call.queue, call.caller, claim):
+        await run_by_variables(job.variables, partial(fill_job, response.jobs.add(), job))
+    return response
+
+
+async def _complete_job(request: pb.CompleteJobRequest, call: EngineCall) -> pb.CompleteJobResponse:
+    caller = answer_with(call.caller, lambda _: pb.CompleteJobResponse())
+    result = await read_object(request.variables_to_set)
+    await jobs.complete(call.queue, caller, request.job_id, result, worker_id=request.worker_id)
+    return pb.CompleteJobResponse()
+
+
+async def _extend_lease(request: pb.ExtendJobLeaseRequest, call: EngineCall) -> pb.ExtendJobLeaseResponse:
+    lease = timedelta(seconds=clamp_lease_s(request.lease_seconds))
+    until = await jobs.renew(call.queue, call.caller, request.job_id, worker_id=request.worker_id, lease=lease)
+    return pb.ExtendJobLeaseResponse(accepted=True, lock_expires_at=to_timestamp(until))
+
+
+async def _fail_job(request: pb.FailJobRequest, call: EngineCall) -> pb.FailJobResponse:
+    caller = answer_with(call.caller, lambda _: pb.FailJobResponse())
+    rest_s = request.retry_after_seconds if request.HasField("retry_after_seconds") else None
+    if rest_s is not None and not 0 <= rest_s <= MAX_RETRY_AFTER_S:
+        raise ProcessBadRequest(f"retry_after_seconds must be from 0 to {MAX_RETRY_AFTER_S}")
+    report = FailureReport(
+        worker_id=request.worker_id,
+        message=request.error_message,
+        retryable=request.retryable,
+        retry_after_s=rest_s,
+    )
+    await failed_jobs.fail(call.queue, caller, request.job_id, report)
+    return pb.FailJobResponse()
+
+
+async def _complete_task(request: pb.CompleteUserTaskRequest, call: EngineCall) -> pb.CompleteUserTaskResponse:
+    caller = answer_with(call.caller, lambda _: pb.CompleteUserTaskResponse())
+    if not request.instance_id or not request.user_task_step_id:
+        raise ProcessBadRequest("instance_id and user_task_step_id are required")
+    result = await read_object(request.result)
+    document: JsonObject = {"variables": result, "completedBy": request.completed_by}
+    await call.ask(caller, request.instance_id, "complete", document, request.user_task_step_id)
+    return pb.CompleteUserTaskResponse()
+
+
+async def _signal_wait(request: pb.SignalWaitRequest, call: EngineCall) -> pb.SignalWaitResponse:
+    caller = answer_with(call.caller, lambda _: pb.SignalWaitResponse())
+    if not request.instance_id or not request.wait_step_id:
+        raise ProcessBadRequest("instance_id and wait_step_id are required")
+    variables = await read_object(request.variables)
+    await call.ask(caller, request.instance_id, "signal", variables, request.wait_step_id)
+    return pb.SignalWaitResponse()
+
+
+async def _retry_step(request: pb.RetryStepRequest, call: EngineCall) -> pb.RetryStepResponse:
+    variables = await read_object(request.variables) or None
+    caller, respond = _answer_told(call.caller, pb.RetryStepResponse)
+    return await respond(
+        await call.ask(caller, request.instance_id, "retry", {"variables": variables}, request.step_id)
+    )
+
+
+def _serve(
+    method: str, work: Callable[[RequestT, EngineCall], Awaitable[ReplyT]], records: type[ReplyT] | None = None
+) -> Callable[[Any, RequestT, "grpc.aio.ServicerContext[RequestT, ReplyT]"], Awaitable[ReplyT]]:
+    """A method of the service that does this work. ``records`` is the class of the response where a call may have an
+    idempotency key.
+    """
+
+    async def answer(
+        service: "WorkflowEngineService", request: RequestT, context: grpc.aio.ServicerContext[RequestT, ReplyT], /
+    ) -> ReplyT:
+        return await service.run(method, request, context, work, records)
+
+    return answer
+
+
 class WorkflowEngineService(WorkflowEngineServicer):
     """The service: messages to use cases and back, failures to statuses."""
+
+    UploadDefinition = _serve("UploadDefinition", _upload_definition, pb.UploadDefinitionResponse)
+    GetDefinition = _serve("GetDefinition", _get_definition)
+    ListDefinitions = _serve("ListDefinitions", _list_definitions)
+    StartInstance = _serve("StartInstance", _start_instance, pb.StartInstanceResponse)
+    GetInstance = _serve("GetInstance", _get_instance)
+    GetInstanceHistory = _serve("GetInstanceHistory", _get_history)
+    CancelInstance = _serve("CancelInstance", _cancel_instance, pb.CancelInstanceResponse)
+    ListInstances = _serve("ListInstances", _list_instances)
+    PollJobs = _serve("PollJobs", _poll_jobs)
+    CompleteJob = _serve("CompleteJob", _complete_job, pb.CompleteJobResponse)
+    ExtendJobLease = _serve("ExtendJobLease", _extend_lease)
+    FailJob = _serve("FailJob", _fail_job, pb.FailJobResponse)
+    CompleteUserTask = _serve("CompleteUserTask", _complete_task, pb.CompleteUserTaskResponse)
+    SignalWait = _serve("SignalWait", _signal_wait, pb.SignalWaitResponse)
+    RetryStep = _serve("RetryStep", _retry_step, pb.RetryStepResponse)
 
     def __init__(self, runtime: Runtime, authenticator: Authenticator, observe: Observe) -> None:
         self._runtime = runtime
         self._authenticator = authenticator
         self._observe = observe
 
-    async def UploadDefinition(  # noqa: N802
-        self,
-        request: pb.UploadDefinitionRequest,
-        context: grpc.aio.ServicerContext[pb.UploadDefinitionRequest, pb.UploadDefinitionResponse],
-        /,
-    ) -> pb.UploadDefinitionResponse:
-        async def work(caller: Caller) -> pb.UploadDefinitionResponse:
-            if not request.HasField("definition"):
-                raise ProcessBadRequest("definition is required")
-            caller = answer_with(caller, respond)
-            return respond(
-                await definitions.upload(self._runtime.processes, caller, read_definition(request.definition))
-            )
-
-        def respond(stored: UploadResult) -> pb.UploadDefinitionResponse:
-            return pb.UploadDefinitionResponse(
-                id=stored.id, version=stored.version, uploaded_at=to_timestamp(stored.uploaded_at)
-            )
-
-        return await self._run("UploadDefinition", request, context, work, records=pb.UploadDefinitionResponse)
-
-    async def GetDefinition(  # noqa: N802
-        self,
-        request: pb.GetDefinitionRequest,
-        context: grpc.aio.ServicerContext[pb.GetDefinitionRequest, pb.GetDefinitionResponse],
-        /,
-    ) -> pb.GetDefinitionResponse:
-        async def work(caller: Caller) -> pb.GetDefinitionResponse:
-            found = await dialects.get_version(
-                STEP_DIALECT, self._runtime.processes, caller, request.id, request.version
-            )
-            return pb.GetDefinitionResponse(definition=definition_message(found.process.definition, found.version))
-
-        return await self._run("GetDefinition", request, context, work)
-
-    async def ListDefinitions(  # noqa: N802
-        self,
-        request: pb.ListDefinitionsRequest,
-        context: grpc.aio.ServicerContext[pb.ListDefinitionsRequest, pb.ListDefinitionsResponse],
-        /,
-    ) -> pb.ListDefinitionsResponse:
-        async def work(caller: Caller) -> pb.ListDefinitionsResponse:
-            found = await dialects.list_definitions(
-                STEP_DIALECT,
-                self._runtime.processes,
-                caller,
-                keyword=request.keyword,
-                page=request.page,
-                page_size=request.page_size,
-            )
-            return pb.ListDefinitionsResponse(definitions=map(summary_message, found.items), total=found.total)
-
-        return await self._run("ListDefinitions", request, context, work)
-
-    async def StartInstance(  # noqa: N802
-        self,
-        request: pb.StartInstanceRequest,
-        context: grpc.aio.ServicerContext[pb.StartInstanceRequest, pb.StartInstanceResponse],
-        /,
-    ) -> pb.StartInstanceResponse:
-        async def work(caller: Caller) -> pb.StartInstanceResponse:
-            start = StartRequest(
-                definition_id=request.definition_id,
-                definition_version=request.definition_version,
-                variables=await read_object(request.variables),
-                business_key=request.business_key,
-            )
-            if not start.definition_id:
-                raise ProcessBadRequest("definitionId is required")
-            caller = answer_with_instance(caller, respond)
-            return await respond(await hosted.start(find_steps(self._runtime.processes), caller, start))
-
-        async def respond(instance: Instance) -> pb.StartInstanceResponse:
-            response = pb.StartInstanceResponse()
-            await write_instance(response.instance, instance)
-            return response
-
-        return await self._run("StartInstance", request, context, work, records=pb.StartInstanceResponse)
-
-    async def GetInstance(  # noqa: N802
-        self,
-        request: pb.GetInstanceRequest,
-        context: grpc.aio.ServicerContext[pb.GetInstanceRequest, pb.GetInstanceResponse],
-        /,
-    ) -> pb.GetInstanceResponse:
-        async def work(caller: Caller) -> pb.GetInstanceResponse:
-            found = await dialects.get_instance(STEP_DIALECT, self._runtime.processes, caller, request.id)
-            response = pb.GetInstanceResponse()
-            await write_instance(response.instance, found)
-            return response
-
-        return await self._run("GetInstance", request, context, work)
-
-    async def GetInstanceHistory(  # noqa: N802
-        self,
-        request: pb.GetInstanceHistoryRequest,
-        context: grpc.aio.ServicerContext[pb.GetInstanceHistoryRequest, pb.GetInstanceHistoryResponse],
-        /,
-    ) -> pb.GetInstanceHistoryResponse:
-        async def work(caller: Caller) -> pb.GetInstanceHistoryResponse:
-            found = await instances.stream_history(self._runtime.processes, caller, request.id)
-            response = pb.GetInstanceHistoryResponse()
-            async for lines in found.portions:
-                response.executions.extend(execution_message(line, found.process) for line in lines)
-                require_size(response.ByteSize(), "the history", "GET /v1/instances/{id}/history streams it")
-            return response
-
-        return await self._run("GetInstanceHistory", request, context, work)
-
-    async def CancelInstance(  # noqa: N802
-        self,
-        request: pb.CancelInstanceRequest,
-        context: grpc.aio.ServicerContext[pb.CancelInstanceRequest, pb.CancelInstanceResponse],
-        /,
-    ) -> pb.CancelInstanceResponse:
-        async def work(caller: Caller) -> pb.CancelInstanceResponse:
-            caller = answer_with_instance(caller, respond)
-            return await respond(await self._ask(caller, request.id, "cancel", {"reason": request.reason}))
-
-        async def respond(instance: Instance) -> pb.CancelInstanceResponse:
-            response = pb.CancelInstanceResponse()
-            await write_instance(response.instance, instance)
-            return response
-
-        return await self._run("CancelInstance", request, context, work, records=pb.CancelInstanceResponse)
-
-    async def ListInstances(  # noqa: N802
-        self,
-        request: pb.ListInstancesRequest,
-        context: grpc.aio.ServicerContext[pb.ListInstancesRequest, pb.ListInstancesResponse],
-        /,
-    ) -> pb.ListInstancesResponse:
-        async def work(caller: Caller) -> pb.ListInstancesResponse:
-            found = await instances.stream_instances(
-                self._runtime.processes,
-                caller,
-                definition_id=request.definition_id,
-                status=read_status_filter(request.status),
-                business_key=request.business_key,
-                page=request.page,
-                page_size=request.page_size,
-            )
-            response, size = pb.ListInstancesResponse(total=found.total), 0
-            async for portion in found.portions:
-                for instance in portion:
-                    await write_instance(added := response.instances.add(), instance)
-                    size += added.ByteSize()
-                    if len(response.instances) > 1:
-                        require_size(size, "the page", f"page_size was {found.page_size}, ask for fewer")
-            return response
-
-        return await self._run("ListInstances", request, context, work)
-
-    async def PollJobs(  # noqa: N802
-        self,
-        request: pb.PollJobsRequest,
-        context: grpc.aio.ServicerContext[pb.PollJobsRequest, pb.PollJobsResponse],
-        /,
-    ) -> pb.PollJobsResponse:
-        async def work(caller: Caller) -> pb.PollJobsResponse:
-            if not request.job_types:
-                return pb.PollJobsResponse()
-            claim = JobClaim(
-                worker_id=request.worker_id,
-                job_types=tuple(request.job_types),
-                max_jobs=clamp_batch_size(request.max_jobs, DEFAULT_BATCH),
-                lease=timedelta(seconds=clamp_lease_s(request.lease_seconds)),
-                wait=_read_wait(context),
-            )
-            response = pb.PollJobsResponse()
-            for job in await jobs.claim(find_shared_queue(self._runtime.processes), caller, claim):
-                write = partial(fill_job, response.jobs.add(), job)
-                await run_by_variables(job.variables, write)
-            return response
-
-        return await self._run("PollJobs", request, context, work)
-
-    async def CompleteJob(  # noqa: N802
-        self,
-        request: pb.CompleteJobRequest,
-        context: grpc.aio.ServicerContext[pb.CompleteJobRequest, pb.CompleteJobResponse],
-        /,
-    ) -> pb.CompleteJobResponse:
-        async def work(caller: Caller) -> pb.CompleteJobResponse:
-            caller = answer_with(caller, lambda _: pb.CompleteJobResponse())
-            result = await read_object(request.variables_to_set)
-            await jobs.complete(
-                find_shared_queue(self._runtime.processes), caller, request.job_id, result, worker_id=request.worker_id
-            )
-            return pb.CompleteJobResponse()
-
-        return await self._run("CompleteJob", request, context, work, records=pb.CompleteJobResponse)
-
-    async def ExtendJobLease(  # noqa: N802
-        self,
-        request: pb.ExtendJobLeaseRequest,
-        context: grpc.aio.ServicerContext[pb.ExtendJobLeaseRequest, pb.ExtendJobLeaseResponse],
-        /,
-    ) -> pb.ExtendJobLeaseResponse:
-        async def work(caller: Caller) -> pb.ExtendJobLeaseResponse:
-            lease = timedelta(seconds=clamp_lease_s(request.lease_seconds))
-            until = await jobs.renew(
-                find_shared_queue(self._runtime.processes),
-                caller,
-                request.job_id,
-                worker_id=request.worker_id,
-                lease=lease,
-            )
-            return pb.ExtendJobLeaseResponse(accepted=True, lock_expires_at=to_timestamp(until))
-
-        return await self._run("ExtendJobLease", request, context, work)
-
-    async def FailJob(  # noqa: N802
-        self,
-        request: pb.FailJobRequest,
-        context: grpc.aio.ServicerContext[pb.FailJobRequest, pb.FailJobResponse],
-        /,
-    ) -> pb.FailJobResponse:
-        async def work(caller: Caller) -> pb.FailJobResponse:
-            caller = answer_with(caller, lambda _: pb.FailJobResponse())
-            rest_s = request.retry_after_seconds if request.HasField("retry_after_seconds") else None
-            if rest_s is not None and not 0 <= rest_s <= MAX_RETRY_AFTER_S:
-                raise ProcessBadRequest(f"retry_after_seconds must be from 0 to {MAX_RETRY_AFTER_S}")
-            report = FailureReport(
-                worker_id=request.worker_id,
-                message=request.error_message,
-                retryable=request.retryable,
-                retry_after_s=rest_s,
-            )
-            await failed_jobs.fail(find_shared_queue(self._runtime.processes), caller, request.job_id, report)
-            return pb.FailJobResponse()
-
-        return await self._run("FailJob", request, context, work, records=pb.FailJobResponse)
-
-    async def CompleteUserTask(  # noqa: N802
-        self,
-        request: pb.CompleteUserTaskRequest,
-        context: grpc.aio.ServicerContext[pb.CompleteUserTaskRequest, pb.CompleteUserTaskResponse],
-        /,
-    ) -> pb.CompleteUserTaskResponse:
-        async def work(caller: Caller) -> pb.CompleteUserTaskResponse:
-            caller = answer_with(caller, lambda _: pb.CompleteUserTaskResponse())
-            if not request.instance_id or not request.user_task_step_id:
-                raise ProcessBadRequest("instance_id and user_task_step_id are required")
-            result = await read_object(request.result)
-            document: JsonObject = {"variables": result, "completedBy": request.completed_by}
-            await self._ask(caller, request.instance_id, "complete", document, step=request.user_task_step_id)
-            return pb.CompleteUserTaskResponse()
-
-        return await self._run("CompleteUserTask", request, context, work, records=pb.CompleteUserTaskResponse)
-
-    async def SignalWait(  # noqa: N802
-        self,
-        request: pb.SignalWaitRequest,
-        context: grpc.aio.ServicerContext[pb.SignalWaitRequest, pb.SignalWaitResponse],
-        /,
-    ) -> pb.SignalWaitResponse:
-        async def work(caller: Caller) -> pb.SignalWaitResponse:
-            caller = answer_with(caller, lambda _: pb.SignalWaitResponse())
-            if not request.instance_id or not request.wait_step_id:
-                raise ProcessBadRequest("instance_id and wait_step_id are required")
-            variables = await read_object(request.variables)
-            await self._ask(caller, request.instance_id, "signal", variables, step=request.wait_step_id)
-            return pb.SignalWaitResponse()
-
-        return await self._run("SignalWait", request, context, work, records=pb.SignalWaitResponse)
-
-    async def RetryStep(  # noqa: N802
-        self,
-        request: pb.RetryStepRequest,
-        context: grpc.aio.ServicerContext[pb.RetryStepRequest, pb.RetryStepResponse],
-        /,
-    ) -> pb.RetryStepResponse:
-        async def work(caller: Caller) -> pb.RetryStepResponse:
-            variables = await read_object(request.variables) or None
-            caller = answer_with_instance(caller, respond)
-            return await respond(
-                await self._ask(caller, request.instance_id, "retry", {"variables": variables}, step=request.step_id)
-            )
-
-        async def respond(instance: Instance) -> pb.RetryStepResponse:
-            response = pb.RetryStepResponse()
-            await write_instance(response.instance, instance)
-            return response
-
-        return await self._run("RetryStep", request, context, work, records=pb.RetryStepResponse)
-
-    async def _ask(
-        self, caller: Caller, instance_id: str, verb: str, document: JsonObject, *, step: str = ""
-    ) -> Instance:
-        """The instance after something was asked of it, of a step where it is about one."""
-        segments = {"stepId": step}
-        done = await dialects.ask(
-            STEP_DIALECT, self._runtime.processes, caller, instance_id, verb, document, segments=segments
-        )
-        return done.instance
-
-    async def _run(
+    async def run(
         self,
         method: str,
-        request: Message,
+        request: RequestT,
         context: grpc.aio.ServicerContext[RequestT, ReplyT],
-        work: Callable[[Caller], Awaitable[ReplyT]],
-        *,
-        records: type[ReplyT] | None = None,
+        work: Callable[[RequestT, EngineCall], Awaitable[ReplyT]],
+        records: type[ReplyT] | None,
     ) -> ReplyT:
         """The response of the work; a failure ends the call with its status. ``records`` is the class of the response
         where a call may have an idempotency key.
         """
+
+        async def do(caller: Caller) -> ReplyT:
+            return await work(request, EngineCall(caller, self._runtime, context))
+
         begun, code = perf_counter(), StatusCode.UNAUTHENTICATED
         span: Span | None = None
         try:
@@ -410,9 +346,9 @@ class WorkflowEngineService(WorkflowEngineServicer):
                 refuse_nul(request)
                 key = None if records is None else get_first_value(context, KEY_METADATA)
                 if key is None or records is None:
-                    answer = await work(caller)
+                    answer = await do(caller)
                 else:
-                    answer = await self._answer_keyed(method, request, context, caller, work, key=key, reply=records)
+                    answer = await self._answer_keyed(method, request, context, caller, do, key=key, reply=records)
             except Failure as failure:
                 if span is not None:
                     span.set("error.code", failure.code)

@@ -28,11 +28,11 @@ from statewright.api.grpc.server import (
 from statewright.api.http.asgi import Scope, get_path
 from statewright.api.http.dialects import ROUTES
 from statewright.api.http.errors import build_problem
-from statewright.api.http.flows.routes import FLOW_ROUTES
+from statewright.api.http.flows import FLOW_ROUTES
 from statewright.api.http.models import encode_schema_versions
 from statewright.api.http.openapi import build_openapi_document
 from statewright.api.http.ops.routes import OPS_ROUTES
-from statewright.api.http.playbooks.routes import PLAYBOOK_ROUTES
+from statewright.api.http.playbooks import PLAYBOOK_API
 from statewright.api.http.response import Response, encode_json
 from statewright.api.http.router import Route
 from statewright.api.http.steps.routes import STEP_ROUTES
@@ -57,7 +57,7 @@ TAG_TOPICS: Final = {
 
 LANGUAGES: Final = {"steps": "the JSON step engine", "flows": "the flow engine", "playbooks": "the playbook engine"}
 """What the topics of process languages are about."""
-_PROCESS_ROUTES: Final = (*STEP_ROUTES, *FLOW_ROUTES, *PLAYBOOK_ROUTES)
+_PROCESS_ROUTES: Final = (*STEP_ROUTES, *FLOW_ROUTES, *PLAYBOOK_API.routes)
 
 SECTION_TOPICS: Final = {
     "Authentication": "auth",

@@ -13,7 +13,6 @@ from statewright.api.http.openapi.operations import (
     OBJECT_OR_ARRAY,
     TEXT,
     Document,
-    allow_null,
     define_array,
     define_object,
     define_open_object,
@@ -27,20 +26,18 @@ from statewright.api.http.openapi.process_schemas import (
     define_history,
     define_lists,
 )
+from statewright.api.http.openapi.struct_schemas import describe_structs
 from statewright.flows.builtin_tasks import MAX_NAME_CHARS
-from statewright.flows.definition import MAX_BASE_URIS, MAX_CONCURRENCY, MAX_ID_CHARS, MAX_RETRIES, FlowSettings
+from statewright.flows.definition import MAX_ID_CHARS, FlowSettings
 from statewright.flows.graph import NodeKind
+from statewright.flows.instance import NodePlace
 from statewright.flows.lexer import ErrorCode
-from statewright.net import Phase
-from statewright.services.flows.dialect import FLOW_DIALECT
+from statewright.operations.process_nouns import FLOW_NOUNS
+from statewright.services.flows.events import Delivery
 
 _ID: Final = {"type": "string", "maxLength": MAX_ID_CHARS}
 _NAME: Final = {"type": "string", "minLength": 1, "maxLength": MAX_NAME_CHARS}
-_DEFAULTS: Final = FlowSettings()
-_PHASES: Final = tuple(phase for phase in get_args(Phase) if phase != "WAITING")
-"""Flows never wait for admission."""
-_STATUS: Final = {"type": "string", "enum": list(_PHASES)}
-_NOUNS: Final = FLOW_DIALECT.nouns
+_STATUS: Final = {"type": "string", "enum": list(FLOW_NOUNS.statuses)}
 _CHECKED: Final[Document] = {
     "id": _ID,
     "name": TEXT,
@@ -50,6 +47,7 @@ _CHECKED: Final[Document] = {
 }
 
 FLOW_SCHEMAS: Final[Document] = {
+    **describe_structs({"FlowDelivery": Delivery, "FlowPlace": NodePlace, "FlowSettings": FlowSettings}),
     "FlowError": define_error(
         code={"type": "string", "enum": list(get_args(ErrorCode)), "description": "of a defect in the text of a flow"},
         line=INT32,
@@ -58,41 +56,14 @@ FLOW_SCHEMAS: Final[Document] = {
         expected={**define_array(TEXT), "description": "what could stand there"},
         parameter={**TEXT, "description": "the parameter that does not bind"},
     ),
-    **define_checks(_NOUNS, _ID, _CHECKED, {"description": TEXT, "source": TEXT, "settings": ref("FlowSettings")}),
-    **define_lists(_NOUNS, _ID, _STATUS, abridged="FlowAbridged"),
+    **define_checks(FLOW_NOUNS, _ID, _CHECKED, {"description": TEXT, "source": TEXT, "settings": ref("FlowSettings")}),
+    **define_lists(FLOW_NOUNS, _ID, _STATUS, abridged="FlowAbridged"),
     **define_history(
-        _NOUNS,
+        FLOW_NOUNS,
         "FlowExecution",
         {"node": INT32, "name": TEXT, "kind": {"type": "string", "enum": list(get_args(NodeKind))}},
         elements="an iteration",
         statuses="`BYPASSED`: skipped by its guard; `SKIPPED`: withdrawn before it was done",
-    ),
-    "FlowSettings": define_object(
-        maxVisits={
-            **INT32,
-            "description": "how often a node can be activated",
-            "maximum": _DEFAULTS.max_visits,
-            "default": _DEFAULTS.max_visits,
-        },
-        concurrency={
-            **allow_null(INT32),
-            "description": "how many elements of an iteration run at once; null: all",
-            "maximum": MAX_CONCURRENCY,
-            "default": _DEFAULTS.concurrency,
-        },
-        retries={
-            **INT32,
-            "description": "how often a task that failed is tried again, where its worker says that this may help",
-            "maximum": MAX_RETRIES,
-            "default": _DEFAULTS.retries,
-        },
-        baseUri={**TEXT, "description": "what relative references and URLs are of"},
-        baseUris={
-            "type": "object",
-            "additionalProperties": TEXT,
-            "maxProperties": MAX_BASE_URIS,
-            "description": "the same by `category` or `category:environ`",
-        },
     ),
     "FlowSource": define_open_object(
         "source",
@@ -106,13 +77,6 @@ FLOW_SCHEMAS: Final[Document] = {
         definitionVersion={**INT32, "description": "the latest when absent or not positive"},
         input=OBJECT_ARRAY_OR_NULL,
         businessKey={**TEXT, "description": "unique among the instances in flight of a definition"},
-    ),
-    "FlowPlace": define_object(
-        "node name",
-        node={**INT32, "description": "the number of the node"},
-        name=TEXT,
-        element={**INT32, "description": "of an iteration"},
-        reason=TEXT,
     ),
     "FlowInstance": define_object(
         "id definitionId definitionVersion status input activeNodes startedAt",
@@ -145,16 +109,6 @@ FLOW_SCHEMAS: Final[Document] = {
         fields={**ANY_OBJECT, "description": "compared with the inputs of tasks that have `match: input`"},
         output={**OBJECT_ARRAY_OR_NULL, "description": "of the tasks; their inputs when absent"},
         after={**TEXT, "description": "`next` of the answer before: go on with the tasks after those"},
-    ),
-    "FlowDelivery": define_object(
-        "tasks receipts",
-        tasks={**INT32, "description": "how many tasks the event completed"},
-        receipts=define_array(
-            define_object(
-                "instanceId node", instanceId=ULID, node=INT32, element={**INT32, "description": "of an iteration"}
-            )
-        ),
-        next={**TEXT, "description": "there when more tasks may wait than one request looks at"},
     ),
     "FlowCounter": define_object("name value", name=_NAME, value={"type": "integer", "format": "int64"}),
 }
@@ -198,12 +152,8 @@ _EXECUTION: Final = {
 _DEFINITION: Final = {"description": "", "source": FLOW_TEXT, "settings": {"retries": 2}}
 
 FLOW_PARAMETER_EXAMPLES: Final[dict[str, object]] = {
-    "id": "01JABC3V9E6K8M2Q4S6T8W0Y2Z",
-    "version": 1,
     "name": "imports",
     "keyword": "order",
-    "page": 0,
-    "pageSize": 20,
     "definitionId": "orders",
     "status": "FAILED",
     "businessKey": "O-17",
@@ -211,10 +161,10 @@ FLOW_PARAMETER_EXAMPLES: Final[dict[str, object]] = {
     "direction": "TB",
     "docs": True,
 }
-"""An example of every parameter."""
+"""Examples of parameters that other languages have not, or otherwise."""
 
 FLOW_EXAMPLES: Final[dict[str, object]] = {
-    **build_examples(FLOW_DIALECT.nouns, _CHECK, _DEFINITION, _INSTANCE, (_EXECUTION,)),
+    **build_examples(FLOW_NOUNS, _CHECK, _DEFINITION, _INSTANCE, (_EXECUTION,)),
     "FlowSource": {"source": FLOW_TEXT, "settings": {"retries": 2}},
     "FlowDiagram": 'stateDiagram-v2\n  direction LR\n  state "A" as A.1\n  [*]-->A.1\n  A.1-->[*]\n',
     "FlowStart": {"definitionId": "orders", "input": {"order": "O-17"}, "businessKey": "O-17"},

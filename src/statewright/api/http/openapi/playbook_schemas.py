@@ -25,16 +25,15 @@ from statewright.api.http.openapi.process_schemas import (
     define_history,
     define_lists,
 )
+from statewright.api.http.openapi.struct_schemas import describe_structs
+from statewright.operations.process_nouns import PLAYBOOK_NOUNS
 from statewright.playbooks.events import EntityType, EventStatus
-from statewright.playbooks.execution import TRANSITIONS
 from statewright.playbooks.graph import Status
+from statewright.playbooks.place import Finding
 from statewright.playbooks.source import MAX_PATH_CHARS
-from statewright.services.playbooks.dialect import PLAYBOOK_DIALECT
 
 _PATH: Final = {"type": "string", "maxLength": MAX_PATH_CHARS}
-_STATES: Final = list(dict.fromkeys(state for move in TRANSITIONS for state in move))
-_STATE: Final = {"type": "string", "enum": _STATES}
-_NOUNS: Final = PLAYBOOK_DIALECT.nouns
+_STATE: Final = {"type": "string", "enum": list(PLAYBOOK_NOUNS.statuses)}
 _CHECKED: Final[Document] = {
     "path": _PATH,
     "name": TEXT,
@@ -49,26 +48,21 @@ _DEFINITION: Final[Document] = {
 }
 
 PLAYBOOK_SCHEMAS: Final[Document] = {
+    **describe_structs({"PlaybookFinding": Finding}),
     "PlaybookError": define_error(
         findings={**define_array(TEXT), "description": "all that is wrong with a document, each with its place"},
         parameter={**TEXT, "description": "the parameter that does not bind"},
     ),
     **define_checks(
-        _NOUNS,
+        PLAYBOOK_NOUNS,
         _PATH,
         _CHECKED,
         _DEFINITION,
         {"playbookVersion": {**TEXT, "description": "what the author calls the version"}},
     ),
-    **define_lists(_NOUNS, _PATH, _STATE, abridged="ExecutionAbridged"),
-    **define_history(_NOUNS, "PlaybookRun", {"step": TEXT}, elements="a loop"),
+    **define_lists(PLAYBOOK_NOUNS, _PATH, _STATE, abridged="ExecutionAbridged"),
+    **define_history(PLAYBOOK_NOUNS, "PlaybookRun", {"step": TEXT}, elements="a loop"),
     "Playbook": {**ANY_OBJECT, "description": "a playbook, as JSON or as YAML (help topic `playbooks`)"},
-    "PlaybookFinding": define_object(
-        "path message severity",
-        path={**TEXT, "description": "a JSON pointer"},
-        message=TEXT,
-        severity={"type": "string", "enum": ["error", "warning"]},
-    ),
     "ExecutionStart": define_open_object(
         "path",
         path=_PATH,
@@ -91,7 +85,7 @@ PLAYBOOK_SCHEMAS: Final[Document] = {
         path=_PATH,
         version=INT32,
         status={"type": "string", "enum": list(get_args(Status))},
-        state={"type": "string", "enum": _STATES, "description": "of the entity"},
+        state={**_STATE, "description": "of the entity"},
         workload=ANY_OBJECT,
         ctx=ANY_OBJECT,
         results={**ANY_OBJECT, "description": "the latest result of each step"},
@@ -221,20 +215,17 @@ PLAYBOOK_PARAMETER_EXAMPLES: Final[dict[str, object]] = {
     "value": "0f2b6a1c9d3e4f5a6b7c8d9e0f1a2b3c",
     "id": _ID,
     "path": "examples/orders",
-    "version": 1,
     "keyword": "order",
-    "page": 0,
-    "pageSize": 20,
     "state": "WAITING",
     "businessKey": "O-17",
     "after": 0,
     "limit": 100,
     "direction": "TB",
 }
-"""An example of every parameter."""
+"""Examples of parameters that other languages have not, or otherwise."""
 
 PLAYBOOK_EXAMPLES: Final[dict[str, object]] = {
-    **build_examples(PLAYBOOK_DIALECT.nouns, _CHECK, _PLAYBOOK_EXAMPLES_DEFINITION, _EXECUTION, (_RUN,)),
+    **build_examples(PLAYBOOK_NOUNS, _CHECK, _PLAYBOOK_EXAMPLES_DEFINITION, _EXECUTION, (_RUN,)),
     "Playbook": _DOCUMENT,
     "PlaybookDiagram": 'flowchart LR\n  s0["check"]\n  s1["ship"]\n  s0 --> s1\n',
     "ExecutionStart": {"path": "examples/orders", "workload": {"limit": 100}, "businessKey": "O-17"},

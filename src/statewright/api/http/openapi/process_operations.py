@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.api.http.flows.routes import FLOW_ROUTES
+from statewright.api.http.flows import FLOW_ROUTES
 from statewright.api.http.openapi.flow_schemas import (
     FLOW_EXAMPLES,
     FLOW_PARAMETER_EXAMPLES,
@@ -19,11 +19,13 @@ from statewright.api.http.openapi.playbook_schemas import (
     PLAYBOOK_PARAMETER_EXAMPLES,
     PLAYBOOK_TEXT,
 )
+from statewright.api.http.openapi.process_schemas import PARAMETER_EXAMPLES
 from statewright.api.http.openapi.step_schemas import REASON_EXAMPLES, STEP_EXAMPLES, STEP_PARAMETER_EXAMPLES
-from statewright.api.http.playbooks.routes import PLAYBOOK_ROUTES
+from statewright.api.http.playbooks import PLAYBOOK_API
 from statewright.api.http.processes.bodies import INTERNAL, KINDS, Parameter, ProcessRoute
 from statewright.api.http.response import JSON
 from statewright.api.http.steps.routes import STEP_ROUTES
+from statewright.operations.process_nouns import FLOW_NOUNS, PLAYBOOK_NOUNS, STEP_NOUNS, Nouns
 
 _ALWAYS: Final = (401, 500, 503, 504)
 
@@ -31,12 +33,8 @@ _ALWAYS: Final = (401, 500, 503, 504)
 class _Interface(Struct, frozen=True, kw_only=True):
     """The interface of a language: its routes, and what is shown of it."""
 
-    name: str
+    nouns: Nouns
     routes: Sequence[ProcessRoute]
-    error: str
-    """The schema of its errors."""
-    definitions: str
-    """Where the paths of definitions begin."""
     definition: str
     """The id of one, as an example."""
     parameters: Mapping[str, object]
@@ -47,29 +45,23 @@ class _Interface(Struct, frozen=True, kw_only=True):
 
 _INTERFACES: Final = (
     _Interface(
-        name="steps",
+        nouns=STEP_NOUNS,
         routes=STEP_ROUTES,
-        error="StepError",
-        definitions="/v1/definitions/",
         definition="HR::greeting",
         parameters=STEP_PARAMETER_EXAMPLES,
         examples=STEP_EXAMPLES,
     ),
     _Interface(
-        name="flows",
+        nouns=FLOW_NOUNS,
         routes=FLOW_ROUTES,
-        error="FlowError",
-        definitions="/v1/flows/definitions/",
         definition="orders",
         parameters=FLOW_PARAMETER_EXAMPLES,
         examples=FLOW_EXAMPLES,
         text=FLOW_TEXT,
     ),
     _Interface(
-        name="playbooks",
-        routes=PLAYBOOK_ROUTES,
-        error="PlaybookError",
-        definitions="/v1/playbooks/",
+        nouns=PLAYBOOK_NOUNS,
+        routes=PLAYBOOK_API.routes,
         definition="examples/orders",
         parameters=PLAYBOOK_PARAMETER_EXAMPLES,
         examples=PLAYBOOK_EXAMPLES,
@@ -92,7 +84,7 @@ def _describe_operation(interface: _Interface, route: ProcessRoute) -> Document:
     path = [_describe_path(interface, name, route.path) for name in names]
     query = [_describe_query(interface, parameter) for parameter in route.query]
     operation: Document = {
-        "operationId": f"{interface.name}.{route.id}",
+        "operationId": f"{interface.nouns.language}.{route.id}",
         "tags": [route.tag],
         "summary": route.summary,
         "servers": [{"url": "/"}],
@@ -109,8 +101,8 @@ def _describe_operation(interface: _Interface, route: ProcessRoute) -> Document:
 
 def _describe_path(interface: _Interface, name: str, path: str) -> Document:
     schema = INT32 if name == "version" else TEXT
-    is_definition = name == "id" and path.startswith(interface.definitions)
-    example = interface.definition if is_definition else interface.parameters[name]
+    is_definition = name == "id" and path.startswith(f"{interface.nouns.definitions_path}/")
+    example = interface.definition if is_definition else _get_example(interface, name)
     return {"name": name, "in": "path", "required": True, "schema": schema, "example": example}
 
 
@@ -121,8 +113,12 @@ def _describe_query(interface: _Interface, parameter: Parameter) -> Document:
         "in": "query",
         "description": parameter.description,
         "schema": {"type": parameter.type},
-        "example": interface.definition if is_definition else interface.parameters[parameter.name],
+        "example": interface.definition if is_definition else _get_example(interface, parameter.name),
     }
+
+
+def _get_example(interface: _Interface, parameter: str) -> object:
+    return {**PARAMETER_EXAMPLES, **interface.parameters}[parameter]
 
 
 def _describe_bodies(interface: _Interface, route: ProcessRoute) -> Document:
@@ -144,7 +140,10 @@ def _describe_errors(interface: _Interface, route: ProcessRoute) -> Document:
 def _describe_error(interface: _Interface, status: int) -> Document:
     kind = KINDS.get(status, INTERNAL)
     example = {"error": kind, "reason": REASON_EXAMPLES[status]}
-    return {"description": kind, "content": {JSON: {"schema": ref(interface.error), "example": example}}}
+    return {
+        "description": kind,
+        "content": {JSON: {"schema": ref(f"{interface.nouns.title}Error"), "example": example}},
+    }
 
 
 def _describe_content(interface: _Interface, media_type: str, schema: str) -> Document:

@@ -4,26 +4,31 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias, get_args
 
 from statewright.api.http.openapi.operations import (
+    ANY_OBJECT,
     FLAG,
     INSTANT,
     INT32,
+    OBJECT_ARRAY_OR_NULL,
     TEXT,
     Document,
     define_array,
     define_object,
+    define_open_object,
     define_page,
     ref,
 )
 from statewright.api.http.processes.bodies import INTERNAL, KINDS
 from statewright.api.http.processes.tables import name_schema
+from statewright.operations.process_nouns import Nouns
 from statewright.processes.changes import ExecutionStatus
-from statewright.services.processes.dialects import Nouns
 
 Examples: TypeAlias = Mapping[str, object]
 
 ULID: Final = {"type": "string", "pattern": "^[0-9A-HJKMNP-TV-Z]{26}$"}
 STORED_AT: Final = "2026-06-01T09:30:12.48231Z"
 """When definitions of examples were uploaded."""
+PARAMETER_EXAMPLES: Final[Examples] = {"id": "01JABC3V9E6K8M2Q4S6T8W0Y2Z", "version": 1, "page": 0, "pageSize": 20}
+"""Of parameters that all languages have."""
 
 
 def define_error(**members: object) -> Document:
@@ -146,3 +151,83 @@ def build_examples(
 
 def _fill_page(*items: object) -> dict[str, object]:
     return {"items": list(items), "total": len(items), "page": 0, "pageSize": 20}
+
+
+JOB_SCHEMAS: Final[Document] = {
+    "StepPoll": define_open_object(
+        "workerId jobTypes",
+        workerId=TEXT,
+        jobTypes=define_array(TEXT),
+        maxJobs={**INT32, "description": "10 when absent or not positive, at most 1000"},
+        leaseSeconds={**INT32, "description": "30 when absent or 0, else within 5 and 3600"},
+        waitSeconds={**INT32, "description": "ours: how long the answer may wait for the first job, at most 60"},
+    ),
+    "StepJobs": define_object("jobs", jobs=define_array(ref("StepJob"))),
+    "StepJob": define_object(
+        "id instanceId stepId stepExecutionId jobType status retriesRemaining variables createdAt",
+        id=ULID,
+        instanceId=ULID,
+        stepId=TEXT,
+        stepExecutionId=ULID,
+        jobType=TEXT,
+        status={"const": "LOCKED"},
+        workerId=TEXT,
+        lockedAt=INSTANT,
+        lockExpiresAt=INSTANT,
+        retriesRemaining=INT32,
+        variables=ANY_OBJECT,
+        createdAt=INSTANT,
+    ),
+    "StepResult": define_open_object(
+        workerId=TEXT,
+        variables={**OBJECT_ARRAY_OR_NULL, "description": "an array for tasks of flows only"},
+    ),
+    "StepFailure": define_open_object(workerId=TEXT, errorMessage=TEXT, retryable={**FLAG, "default": False}),
+    "StepRenewal": define_open_object("workerId", workerId=TEXT, leaseSeconds=INT32),
+    "StepHeartbeat": define_object("accepted lockExpiresAt", accepted=FLAG, lockExpiresAt=INSTANT),
+    "StepLease": define_object("lockExpiresAt", lockExpiresAt=INSTANT),
+    "StepProgress": define_open_object("workerId progress", workerId=TEXT, progress=ANY_OBJECT),
+    "StepProgressTaken": define_object("patches log", patches=INT32, log=INT32),
+    "StepWorker": define_open_object("workerId", workerId=TEXT),
+}
+"""Of the jobs of all languages, which have the names of the public engine."""
+JOB_EXAMPLES: Final[Examples] = {
+    "StepPoll": {"workerId": "w-1", "jobTypes": ["greet"], "maxJobs": 64, "waitSeconds": 25},
+    "StepJobs": {
+        "jobs": [
+            {
+                "id": "01JABC4V9E6K8M2Q4S6T8W0Y2Z",
+                "instanceId": "01JABC3V9E6K8M2Q4S6T8W0Y2Z",
+                "stepId": "say-hello",
+                "stepExecutionId": "01JABC3V9E6K8M2Q4S6T8W0Y30",
+                "jobType": "greet",
+                "status": "LOCKED",
+                "workerId": "w-1",
+                "lockedAt": "2026-06-01T09:31:01Z",
+                "lockExpiresAt": "2026-06-01T09:31:31Z",
+                "retriesRemaining": 0,
+                "variables": {"employee": "E-77"},
+                "createdAt": "2026-06-01T09:31:00.5Z",
+            }
+        ]
+    },
+    "StepResult": {"workerId": "w-1", "variables": {"greeted": True}},
+    "StepFailure": {"workerId": "w-1", "errorMessage": "no voice", "retryable": True},
+    "StepRenewal": {"workerId": "w-1", "leaseSeconds": 60},
+    "StepHeartbeat": {"accepted": True, "lockExpiresAt": "2026-06-01T09:32:01Z"},
+    "StepLease": {"lockExpiresAt": "2026-06-01T09:32:01Z"},
+    "StepProgress": {
+        "workerId": "w-1",
+        "progress": {
+            "from": 0,
+            "patches": [{"path": ["seen"], "value": 7, "at": 2}],
+            "logFrom": 0,
+            "log": [
+                {"event": "task.started", "task": "count"},
+                {"event": "task.attempt.done", "task": "count", "attempt": 1},
+            ],
+        },
+    },
+    "StepProgressTaken": {"patches": 1, "log": 2},
+    "StepWorker": {"workerId": "w-1"},
+}

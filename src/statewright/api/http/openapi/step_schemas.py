@@ -11,7 +11,6 @@ from statewright.api.http.openapi.operations import (
     FLAG,
     INSTANT,
     INT32,
-    OBJECT_ARRAY_OR_NULL,
     TEXT,
     Document,
     allow_null,
@@ -21,11 +20,11 @@ from statewright.api.http.openapi.operations import (
     define_page,
     ref,
 )
-from statewright.api.http.processes.bodies import INTERNAL, KINDS
+from statewright.api.http.openapi.process_schemas import JOB_EXAMPLES, JOB_SCHEMAS, ULID, define_error
+from statewright.operations.process_nouns import STEP_NOUNS
 from statewright.steps.definition import STEP_TYPES
 
-_ULID: Final = {"type": "string", "pattern": "^[0-9A-HJKMNP-TV-Z]{26}$"}
-_STATUS: Final = {"type": "string", "enum": ["ACTIVE", "WAITING", "COMPLETED", "FAILED", "CANCELLED"]}
+_STATUS: Final = {"type": "string", "enum": list(STEP_NOUNS.statuses)}
 _EXECUTION_STATUS: Final = {"type": "string", "enum": ["RUNNING", "COMPLETED", "FAILED", "SKIPPED"]}
 _HIT_POLICY: Final = {"type": "string", "enum": ["U", "F", "A", "R", "C", "C+", "C#", "C>", "C<"], "default": "U"}
 
@@ -46,9 +45,8 @@ def _name_in_go(name: str, schema: Document) -> Document:
 
 
 STEP_SCHEMAS: Final[Document] = {
-    "StepError": define_object(
-        "error reason", error={"type": "string", "enum": [*dict.fromkeys(KINDS.values()), INTERNAL]}, reason=TEXT
-    ),
+    **JOB_SCHEMAS,
+    "StepError": define_error(),
     "StepDefinition": define_object(
         "id name steps",
         id={"type": "string", "maxLength": 256, "pattern": "^[A-Za-z0-9_:\\-]+$"},
@@ -117,7 +115,7 @@ STEP_SCHEMAS: Final[Document] = {
     ),
     "StepInstance": define_object(
         "id definitionId definitionVersion status currentStepIds variables startedAt",
-        id=_ULID,
+        id=ULID,
         definitionId=TEXT,
         definitionVersion=INT32,
         status=_STATUS,
@@ -133,8 +131,8 @@ STEP_SCHEMAS: Final[Document] = {
     "StepExecution": define_object(
         "id instanceId stepId stepName stepType attemptNumber status startedAt definitionId definitionName",
         **_add_capitalised(
-            id=_ULID,
-            instanceId=_ULID,
+            id=ULID,
+            instanceId=ULID,
             stepId=TEXT,
             stepName=TEXT,
             stepType=TEXT,
@@ -154,44 +152,9 @@ STEP_SCHEMAS: Final[Document] = {
     "StepVariableMap": ANY_OBJECT,
     "StepPurge": define_open_object("olderThan", olderThan={"type": "string", "format": "duration"}),
     "StepPurged": define_object("purged complete", purged=INT32, complete=FLAG),
-    "StepPoll": define_open_object(
-        "workerId jobTypes",
-        workerId=TEXT,
-        jobTypes=define_array(TEXT),
-        maxJobs={**INT32, "description": "10 when absent or not positive, at most 1000"},
-        leaseSeconds={**INT32, "description": "30 when absent or 0, else within 5 and 3600"},
-        waitSeconds={**INT32, "description": "ours: how long the answer may wait for the first job, at most 60"},
-    ),
-    "StepJobs": define_object("jobs", jobs=define_array(ref("StepJob"))),
-    "StepJob": define_object(
-        "id instanceId stepId stepExecutionId jobType status retriesRemaining variables createdAt",
-        id=_ULID,
-        instanceId=_ULID,
-        stepId=TEXT,
-        stepExecutionId=_ULID,
-        jobType=TEXT,
-        status={"const": "LOCKED"},
-        workerId=TEXT,
-        lockedAt=INSTANT,
-        lockExpiresAt=INSTANT,
-        retriesRemaining=INT32,
-        variables=ANY_OBJECT,
-        createdAt=INSTANT,
-    ),
-    "StepResult": define_open_object(
-        workerId=TEXT,
-        variables={**OBJECT_ARRAY_OR_NULL, "description": "an array for tasks of flows only"},
-    ),
-    "StepFailure": define_open_object(workerId=TEXT, errorMessage=TEXT, retryable={**FLAG, "default": False}),
-    "StepRenewal": define_open_object("workerId", workerId=TEXT, leaseSeconds=INT32),
-    "StepHeartbeat": define_object("accepted lockExpiresAt", accepted=FLAG, lockExpiresAt=INSTANT),
-    "StepLease": define_object("lockExpiresAt", lockExpiresAt=INSTANT),
-    "StepProgress": define_open_object("workerId progress", workerId=TEXT, progress=ANY_OBJECT),
-    "StepProgressTaken": define_object("patches log", patches=INT32, log=INT32),
-    "StepWorker": define_open_object("workerId", workerId=TEXT),
     "StepInbox": define_page("StepUserTask"),
     "StepUserTask": define_open_object(
-        "id instanceId stepId definitionId createdAt", id=_ULID, instanceId=_ULID, stepId=TEXT
+        "id instanceId stepId definitionId createdAt", id=ULID, instanceId=ULID, stepId=TEXT
     ),
     "StepTaskResult": define_open_object(
         variables=allow_null(ANY_OBJECT),
@@ -248,22 +211,19 @@ _TASK: Final = {
     "createdAt": "2026-06-01T09:31:00.5Z",
 }
 STEP_PARAMETER_EXAMPLES: Final[dict[str, object]] = {
-    "id": "01JABC3V9E6K8M2Q4S6T8W0Y2Z",
     "taskId": "01JABC5V9E6K8M2Q4S6T8W0Y2Z",
     "stepId": "say-hello",
-    "version": 1,
     "warnings": True,
     "keyword": "greet",
-    "page": 0,
-    "pageSize": 20,
     "definitionId": "HR::greeting",
     "status": "WAITING",
     "businessKey": "E-77",
     "jobType": "greet",
     "olderThanSeconds": 3600,
 }
-"""An example of every parameter."""
+"""Examples of parameters that other languages have not, or otherwise."""
 STEP_EXAMPLES: Final[dict[str, object]] = {
+    **JOB_EXAMPLES,
     "StepSummaries": {"items": [_SUMMARY], "total": 1, "page": 0, "pageSize": 20},
     "StepHistory": {"items": [_EXECUTION]},
     "StepInbox": {"items": [_TASK], "total": 1, "page": 0, "pageSize": 20},
@@ -278,50 +238,12 @@ STEP_EXAMPLES: Final[dict[str, object]] = {
     "StepStart": {"definitionId": "HR::greeting", "variables": {"employee": "E-77"}, "businessKey": "E-77"},
     "StepInstance": _INSTANCE,
     "StepInstances": {"items": [_INSTANCE], "total": 1, "page": 0, "pageSize": 20},
-    "StepPoll": {"workerId": "w-1", "jobTypes": ["greet"], "maxJobs": 64, "waitSeconds": 25},
-    "StepJobs": {
-        "jobs": [
-            {
-                "id": "01JABC4V9E6K8M2Q4S6T8W0Y2Z",
-                "instanceId": "01JABC3V9E6K8M2Q4S6T8W0Y2Z",
-                "stepId": "say-hello",
-                "stepExecutionId": "01JABC3V9E6K8M2Q4S6T8W0Y30",
-                "jobType": "greet",
-                "status": "LOCKED",
-                "workerId": "w-1",
-                "lockedAt": "2026-06-01T09:31:01Z",
-                "lockExpiresAt": "2026-06-01T09:31:31Z",
-                "retriesRemaining": 0,
-                "variables": {"employee": "E-77"},
-                "createdAt": "2026-06-01T09:31:00.5Z",
-            }
-        ]
-    },
-    "StepResult": {"workerId": "w-1", "variables": {"greeted": True}},
-    "StepFailure": {"workerId": "w-1", "errorMessage": "no voice", "retryable": True},
     "StepTaskResult": {"variables": {"reviewDecision": "APPROVED"}, "completedBy": "ada"},
     "StepVariables": {"variables": {"amount": 100}},
     "StepVariableMap": {"paymentReference": "P-17"},
     "StepCancel": {"reason": "ordered by mistake"},
     "StepPurge": {"olderThan": "P30D"},
     "StepPurged": {"purged": 12, "complete": True},
-    "StepRenewal": {"workerId": "w-1", "leaseSeconds": 60},
-    "StepHeartbeat": {"accepted": True, "lockExpiresAt": "2026-06-01T09:32:01Z"},
-    "StepLease": {"lockExpiresAt": "2026-06-01T09:32:01Z"},
-    "StepProgress": {
-        "workerId": "w-1",
-        "progress": {
-            "from": 0,
-            "patches": [{"path": ["seen"], "value": 7, "at": 2}],
-            "logFrom": 0,
-            "log": [
-                {"event": "task.started", "task": "count"},
-                {"event": "task.attempt.done", "task": "count", "attempt": 1},
-            ],
-        },
-    },
-    "StepProgressTaken": {"patches": 1, "log": 2},
-    "StepWorker": {"workerId": "w-1"},
     "StepWarnings": {"version": 1, "warnings": ['step "route": no branch is certain to match']},
 }
 

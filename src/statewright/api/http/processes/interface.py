@@ -75,7 +75,7 @@ class ProcessInterface(Generic[S, P, I]):
         )
 
     def _summarize(self, document: JsonObject) -> JsonObject:
-        return {name: document[name] for name in self.dialect.require_intake().checked_members}
+        return {name: document[name] for name in self.dialect.intake.checked_members}
 
     async def list_definitions(self, request: Request) -> Response:
         """A page of definitions."""

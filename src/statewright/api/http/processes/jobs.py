@@ -7,11 +7,22 @@ answered at once, and none of them minds the member, since the public engine ign
 from datetime import timedelta
 from typing import Final
 
-from statewright.api.http.processes.bodies import NO_CONTENT, RequestMembers, read, reply, reply_by_size, respond_empty
+from statewright.api.http.processes.bodies import (
+    DEFAULT_TIMEOUT,
+    NO_CONTENT,
+    ProcessRoute,
+    RequestMembers,
+    read,
+    reply,
+    reply_by_size,
+    respond_empty,
+)
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response
+from statewright.api.http.router import Endpoint
 from statewright.failures import ProcessBadRequest
 from statewright.instants import to_rfc3339
+from statewright.operations.idempotency import Recording
 from statewright.processes.changes import MAX_RETRY_AFTER_S, FailureReport
 from statewright.services.processes import failed_jobs, jobs
 from statewright.services.processes.hosting import find_shared_queue
@@ -131,3 +142,102 @@ def _require_worker(body: RequestMembers) -> str:
 
 def _read_lease(body: RequestMembers) -> timedelta:
     return timedelta(seconds=clamp_lease_s(body.number("leaseSeconds")))
+
+
+def _define_route(
+    place: str,
+    endpoint: Endpoint,
+    id_: str,
+    summary: str,
+    body: str,
+    reply: str | None = None,
+    *,
+    errors: tuple[int, ...] = (400, 404, 413),
+    recording: Recording = "nothing",
+    is_extension: bool = True,
+) -> ProcessRoute:
+    return ProcessRoute(
+        method="POST",
+        path=f"/v1/jobs/{place}",
+        endpoint=endpoint,
+        recording=recording,
+        id=id_,
+        tag="Step jobs",
+        summary=summary,
+        body=body,
+        reply=reply,
+        status=200 if reply else 204,
+        errors=errors,
+        timeout=DEFAULT_TIMEOUT + (MAX_WAIT if endpoint is poll_jobs else timedelta(0)),
+        is_extension=is_extension,
+    )
+
+
+_LEASE_ERRORS: Final = (400, 404, 409, 413)
+JOB_ROUTES: Final = (
+    _define_route(
+        "poll",
+        poll_jobs,
+        "pollJobs",
+        "Claim the oldest jobs of some types; with waitSeconds the answer waits for the first one",
+        "StepPoll",
+        "StepJobs",
+        errors=(400, 413),
+        is_extension=False,
+    ),
+    _define_route(
+        "{id}/complete",
+        complete_job,
+        "completeJob",
+        "A worker's result; late and repeated ones are accepted without effect",
+        "StepResult",
+        recording="commit",
+        is_extension=False,
+    ),
+    _define_route(
+        "{id}/fail",
+        fail_job,
+        "failJob",
+        "A worker's failure: another try, or the end of the instance",
+        "StepFailure",
+        recording="commit",
+        is_extension=False,
+    ),
+    _define_route(
+        "{id}/heartbeat",
+        heartbeat_job,
+        "heartbeatJob",
+        "Lengthen the lease of a job, as workers of the public SDKs do",
+        "StepRenewal",
+        "StepHeartbeat",
+        errors=_LEASE_ERRORS,
+        is_extension=False,
+    ),
+    _define_route(
+        "{id}/renew",
+        renew_job,
+        "renewJob",
+        "Lengthen the lease of a job that its worker still works on",
+        "StepRenewal",
+        "StepLease",
+        errors=_LEASE_ERRORS,
+    ),
+    _define_route(
+        "{id}/progress",
+        report_progress,
+        "reportJobProgress",
+        "What a run of a playbook's pipeline has done so far, while its worker goes on",
+        "StepProgress",
+        "StepProgressTaken",
+        errors=(400, 409, 413),
+    ),
+    _define_route(
+        "{id}/release",
+        release_job,
+        "releaseJob",
+        "Give a claimed job back without using a retry",
+        "StepWorker",
+        errors=(400, 413),
+    ),
+)
+"""What workers of all languages call; its operations and schemas have the names of the public engine."""

@@ -1,17 +1,21 @@
 """The table of a language's routes, made from what the language is called and what can be asked of its instances."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Final, TypeVar
 
 from msgspec import Struct
 
-from statewright.api.http.processes.bodies import PAGE, Parameter, ProcessRoute
+from statewright.api.http.application import ErrorFormat
+from statewright.api.http.processes.bodies import DEFAULT_TIMEOUT, KNOWING_ERRORS, PAGE, Parameter, ProcessRoute
+from statewright.api.http.processes.event_log import LogInterface
 from statewright.api.http.processes.interface import ProcessInterface
 from statewright.api.http.response import JSON, TEXT
 from statewright.api.http.router import Method
 from statewright.operations.idempotency import Recording
+from statewright.operations.process_nouns import Nouns
 from statewright.processes.language import I, P
-from statewright.services.processes.dialects import DrawingOption, Nouns, Verb
+from statewright.services.processes.dialects import DrawingOption, Verb
 
 S = TypeVar("S")
 
@@ -20,6 +24,25 @@ _OPTIONS: Final[Mapping[DrawingOption, Parameter]] = {
     "docs": Parameter("docs", "boolean", "with the documentation of tasks as notes"),
     "format": Parameter("format", "string", "`mermaid`, which is the default, or `graph`: the compiled form as JSON"),
 }
+_LOG_PARAMETERS: Final = (
+    Parameter("after", "integer", "`seq` of the last event that is known; 0 when absent"),
+    Parameter("limit", "integer", "1 to 1000, 100 when absent"),
+)
+
+
+class ProcessApi(Struct, frozen=True, kw_only=True):
+    """The REST interface of a process language."""
+
+    roots: tuple[str, ...]
+    routes: tuple[ProcessRoute, ...]
+    errors: ErrorFormat = KNOWING_ERRORS
+
+
+def build_api(interface: ProcessInterface[S, P, I], *, source_types: tuple[str, ...] = (JSON,)) -> ProcessApi:
+    """That of a language without routes of its own; definitions come as ``source_types``."""
+    nouns = interface.dialect.nouns
+    roots = (nouns.definitions_path, nouns.instances_path)
+    return ProcessApi(roots=roots, routes=tuple(build_table(interface, source_types=source_types).values()))
 
 
 class Template(Struct, frozen=True, kw_only=True):
@@ -39,6 +62,7 @@ class Template(Struct, frozen=True, kw_only=True):
     errors: tuple[int, ...] = ()
     recording: Recording = "commit"
     is_read: bool = False
+    timeout: timedelta | None = DEFAULT_TIMEOUT
 
 
 _TEMPLATES: Final = (
@@ -167,6 +191,25 @@ _TEMPLATES: Final = (
         reply="diagram",
         errors=(400, 404),
     ),
+    Template(
+        role="events",
+        path="{instance_path}/events",
+        name="list{Subject}Events",
+        of="instances",
+        summary="The event log behind a number; with `Accept: text/event-stream` as it grows, until the end",
+        reply="events",
+        errors=(400, 404, 429),
+        timeout=None,
+    ),
+    Template(
+        role="value",
+        path="{instance_path}/values/{value}",
+        name="get{Subject}Value",
+        of="instances",
+        summary="A large value of the event log, by the name that `references` of its events have",
+        reply="value",
+        errors=(404,),
+    ),
 )
 
 
@@ -190,6 +233,7 @@ def build_table(
         "instances": _list_filters(nouns),
         "history": PAGE,
         "draw_instance": tuple(option for option in options if option.name != "format"),
+        "events": _LOG_PARAMETERS,
     }
     endpoints = {
         "upload": interface.upload,
@@ -206,6 +250,11 @@ def build_table(
         "history": interface.list_history,
         "draw_instance": interface.draw_instance,
     }
+    if not nouns.validate_path:
+        del endpoints["validate"]
+    if (render := interface.dialect.render_event) is not None:
+        log = LogInterface(interface.dialect.find_host, render)
+        endpoints |= {"events": log.list_events, "value": log.read_value}
     words = _list_words(nouns)
     made = {
         template.role: ProcessRoute(
@@ -224,10 +273,11 @@ def build_table(
             reply=name_schema(nouns, template.reply),
             media_type=TEXT if template.reply == "diagram" else JSON,
             errors=template.errors,
+            timeout=template.timeout,
             is_ours=True,
         )
         for template in _TEMPLATES
-        if template.role != "validate" or nouns.validate_path
+        if template.role in endpoints
     }
     return made | {verb.name: _build_verb_route(interface, verb) for verb in interface.dialect.verbs}
 
@@ -248,7 +298,7 @@ def _build_verb_route(interface: ProcessInterface[S, P, I], verb: Verb[P, I]) ->
         method="POST",
         path=f"{nouns.instances_path}/{{id}}/{verb.path or verb.name}",
         endpoint=interface.build_verb_endpoint(verb),
-        id=verb.id,
+        id=verb.id or f"{verb.name}{nouns.subject}",
         tag=verb.tag or name_tag(nouns, "instances"),
         summary=verb.summary,
         body=verb.body or None,
@@ -274,6 +324,7 @@ def _list_words(nouns: Nouns) -> Mapping[str, str]:
     an_instance = _add_article(nouns.instance)
     return {
         "Title": nouns.title,
+        "Subject": nouns.subject,
         "a_definition": _add_article(nouns.definition),
         "Definitions": nouns.definitions.capitalize(),
         "an_instance": an_instance,
@@ -290,6 +341,7 @@ def _list_words(nouns: Nouns) -> Mapping[str, str]:
         "instances_path": nouns.instances_path,
         "instance_path": f"{nouns.instances_path}/{{id}}",
         "version": "{version}",
+        "value": "{value}",
     }
 
 

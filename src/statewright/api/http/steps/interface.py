@@ -18,11 +18,11 @@ from statewright.net import parse_delay
 from statewright.services.ops.awaiting import wait_for_instance
 from statewright.services.processes import background, dialects
 from statewright.services.processes.advancing import parse_instance_id
-from statewright.services.processes.definitions import Summary
+from statewright.services.processes.definitions import Summary, UploadedDefinition
 from statewright.services.processes.hosting import PublishedDefinition
 from statewright.services.processes.instances import StreamedPage
-from statewright.services.steps import definitions, instances
-from statewright.services.steps.definitions import UploadResult
+from statewright.services.steps import instances
+from statewright.services.steps.definitions import StepSource
 from statewright.services.steps.dialect import STEP_DIALECT
 from statewright.services.steps.instances import StreamedHistory
 from statewright.steps import Instance, Process, render_history_item, render_instance
@@ -32,7 +32,7 @@ ADMIN: Final = "ROLE_ADMIN"
 _XML: Final = ("application/xml", "text/xml")
 
 
-class StepInterface(ProcessInterface[bytes, Process, Instance]):
+class StepInterface(ProcessInterface[StepSource, Process, Instance]):
     """The endpoints of definitions and instances."""
 
     async def upload(self, request: Request) -> Response:
@@ -43,10 +43,11 @@ class StepInterface(ProcessInterface[bytes, Process, Instance]):
         raw = await request.body()
         wants_warnings = bodies.read_flag(request, "warnings")
 
-        async def respond(stored: UploadResult) -> Response:
+        async def respond(stored: UploadedDefinition) -> Response:
             return _respond_uploaded(stored, with_warnings=wants_warnings)
 
-        return await respond(await definitions.upload(request.runtime.processes, request.answer_with(respond), raw))
+        caller = request.answer_with(respond)
+        return await respond(await dialects.upload_definition(self.dialect, request.runtime.processes, caller, raw))
 
     async def list_definitions(self, request: Request) -> Response:
         """A page of definitions."""
@@ -118,22 +119,18 @@ class StepInterface(ProcessInterface[bytes, Process, Instance]):
         return reply({"purged": purged.removed, "complete": purged.is_complete})
 
 
-async def _read_raw(request: Request) -> bytes:
-    return await request.body()
+STEP_INTERFACE: Final = StepInterface(STEP_DIALECT, Request.body)
 
 
-STEP_INTERFACE: Final = StepInterface(STEP_DIALECT, _read_raw)
-
-
-def _respond_uploaded(stored: UploadResult, *, with_warnings: bool) -> Response:
+def _respond_uploaded(stored: UploadedDefinition, *, with_warnings: bool) -> Response:
     summary: JsonObject = {
-        "id": stored.id,
+        "id": stored.new.id,
         "version": stored.version,
-        "name": stored.name,
+        "name": stored.new.name,
         "uploadedAt": to_rfc3339(stored.uploaded_at),
     }
     if with_warnings:
-        summary["warnings"] = list(stored.warnings)
+        summary["warnings"] = list(stored.new.warnings)
     return reply(summary, 201)
 
 

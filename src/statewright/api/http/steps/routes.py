@@ -9,14 +9,12 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from statewright.api.http.processes import jobs
-from statewright.api.http.processes.bodies import DEFAULT_TIMEOUT, PAGE, Parameter, ProcessRoute
+from statewright.api.http.processes.bodies import PAGE, Parameter, ProcessRoute
+from statewright.api.http.processes.jobs import JOB_ROUTES
 from statewright.api.http.processes.tables import build_table
 from statewright.api.http.steps import tasks
 from statewright.api.http.steps.interface import STEP_INTERFACE
-from statewright.services.processes.jobs import MAX_WAIT
 
-_JOB: Final = "/v1/jobs/{id}"
 _WARNINGS: Final = Parameter("warnings", "boolean", "ours: tell in the answer what looks like a mistake")
 _OTHERWISE: Final[Mapping[str, Mapping[str, object]]] = {
     "upload": {"query": (_WARNINGS,), "errors": (400, 413, 415)},
@@ -57,92 +55,7 @@ STEP_ROUTES: Final[tuple[ProcessRoute, ...]] = (
         errors=(400, 403, 413),
         is_extension=True,
     ),
-    ProcessRoute(
-        method="POST",
-        path="/v1/jobs/poll",
-        endpoint=jobs.poll_jobs,
-        recording="nothing",
-        id="pollJobs",
-        tag="Step jobs",
-        summary="Claim the oldest jobs of some types; with waitSeconds the answer waits for the first one",
-        body="StepPoll",
-        reply="StepJobs",
-        errors=(400, 413),
-        timeout=DEFAULT_TIMEOUT + MAX_WAIT,
-    ),
-    ProcessRoute(
-        method="POST",
-        path=f"{_JOB}/complete",
-        endpoint=jobs.complete_job,
-        id="completeJob",
-        tag="Step jobs",
-        summary="A worker's result; late and repeated ones are accepted without effect",
-        body="StepResult",
-        status=204,
-        errors=(400, 404, 413),
-    ),
-    ProcessRoute(
-        method="POST",
-        path=f"{_JOB}/fail",
-        endpoint=jobs.fail_job,
-        id="failJob",
-        tag="Step jobs",
-        summary="A worker's failure: another try, or the end of the instance",
-        body="StepFailure",
-        status=204,
-        errors=(400, 404, 413),
-    ),
-    ProcessRoute(
-        method="POST",
-        path=f"{_JOB}/heartbeat",
-        endpoint=jobs.heartbeat_job,
-        recording="nothing",
-        id="heartbeatJob",
-        tag="Step jobs",
-        summary="Lengthen the lease of a job, as workers of the public SDKs do",
-        body="StepRenewal",
-        reply="StepHeartbeat",
-        errors=(400, 404, 409, 413),
-    ),
-    ProcessRoute(
-        method="POST",
-        path=f"{_JOB}/renew",
-        endpoint=jobs.renew_job,
-        recording="nothing",
-        id="renewJob",
-        tag="Step jobs",
-        summary="Lengthen the lease of a job that its worker still works on",
-        body="StepRenewal",
-        reply="StepLease",
-        errors=(400, 404, 409, 413),
-        is_extension=True,
-    ),
-    ProcessRoute(
-        method="POST",
-        path=f"{_JOB}/progress",
-        endpoint=jobs.report_progress,
-        recording="nothing",
-        id="reportJobProgress",
-        tag="Step jobs",
-        summary="What a run of a playbook's pipeline has done so far, while its worker goes on",
-        body="StepProgress",
-        reply="StepProgressTaken",
-        errors=(400, 409, 413),
-        is_extension=True,
-    ),
-    ProcessRoute(
-        method="POST",
-        path=f"{_JOB}/release",
-        endpoint=jobs.release_job,
-        recording="nothing",
-        id="releaseJob",
-        tag="Step jobs",
-        summary="Give a claimed job back without using a retry",
-        body="StepWorker",
-        status=204,
-        errors=(400, 413),
-        is_extension=True,
-    ),
+    *JOB_ROUTES,
     ProcessRoute(
         method="GET",
         path="/v1/user-tasks",

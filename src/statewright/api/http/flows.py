@@ -1,22 +1,25 @@
-"""The routes of flows (docs/reference/flows.md#rest): those of all languages, events, and counters.
+"""The REST interface of flows: ``/v1/flows`` (docs/reference/flows.md#rest). Their jobs are those of ``/v1/jobs``.
 
-Flows as they are uploaded: JSON, or the text itself (docs/reference/flows.md#definitions).
+It looks like the dialect of the step engine, whose workers do its tasks, but says in an error also where the text of a
+flow has a defect.
 """
 
 from typing import Final
 
 import msgspec
+from msgspec import to_builtins
 
-from statewright.api.http.flows import events
 from statewright.api.http.processes import bodies
-from statewright.api.http.processes.bodies import Parameter, ProcessRoute, decode_text, read_members
+from statewright.api.http.processes.bodies import Parameter, ProcessRoute, decode_text, read, read_members, reply
 from statewright.api.http.processes.interface import ProcessInterface
 from statewright.api.http.processes.tables import build_table
 from statewright.api.http.request import Request
-from statewright.api.http.response import JSON
+from statewright.api.http.response import JSON, Response
 from statewright.failures import ProcessBadRequest
+from statewright.flows.advancing import FlowEvent
 from statewright.flows.definition import FlowSettings, FlowSource
 from statewright.jsonval.values import JsonObject
+from statewright.services.flows import events
 from statewright.services.flows.dialect import FLOW_DIALECT
 
 PLAIN: Final = "text/plain"
@@ -51,6 +54,20 @@ def _read_settings(given: JsonObject) -> FlowSettings:
         raise ProcessBadRequest(f"settings: {defect}") from None
 
 
+async def send_event(request: Request) -> Response:
+    """Deliver an event to the tasks that wait for it."""
+    body = await read(request)
+    event = FlowEvent(kind=body.text("event"), fields=body.object("fields") or {}, output=body.get("output"))
+    delivered = await events.deliver(request.runtime.processes, request.caller, event, after=body.text("after"))
+    return reply(to_builtins(delivered))
+
+
+async def get_counter(request: Request) -> Response:
+    """The value of a counter."""
+    name = request.path_params["name"]
+    return reply({"name": name, "value": await events.get_counter(request.runtime.core, request.caller, name)})
+
+
 _ID: Final = Parameter("id", "string", "the id, where the body names none; else the name of the flow is the id")
 
 FLOW_ROUTES: Final[tuple[ProcessRoute, ...]] = (
@@ -58,7 +75,7 @@ FLOW_ROUTES: Final[tuple[ProcessRoute, ...]] = (
     ProcessRoute(
         method="POST",
         path="/v1/flows/events",
-        endpoint=events.send_event,
+        endpoint=send_event,
         id="sendFlowEvent",
         tag="Flow instances",
         summary="Complete the tasks `wait:event` that wait for an event; without effect when nothing does",
@@ -70,7 +87,7 @@ FLOW_ROUTES: Final[tuple[ProcessRoute, ...]] = (
     ProcessRoute(
         method="GET",
         path="/v1/flows/counters/{name}",
-        endpoint=events.get_counter,
+        endpoint=get_counter,
         id="getFlowCounter",
         tag="Flow instances",
         summary="The value of a counter of `wait:acquire` and `wait:release`",
