@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, TypeAlias
 from urllib.parse import quote
 
 import typer
@@ -61,6 +61,15 @@ ClientSecret = Annotated[
     ),
 ]
 Model = Annotated[str, typer.Argument(help="Name and version of the model.", metavar="MODEL/VERSION")]
+EntityId = Annotated[str, typer.Argument(help="The id of the entity.", metavar="ID")]
+At = Annotated[
+    str | None,
+    typer.Option("--at", help="The instant to look at; now when absent.", metavar="RFC3339", show_default=False),
+]
+Condition = Annotated[str, typer.Argument(help="The condition: JSON, or a file with it; `-` for standard input.")]
+Sort = Annotated[
+    list[str] | None, typer.Option(help="A key such as `total:desc` or `@state`; repeatable.", metavar="KEY")
+]
 
 CONNECTION_OPTIONS: Mapping[str, object] = {
     "url": Url,
@@ -76,30 +85,62 @@ PATIENCE_S: Final = 60.0
 Connection = Mapping[str, str | Path | None]
 """The values of the options."""
 
+Json: TypeAlias = Any  # what a service answers is checked where it is used
+Show: TypeAlias = Callable[[Json], None]
+"""Prints an answer for people."""
+Run: TypeAlias = Callable[..., None]
 
-def with_client(function: Callable[..., None]) -> Callable[..., None]:
+
+def command(
+    group: typer.Typer, show: Show | None = None, *, name: str | None = None
+) -> Callable[[Callable[..., Json]], Run]:
+    """Adds a command that asks a service to a group."""
+
+    def add(function: Callable[..., Json]) -> Run:
+        run = with_client(function, show)
+        add_command(group, run, name=name)
+        return run
+
+    return add
+
+
+def show_by(show: Show) -> Callable[[Callable[..., Json]], Run]:
+    """A command that asks a service, for a group that is put together elsewhere."""
+    return lambda function: with_client(function, show)
+
+
+def add_command(group: typer.Typer, run: Run, *, name: str | None = None) -> None:
+    """Adds a command to a group. One about a model takes it as one word or as two."""
+    is_of_model = any(one.annotation is Model for one in inspect.signature(run).parameters.values())
+    group.command(name, cls=ModelCommand if is_of_model else None)(run)
+
+
+def with_client(function: Callable[..., Json], show: Show | None = None) -> Run:
     """A command that gets a client as its first argument, and the options that say where the service is. Each of its
-    requests is made once.
+    requests is made once. What it returns is printed: by ``show``, or as JSON where that is wished.
     """
-    return _add_connection(function, connect)
+    return _add_connection(function, connect, show)
 
 
-def with_patient_client(function: Callable[..., None]) -> Callable[..., None]:
+def with_patient_client(function: Callable[..., Json]) -> Run:
     """The same for commands that may do everything twice: a service that restarts is waited for."""
-    return _add_connection(function, connect_patiently)
+    return _add_connection(function, connect_patiently, None)
 
 
-def _add_connection(function: Callable[..., None], make: "Callable[[Connection], Client]") -> Callable[..., None]:
+def _add_connection(function: Callable[..., Json], make: "Callable[[Connection], Client]", show: Show | None) -> Run:
     own = [
         parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
         for parameter in list(inspect.signature(function).parameters.values())[1:]
     ]
+    if show is not None:
+        own.append(inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=AsJson))
 
     @wraps(function)
     def run(**given: Any) -> None:  # Any: the values of the function's own parameters, as typer read them
         connection = {name: given.pop(name) for name in CONNECTION_OPTIONS}
+        as_json = show is not None and given.pop("as_json")
         with report_failures(), make(connection) as client:
-            function(client, **given)
+            print_answer(function(client, **given), None if as_json else show)
 
     added = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
@@ -294,6 +335,16 @@ def _is_json(argument: str) -> bool:
     return argument.lstrip().startswith(("{", "["))
 
 
+def print_answer(answer: Json, show: Show | None = None) -> None:
+    """What a service told, by ``show`` if it is given; else a text as it is, and all else as JSON. None is nothing."""
+    if show is not None:
+        show(answer)
+    elif isinstance(answer, str):
+        typer.echo(answer)
+    elif answer is not None:
+        print_document(answer)
+
+
 def print_document(value: object) -> None:
     """JSON, indented; structs with the names of their members."""
     typer.echo(format_document(value))
@@ -318,6 +369,48 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     if not console.is_terminal:
         console.width = UNBOUNDED_WIDTH
     console.print(table)
+
+
+def show_table(columns: str, member: str | None = None) -> Show:
+    """Shows records, or those that a member of the answer holds, as a table. ``columns`` are separated by bars: the
+    name of a member, or ``header: member``. A member of a member follows a dot, ``name/version`` are two of them.
+    """
+    read = [_read_column(column) for column in columns.split(" | ")]
+
+    def show(answer: Json) -> None:
+        records = answer if member is None else answer[member]
+        rows = ([_format_cell(read_member(one, name)) for _, name in read] for one in records)
+        print_table([header for header, _ in read], rows)
+
+    return show
+
+
+def _read_column(column: str) -> tuple[str, str]:
+    """Header and member; ``leaseUntil`` is headed *lease until*, ``startedAt`` *started*, ``entityId`` *entity*."""
+    header, is_named, member = column.partition(": ")
+    words = re.sub(r"(?=[A-Z])", " ", column).lower()
+    return (header, member) if is_named else (re.sub(r" (at|id|type)$", "", words), column)
+
+
+def read_member(record: Json, path: str) -> Json:
+    """A member of a record, None where it has none."""
+    if "/" in path:
+        return "/".join(str(read_member(record, part)) for part in path.split("/"))
+    for name in path.split("."):
+        record = record.get(name) if isinstance(record, dict) else getattr(record, name, None)
+    return record
+
+
+def _format_cell(value: Json) -> str:
+    if isinstance(value, dict):
+        is_model = value.keys() == {"name", "version"}
+        return name_model(value) if is_model else ", ".join(f"{name} {one}" for name, one in value.items())
+    return "" if value is None else " ".join(value) if isinstance(value, list | tuple) else str(value)
+
+
+def name_model(model: Json) -> str:
+    """``name/version``."""
+    return f"{model['name']}/{model['version']}"
 
 
 UNBOUNDED_WIDTH: Final = 10_000

@@ -5,7 +5,7 @@
 
 from collections.abc import Callable
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -13,32 +13,32 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from statewright.cli.client import (
     AsJson,
+    At,
+    Condition,
     DocumentFile,
+    EntityId,
+    Json,
     Model,
-    ModelCommand,
+    Sort,
     build_model_path,
-    print_document,
+    command,
+    print_answer,
     print_table,
     read_document,
     read_object,
     shorten_document,
+    show_table,
     split_model,
     with_client,
 )
 
 if TYPE_CHECKING:
     from statewright.sdk import Client
-    from statewright.sdk.operations import Entity
 
 
 entities = typer.Typer(help="Entities: documents with a state.", no_args_is_help=True)
 transitions = typer.Typer(help="Transitions of entities.", no_args_is_help=True)
 
-EntityId = Annotated[str, typer.Argument(help="The id of the entity.", metavar="ID")]
-At = Annotated[
-    str | None,
-    typer.Option("--at", help="The instant to look at; now when absent.", metavar="RFC3339", show_default=False),
-]
 IfMatch = Annotated[
     str | None,
     typer.Option(help="Transaction of the version that may be replaced.", metavar="TRANSACTION", show_default=False),
@@ -47,9 +47,8 @@ Fire = Annotated[str | None, typer.Option("--fire", help="A transition to fire."
 Limit = Annotated[int, typer.Option(min=1, help="How many at most.")]
 
 
-@entities.command(cls=ModelCommand)
-@with_client
-def create(client: "Client", model: Model, file: DocumentFile) -> None:
+@command(entities)
+def create(client: "Client", model: Model, file: DocumentFile) -> str:
     """Create an entity, or those of an array; print the ids."""
     name, version = split_model(model)
     document = read_document(file)
@@ -57,12 +56,10 @@ def create(client: "Client", model: Model, file: DocumentFile) -> None:
         made = client.create_many(name, version, document)
     else:
         made = client.create(name, version, document)
-    for entity_id in made.entity_ids:
-        typer.echo(entity_id)
+    return "\n".join(made.entity_ids)
 
 
-@entities.command()
-@with_client
+@command(entities)
 def get(
     client: "Client",
     entity: EntityId,
@@ -70,96 +67,81 @@ def get(
     transaction: Annotated[
         str | None, typer.Option(help="The version that a transaction wrote.", metavar="ID", show_default=False)
     ] = None,
-) -> None:
+) -> Json:
     """Print an entity: its document and what is known of it."""
-    print_document(client.get(entity, at=at, transaction_id=transaction))
+    return client.get(entity, at=at, transaction_id=transaction)
 
 
-@entities.command(name="list", cls=ModelCommand)
-@with_client
-def list_(client: "Client", model: Model, limit: Limit = 20, at: At = None, as_json: AsJson = False) -> None:
+def _show_entities(found: Json) -> None:
+    rows = ((entity.id, entity.state, entity.updated, shorten_document(entity.data)) for entity in found)
+    print_table(("id", "state", "updated", "document"), rows)
+
+
+@command(entities, _show_entities, name="list")
+def list_(client: "Client", model: Model, limit: Limit = 20, at: At = None) -> Json:
     """List entities of a model, by id."""
     name, version = split_model(model)
-    _show(list(islice(client.iterate(name, version, at=at, size=min(limit, 1000)), limit)), as_json=as_json)
+    return list(islice(client.iterate(name, version, at=at, size=min(limit, 1000)), limit))
 
 
-@entities.command(cls=ModelCommand)
-@with_client
+@command(entities, _show_entities)
 def search(
     client: "Client",
     model: Model,
-    condition: Annotated[str, typer.Argument(help="The condition: JSON, or a file with it; `-` for standard input.")],
-    sort: Annotated[
-        list[str] | None, typer.Option(help="A key such as `total:desc` or `@state`; repeatable.", metavar="KEY")
-    ] = None,
+    condition: Condition,
+    sort: Sort = None,
     limit: Limit = 20,
     at: At = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Json:
     """Find the entities that satisfy a condition; the first ones when there are more."""
     name, version = split_model(model)
     wanted = read_object(condition)
-    found = client.search_all(name, version, wanted, sort=sort or (), at=at, size=min(limit, 1000))
-    _show(list(islice(found, limit)), as_json=as_json)
+    return list(islice(client.search_all(name, version, wanted, sort=sort or (), at=at, size=min(limit, 1000)), limit))
 
 
-@entities.command(cls=ModelCommand)
-@with_client
+@command(entities)
 def count(client: "Client", model: Model, at: At = None, as_json: AsJson = False) -> None:
     """Count the entities of a model, by state."""
     found = client.count_states(*split_model(model), at=at)
     if as_json:
-        print_document({one.state: one.count for one in found})
+        print_answer({one.state: one.count for one in found})
     else:
         print_table(("state", "entities"), ((one.state, one.count) for one in found))
 
 
-@entities.command()
-@with_client
-def update(client: "Client", entity: EntityId, file: DocumentFile, fire: Fire = None, if_match: IfMatch = None) -> None:
+@command(entities)
+def update(client: "Client", entity: EntityId, file: DocumentFile, fire: Fire = None, if_match: IfMatch = None) -> str:
     """Replace the document of an entity; print the transaction."""
-    done = client.update(entity, read_document(file), transition=fire, if_match=if_match)
-    typer.echo(done.transaction_id)
+    return client.update(entity, read_document(file), transition=fire, if_match=if_match).transaction_id
 
 
-@entities.command()
-@with_client
-def patch(client: "Client", entity: EntityId, file: DocumentFile, fire: Fire = None, if_match: IfMatch = None) -> None:
+@command(entities)
+def patch(client: "Client", entity: EntityId, file: DocumentFile, fire: Fire = None, if_match: IfMatch = None) -> str:
     """Merge a change into the document of an entity (RFC 7386); print the transaction."""
-    done = client.patch(entity, read_document(file), transition=fire, if_match=if_match or "*")
-    typer.echo(done.transaction_id)
+    return client.patch(entity, read_document(file), transition=fire, if_match=if_match or "*").transaction_id
 
 
-@entities.command()
-@with_client
-def delete(client: "Client", entity: EntityId) -> None:
+@command(entities)
+def delete(client: "Client", entity: EntityId) -> str:
     """Delete an entity; its history stays."""
     client.delete(entity)
-    typer.echo(f"{entity} deleted")
+    return f"{entity} deleted"
 
 
-@entities.command()
-@with_client
-def history(client: "Client", entity: EntityId, as_json: AsJson = False) -> None:
+@command(entities, show_table("time: time_of_change | change: change_type | by: user | transaction: transaction_id"))
+def history(client: "Client", entity: EntityId) -> Json:
     """List the versions of an entity, newest first."""
-    found = client.history(entity)
-    if as_json:
-        print_document(found)
-        return
-    rows = ((one.time_of_change, one.change_type, one.user, one.transaction_id) for one in found)
-    print_table(("time", "change", "by", "transaction"), rows)
+    return client.history(entity)
 
 
-@transitions.command(name="list")
-@with_client
+@command(transitions, name="list")
 def list_transitions(client: "Client", entity: EntityId, at: At = None) -> None:
     """List the transitions of the state an entity is in."""
     for name in client.transitions(entity, at=at):
         typer.echo(name)
 
 
-@transitions.command()
-@with_client
+@command(transitions)
 def fire(
     client: "Client",
     entity: EntityId,
@@ -169,7 +151,7 @@ def fire(
         typer.Argument(help="File with a new document; else it stays.", metavar="FILE", show_default=False),
     ] = None,
     if_match: IfMatch = None,
-) -> None:
+) -> str:
     """Fire a transition; print the state that comes of it."""
     if file is None and if_match is None:
         client.transition(entity, name)
@@ -177,7 +159,7 @@ def fire(
         raise ValueError("--if-match needs a document")
     else:
         client.update(entity, read_document(file), transition=name, if_match=if_match)
-    typer.echo(client.get(entity).state)
+    return client.get(entity).state
 
 
 @with_client
@@ -193,21 +175,9 @@ def audit(
     """Show what happened to an entity, newest first: its versions, and every step of every run."""
     found = list(islice(client.audit(entity, transaction_id=transaction, size=min(limit, 1000)), limit))
     if as_json:
-        print_document([event.details for event in found])
-        return
-    rows = ((event.time, event.type, event.state, event.text) for event in found)
-    print_table(("time", "event", "state", "what"), rows)
-
-
-def _show(found: "list[Entity]", *, as_json: bool) -> None:
-    if as_json:
-        print_document(found)
-        return
-    rows = ((entity.id, entity.state, entity.updated, shorten_document(entity.data)) for entity in found)
-    print_table(("id", "state", "updated", "document"), rows)
-
-
-Json = Any  # what a service answers is checked where it is used
+        print_answer([event.details for event in found])
+    else:
+        show_table("time | event: type | state | what: text")(found)
 
 
 @with_client

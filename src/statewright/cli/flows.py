@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.markup import escape
 
-from statewright.cli.client import fail, with_client
+from statewright.cli.client import command, fail
 from statewright.cli.local_definitions import (
     LocalLanguage,
     Report,
@@ -21,6 +21,7 @@ from statewright.cli.local_definitions import (
     parse_option,
     print_json,
     read_definition,
+    read_stubs,
     take_answer,
     to_plain,
 )
@@ -130,10 +131,8 @@ def simulate(
     """
     from statewright.flows import TaskError
 
-    graph, given = _compile(file), parse_option(stubs, "--stubs")
-    answers: dict[str, Any] = dict(given) if isinstance(given, dict) else fail("--stubs is no JSON object")
-    if unused := sorted(answers.keys() - _list_tasks(graph)):
-        fail(f"--stubs names no task of the flow: {', '.join(unused)}; it has {', '.join(sorted(_list_tasks(graph)))}")
+    graph = _compile(file)
+    answers = read_stubs(stubs, _list_tasks(graph), "task of the flow")
 
     def implement(invocation: "Invocation") -> "JsonValue":
         name = _name_task(invocation)
@@ -148,8 +147,7 @@ def simulate(
     _finish(graph, flow_input, implement)
 
 
-@flows.command()
-@with_client
+@command(flows)
 def send(
     client: "Client",
     kind: Annotated[str, typer.Argument(help="What tasks `wait:event` wait for.", metavar="KIND")],
@@ -171,8 +169,7 @@ def send(
     typer.echo(f"{delivered.tasks} tasks completed", err=True)
 
 
-@flows.command()
-@with_client
+@command(flows)
 def change(
     client: "Client",
     instance: Annotated[str, typer.Argument(help="Id of the instance.", metavar="INSTANCE")],
@@ -181,12 +178,12 @@ def change(
     element: Annotated[int | None, typer.Option(help="Element of an iteration.", show_default=False)] = None,
     reason: Annotated[str, typer.Option(help="For the audit log.", show_default=False)] = "",
     restart: Annotated[bool, typer.Option("--restart", help="Let the instance go on with it.")] = False,
-) -> None:
+) -> str:
     """Give a node that failed or was interrupted another input; prints the status of the instance."""
     found = client.flows.change(instance, node, parse_option(flow_input, "JSON"), element=element, reason=reason)
     if restart:
         found = client.flows.restart(instance)
-    typer.echo(found.status)
+    return found.status
 
 
 def _finish(graph: "FlowGraph", flow_input: str, implement: "Callable[[Invocation], JsonValue]") -> None:

@@ -5,17 +5,15 @@
 import base64
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import quote
 
 import typer
 
-from statewright.cli.client import AsJson, print_document, print_table, read_object, with_client
+from statewright.cli.client import Json, command, read_object, show_table
 
 if TYPE_CHECKING:
     from statewright.sdk import Client
-
-Json = Any  # what a service answers is checked where it is used
 
 PAIRS: Final = "/oauth/keys/keypair"
 TRUSTED: Final = "/oauth/keys/trusted"
@@ -39,82 +37,56 @@ trusted = typer.Typer(help="Public keys of others that the tenant trusts.", no_a
 keys.add_typer(trusted, name="trusted")
 
 
-@keys.command(name="list")
-@with_client
-def list_published(client: "Client", as_json: AsJson = False) -> None:
+@command(keys, show_table("key: kid | algorithm: alg", "keys"), name="list")
+def list_published(client: "Client") -> Json:
     """List the published keys: those whose validity has not ended."""
-    found: Json = client.request("GET", PUBLISHED)
-    if as_json:
-        print_document(found)
-        return
-    print_table(("key", "algorithm"), ((one["kid"], one["alg"]) for one in found["keys"]))
+    return client.request("GET", PUBLISHED)
 
 
-@keys.command()
-@with_client
-def current(client: "Client", audience: For = Audience.CLIENT) -> None:
+@command(keys)
+def current(client: "Client", audience: For = Audience.CLIENT) -> Json:
     """Show the active pair whose validity began last: for clients, the one that signs."""
-    print_document(client.request("GET", f"{PAIRS}/current", query={"audience": audience.value}))
+    return client.request("GET", f"{PAIRS}/current", query={"audience": audience.value})
 
 
-@keys.command()
-@with_client
-def issue(client: "Client", audience: For = Audience.CLIENT) -> None:
+@command(keys)
+def issue(client: "Client", audience: For = Audience.CLIENT) -> Json:
     """Issue a key pair; for clients it signs from now on. The others stay as they are."""
-    print_document(client.request("POST", PAIRS, {"algorithm": "RS256", "audience": audience.value}))
+    return client.request("POST", PAIRS, {"algorithm": "RS256", "audience": audience.value})
 
 
-@keys.command()
-@with_client
-def rotate(client: "Client", audience: For = Audience.CLIENT, grace: Grace = 3600) -> None:
+@command(keys)
+def rotate(client: "Client", audience: For = Audience.CLIENT, grace: Grace = 3600) -> Json:
     """Issue a key pair that takes the place of all others of its audience."""
-    wanted = {
-        "algorithm": "RS256",
-        "audience": audience.value,
-        "invalidateCurrent": True,
-        "invalidateGracePeriodSec": grace,
-    }
-    print_document(client.request("POST", PAIRS, wanted))
+    wanted = {"algorithm": "RS256", "audience": audience.value, "invalidateCurrent": True}
+    return client.request("POST", PAIRS, {**wanted, "invalidateGracePeriodSec": grace})
 
 
-@keys.command()
-@with_client
+@command(keys)
 def invalidate(client: "Client", key: KeyId, grace: Grace = 0) -> None:
     """Have a key pair sign no more."""
     client.request("POST", _build_path(PAIRS, key, "invalidate"), {"gracePeriodSec": grace})
 
 
-@keys.command()
-@with_client
-def reactivate(client: "Client", key: KeyId, until: Until) -> None:
+@command(keys)
+def reactivate(client: "Client", key: KeyId, until: Until) -> Json:
     """Make a key pair active again, from now on."""
-    print_document(client.request("POST", _build_path(PAIRS, key, "reactivate"), {"validTo": until}))
+    return client.request("POST", _build_path(PAIRS, key, "reactivate"), {"validTo": until})
 
 
-@keys.command()
-@with_client
+@command(keys)
 def delete(client: "Client", key: KeyId) -> None:
     """Delete a key pair: what it has signed counts no more."""
     client.request("DELETE", _build_path(PAIRS, key))
 
 
-@trusted.command(name="list")
-@with_client
-def list_trusted(client: "Client", as_json: AsJson = False) -> None:
+@command(trusted, show_table("key: keyId | audience | active | until: validTo | issuers"), name="list")
+def list_trusted(client: "Client") -> Json:
     """List the keys that the tenant trusts."""
-    found: Json = client.request("GET", TRUSTED)
-    if as_json:
-        print_document(found)
-        return
-    rows = (
-        (one["keyId"], one["audience"], one["active"], one["validTo"], " ".join(one.get("issuers", ())))
-        for one in found
-    )
-    print_table(("key", "audience", "active", "until", "issuers"), rows)
+    return client.request("GET", TRUSTED)
 
 
-@trusted.command()
-@with_client
+@command(trusted)
 def register(
     client: "Client",
     key: KeyId,
@@ -125,28 +97,25 @@ def register(
         typer.Option(help="Whom its tokens may name as `iss`: a client that is to sign, or an identity provider."),
     ] = None,
     until: Annotated[str | None, typer.Option(help="The end of its validity.", metavar="RFC3339")] = None,
-) -> None:
+) -> Json:
     """Trust a key, or another one under the same id."""
     wanted = {"keyId": key, "audience": audience.value, "jwk": _read_jwk(file), "issuers": issuer or []}
-    print_document(client.request("POST", TRUSTED, wanted | ({"validTo": until} if until else {})))
+    return client.request("POST", TRUSTED, wanted | ({"validTo": until} if until else {}))
 
 
-@trusted.command(name="invalidate")
-@with_client
+@command(trusted, name="invalidate")
 def invalidate_trusted(client: "Client", key: KeyId) -> None:
     """Trust a key no more."""
     client.request("POST", _build_path(TRUSTED, key, "invalidate"))
 
 
-@trusted.command(name="reactivate")
-@with_client
-def reactivate_trusted(client: "Client", key: KeyId, until: Until) -> None:
+@command(trusted, name="reactivate")
+def reactivate_trusted(client: "Client", key: KeyId, until: Until) -> Json:
     """Trust a key again, from now on."""
-    print_document(client.request("POST", _build_path(TRUSTED, key, "reactivate"), {"validTo": until}))
+    return client.request("POST", _build_path(TRUSTED, key, "reactivate"), {"validTo": until})
 
 
-@trusted.command(name="delete")
-@with_client
+@command(trusted, name="delete")
 def delete_trusted(client: "Client", key: KeyId) -> None:
     """Forget a key."""
     client.request("DELETE", _build_path(TRUSTED, key))

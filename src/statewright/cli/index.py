@@ -2,7 +2,7 @@
 
 import json
 import time
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import quote
 
 import typer
@@ -10,20 +10,17 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from statewright.cli.client import Model, ModelCommand, build_model_path, with_client
+from statewright.cli.client import Json, Model, build_model_path, command, with_client
 
 if TYPE_CHECKING:
     from statewright.sdk import Client
-
-Json = Any  # what a service answers is checked where it is used
 
 POLL_S: Final = 0.2
 
 index = typer.Typer(help="Indexes that make searches fast.", no_args_is_help=True)
 
 
-@index.command(cls=ModelCommand)
-@with_client
+@command(index)
 def create(
     client: "Client",
     model: Model,
@@ -43,8 +40,7 @@ def create(
     typer.echo(f"{declared['id']} {declared['status']}")
 
 
-@index.command(name="list", cls=ModelCommand)
-@with_client
+@command(index, name="list")
 def list_(client: "Client", model: Model) -> None:
     """List the indexes of a model."""
     table = Table("id", "path", "type", "state", "status", box=None)
@@ -56,8 +52,7 @@ def list_(client: "Client", model: Model) -> None:
     Console(soft_wrap=True).print(table)
 
 
-@index.command(cls=ModelCommand)
-@with_client
+@command(index)
 def drop(
     client: "Client",
     model: Model,

@@ -7,7 +7,7 @@ import json
 import re
 import runpy
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
@@ -18,7 +18,7 @@ from rich.console import Console
 from statewright.cli.client import fail, report_failures
 
 if TYPE_CHECKING:
-    from statewright.jsonval.values import JsonValue
+    from statewright.jsonval.values import JsonObject, JsonValue
 
 STANDARD_INPUT: Final = "-"
 
@@ -135,6 +135,20 @@ def parse_option(text: str, option: str) -> "JsonValue":
         return decode(text)
     except MalformedJson as defect:
         fail(f"{option} is no JSON: {defect}")
+
+
+def parse_object(text: str, option: str) -> "JsonObject":
+    """The same for an object."""
+    value = parse_option(text, option)
+    return value if isinstance(value, dict) else fail(f"{option} is no JSON object")
+
+
+def read_stubs(text: str, known: Collection[str], things: str) -> "JsonObject":
+    """The answers of ``--stubs``. Ends the command if some are for what is not known."""
+    answers = parse_object(text, "--stubs")
+    if unused := sorted(answers.keys() - set(known)):
+        fail(f"--stubs names no {things}: {', '.join(unused)}; it has {', '.join(sorted(known))}")
+    return answers
 
 
 def to_plain(value: Any) -> Any:

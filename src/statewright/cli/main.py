@@ -33,7 +33,7 @@ from statewright.cli import (
     workflows,
 )
 from statewright.cli import help as help_pages
-from statewright.cli.client import ModelCommand, explain, fail
+from statewright.cli.client import add_command, explain, fail
 from statewright.cli.transfer import commands as transfer
 
 if TYPE_CHECKING:
@@ -70,11 +70,11 @@ program.add_typer(providers.providers, name="providers")
 program.add_typer(ops.ops, name="ops")
 program.command(name="help")(help_pages.show_help)
 program.command(name="init")(environment.init)
-program.command(name="explain-search", cls=ModelCommand)(index.explain_search)
-program.command(cls=ModelCommand)(entities.prune)
+add_command(program, index.explain_search)
+add_command(program, entities.prune)
 steps.steps.command()(entities.purge)
-program.command(cls=ModelCommand)(transfer.export)
-program.command(name="import", cls=ModelCommand)(transfer.import_)
+add_command(program, transfer.export)
+add_command(program, transfer.import_, name="import")
 
 
 def main() -> None:

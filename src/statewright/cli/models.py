@@ -1,34 +1,25 @@
 """``statewright models …``: schemas of entities (docs/reference/models.md)."""
 
-from collections.abc import Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from statewright.cli.client import (
-    AsJson,
-    DocumentFile,
-    Model,
-    ModelCommand,
-    print_document,
-    print_table,
-    read_document,
-    split_model,
-    with_client,
-)
+from statewright.cli.client import DocumentFile, Json, Model, command, read_document, show_table, split_model
 
 if TYPE_CHECKING:
     from statewright.sdk import Client
-    from statewright.sdk.operations.models import ChangeLevel
 
 models = typer.Typer(help="Models: schemas of entities.", no_args_is_help=True)
+
+
+# What is chosen among has the names that the service has for it.
 
 
 class ImportForm(StrEnum):
     """What a file with a model holds."""
 
-    SAMPLE = "sample"
+    SAMPLE_DATA = "sample"
     JSON_SCHEMA = "json-schema"
     SIMPLE_VIEW = "simple-view"
 
@@ -49,96 +40,65 @@ class Level(StrEnum):
     STRUCTURAL = "structural"
 
 
-LEVELS: Final[Mapping[Level, "ChangeLevel"]] = {
-    Level.ARRAY_LENGTH: "ARRAY_LENGTH",
-    Level.ARRAY_ELEMENTS: "ARRAY_ELEMENTS",
-    Level.TYPE: "TYPE",
-    Level.STRUCTURAL: "STRUCTURAL",
-}
-"""The same as the service names it."""
-
-
-@models.command(name="list")
-@with_client
+@command(models, show_table("model: name/version | state | updated"), name="list")
 def list_(
     client: "Client",
     with_builtin: Annotated[bool, typer.Option("--builtin", help="Also those of the service itself.")] = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Json:
     """List the models."""
-    found = client.models.list(with_builtin=with_builtin)
-    if as_json:
-        print_document(found)
-    else:
-        print_table(
-            ("model", "state", "updated"), ((f"{one.name}/{one.version}", one.state, one.updated) for one in found)
-        )
+    return client.models.list(with_builtin=with_builtin)
 
 
-@models.command(name="import", cls=ModelCommand)
-@with_client
+@command(models, name="import")
 def import_(
     client: "Client",
     model: Model,
     file: DocumentFile,
-    form: Annotated[ImportForm, typer.Option(help="What the file holds.")] = ImportForm.SAMPLE,
+    form: Annotated[ImportForm, typer.Option(help="What the file holds.")] = ImportForm.SAMPLE_DATA,
     lock: Annotated[bool, typer.Option("--lock", help="Lock it then, so that entities can be created.")] = False,
-) -> None:
+) -> str:
     """Learn a model from a sample document, a JSON Schema or an export."""
     name, version = split_model(model)
-    document = read_document(file)
-    if form is ImportForm.SAMPLE:
-        client.models.import_sample(name, version, document)
-    elif form is ImportForm.JSON_SCHEMA:
-        client.models.import_schema(name, version, document)
-    else:
-        client.models.import_schema(name, version, document, form="SIMPLE_VIEW")
+    chosen: Json = form.name
+    client.models.import_schema(name, version, read_document(file), form=chosen)
     if lock:
         client.models.lock(name, version)
-    typer.echo(f"{name}/{version} imported{' and locked' if lock else ''}")
+    return f"{name}/{version} imported{' and locked' if lock else ''}"
 
 
-@models.command(cls=ModelCommand)
-@with_client
+@command(models)
 def export(
     client: "Client",
     model: Model,
     form: Annotated[ExportForm, typer.Option(help="How it is written.")] = ExportForm.JSON_SCHEMA,
-) -> None:
+) -> Json:
     """Print a model."""
-    name, version = split_model(model)
-    if form is ExportForm.JSON_SCHEMA:
-        print_document(client.models.export_schema(name, version))
-    else:
-        print_document(client.models.export_schema(name, version, form="SIMPLE_VIEW"))
+    chosen: Json = form.name
+    return client.models.export_schema(*split_model(model), form=chosen)
 
 
-@models.command(cls=ModelCommand)
-@with_client
-def lock(client: "Client", model: Model) -> None:
+@command(models)
+def lock(client: "Client", model: Model) -> str:
     """Let entities be created from now on."""
     client.models.lock(*split_model(model))
-    typer.echo(f"{model} locked")
+    return f"{model} locked"
 
 
-@models.command(cls=ModelCommand)
-@with_client
-def unlock(client: "Client", model: Model) -> None:
+@command(models)
+def unlock(client: "Client", model: Model) -> str:
     """Let a model without entities be changed again."""
     client.models.unlock(*split_model(model))
-    typer.echo(f"{model} unlocked")
+    return f"{model} unlocked"
 
 
-@models.command(cls=ModelCommand)
-@with_client
-def delete(client: "Client", model: Model) -> None:
+@command(models)
+def delete(client: "Client", model: Model) -> str:
     """Delete an unlocked model without entities."""
     client.models.delete(*split_model(model))
-    typer.echo(f"{model} deleted")
+    return f"{model} deleted"
 
 
-@models.command(cls=ModelCommand)
-@with_client
+@command(models)
 def validate(client: "Client", model: Model, file: DocumentFile) -> None:
     """Hold a document against a model; one that does not fit ends with code 1."""
     verdict = client.models.validate(*split_model(model), read_document(file))
@@ -147,27 +107,25 @@ def validate(client: "Client", model: Model, file: DocumentFile) -> None:
         raise typer.Exit(1)
 
 
-@models.command(name="set-level", cls=ModelCommand)
-@with_client
-def set_level(client: "Client", model: Model, level: Level) -> None:
+@command(models, name="set-level")
+def set_level(client: "Client", model: Model, level: Level) -> str:
     """Say how far documents may extend the schema."""
-    name, version = split_model(model)
-    client.models.set_change_level(name, version, LEVELS[level])
-    typer.echo(f"{model} takes {LEVELS[level]} changes")
+    chosen: Json = level.name
+    client.models.set_change_level(*split_model(model), chosen)
+    return f"{model} takes {level.name} changes"
 
 
-@models.command(name="set-keys", cls=ModelCommand)
-@with_client
+@command(models, name="set-keys")
 def set_keys(
     client: "Client",
     model: Model,
     keys: Annotated[
         list[str], typer.Argument(help="Keys, like `number=$.orderNo` or `place=$.city,$.street`.", metavar="KEY…")
     ],
-) -> None:
+) -> str:
     """Replace the unique keys of an unlocked model."""
     client.models.set_unique_keys(*split_model(model), dict(parse_key(key) for key in keys))
-    typer.echo(f"{model} has {len(keys)} unique keys")
+    return f"{model} has {len(keys)} unique keys"
 
 
 def parse_key(text: str) -> tuple[str, list[str]]:

@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.markup import escape
 
-from statewright.cli.client import PATIENCE_S, fail, with_client
+from statewright.cli.client import PATIENCE_S, command, fail
 from statewright.cli.local_definitions import (
     LocalLanguage,
     Report,
     add_commands,
     call_function,
     find_functions,
-    parse_option,
+    parse_object,
     print_json,
     read_definition,
+    read_stubs,
     take_answer,
     to_plain,
 )
@@ -127,12 +128,9 @@ def simulate(
     """
     from statewright.playbooks.policies import succeed
 
-    playbook, answers = _read(file), _parse_object(stubs, "--stubs")
+    playbook = _read(file)
     known = {name for step in playbook.steps for task in step.tasks for name in (task.label, task.kind)}
-    if unused := sorted(answers.keys() - known):
-        fail(
-            f"--stubs names no task and no kind of the playbook: {', '.join(unused)}; it has {', '.join(sorted(known))}"
-        )
+    answers = read_stubs(stubs, known, "task and no kind of the playbook")
 
     def implement(call: "ToolCall", dispatch: "Dispatch") -> "Outcome":
         asked = json.dumps(to_plain(call.fields), ensure_ascii=False)
@@ -145,8 +143,7 @@ def simulate(
     _finish(playbook, workload, ctx, implement, with_log=with_log)
 
 
-@playbooks.command()
-@with_client
+@command(playbooks)
 def events(
     client: "Client",
     execution: Annotated[str, typer.Argument(help="Id of the execution.", metavar="EXECUTION")],
@@ -204,7 +201,7 @@ def _finish(playbook: "Playbook", workload: str, ctx: str, implement: "Tool", *,
     from statewright.playbooks.running import LocalExecution
 
     execution = LocalExecution(
-        compile_net(playbook), _parse_object(workload, "--workload"), ctx=_parse_object(ctx, "--ctx")
+        compile_net(playbook), parse_object(workload, "--workload"), ctx=parse_object(ctx, "--ctx")
     )
     execution.run(implement, limit=MAX_RUNS)
     while execution.children:
@@ -239,11 +236,6 @@ def _find_functions(playbook: "Playbook", file: Path) -> dict[tuple[str, ...], C
     if missing := sorted({kind for label, kind in wanted if (label, kind) not in found and kind not in _RESERVED}):
         fail(f"{file} has no function for {', '.join(missing)}")
     return found
-
-
-def _parse_object(text: str, option: str) -> "JsonObject":
-    value = parse_option(text, option)
-    return value if isinstance(value, dict) else fail(f"{option} is no JSON object")
 
 
 def _to_records(text: str, findings: "tuple[Finding, ...]") -> list[dict[str, str | int]]:

@@ -1,46 +1,30 @@
 """``statewright workflows …``: what entities of a model go through (docs/reference/workflows.md)."""
 
 import json
-from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from statewright.cli.client import (
-    DocumentFile,
-    Model,
-    ModelCommand,
-    format_document,
-    print_document,
-    read_document,
-    split_model,
-    with_client,
-)
+from statewright.cli.client import DocumentFile, Json, Model, command, format_document, read_document, split_model
 
 if TYPE_CHECKING:
     from statewright.jsonval.values import JsonObject, JsonValue
     from statewright.sdk import Client
-    from statewright.sdk.operations.models import ImportMode
 
 workflows = typer.Typer(help="Workflows of models.", no_args_is_help=True)
 
 
 class Mode(StrEnum):
-    """What becomes of the workflows that are there already."""
+    """What becomes of the workflows that are there already; the names are those of the service."""
 
     MERGE = "merge"
     REPLACE = "replace"
     ACTIVATE = "activate"
 
 
-MODES: Final[Mapping[Mode, "ImportMode"]] = {Mode.MERGE: "MERGE", Mode.REPLACE: "REPLACE", Mode.ACTIVATE: "ACTIVATE"}
-"""The same as the service names it."""
-
-
-@workflows.command(name="import", cls=ModelCommand)
-@with_client
+@command(workflows, name="import")
 def import_(
     client: "Client",
     model: Model,
@@ -49,16 +33,16 @@ def import_(
         Mode | None, typer.Option(help="What becomes of those there are; else the file says so, or `merge`.")
     ] = None,
     allow_cycles: Annotated[bool, typer.Option("--allow-cycles", help="Do not look for endless cascades.")] = False,
-) -> None:
+) -> str:
     """Import workflows: an export, a body of the REST API, one workflow, or a list of them."""
     name, version = split_model(model)
     document = wrap_workflows(read_document(file))
-    chosen = MODES[mode] if mode else None
+    chosen: Json = mode.name if mode else None
     for finding in client.workflows.import_(name, version, document, mode=chosen, allow_cycles=allow_cycles):
         place = "/".join(filter(None, (finding.workflow, finding.state, finding.transition)))
         typer.echo(f"warning: {place}: {finding.message}", err=True)
     given = document["workflows"]
-    typer.echo(f"{len(given) if isinstance(given, list) else 0} workflows of {name}/{version} imported")
+    return f"{len(given) if isinstance(given, list) else 0} workflows of {name}/{version} imported"
 
 
 def wrap_workflows(document: "JsonValue") -> "JsonObject":
@@ -68,20 +52,18 @@ def wrap_workflows(document: "JsonValue") -> "JsonObject":
     return {"workflows": document}
 
 
-@workflows.command(cls=ModelCommand)
-@with_client
+@command(workflows)
 def export(
     client: "Client",
     model: Model,
     file: Annotated[Path | None, typer.Argument(help="File to write; standard output when absent.")] = None,
-) -> None:
+) -> Json:
     """Write the workflows of a model, as `import` reads them."""
     exported = client.workflows.export(*split_model(model))
     if file is None:
-        print_document(exported)
-        return
+        return exported
     file.write_text(f"{format_document(exported)}\n", "utf-8")
-    typer.echo(f"workflows of {model} written to {file}")
+    return f"workflows of {model} written to {file}"
 
 
 @workflows.command(name="schema")

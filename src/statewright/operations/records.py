@@ -82,6 +82,32 @@ class QueryParameter(Struct, frozen=True):
     repeatable: bool = False
 
 
+class Option(Struct, frozen=True):
+    """An option of a command. ``gives`` names the query parameter that has its value, where that is called otherwise;
+    ``says`` is its help, where the description of the parameter is not.
+    """
+
+    name: str
+    gives: str = ""
+    says: str = ""
+    metavar: str | None = None
+
+
+class Command(Struct, frozen=True):
+    """How an operation is asked for on the command line: words behind ``statewright ops``, help, and the columns of the
+    table that shows the records of the answer, or of one ``member`` of it; without columns it is shown as JSON.
+
+    The parameters of the path are arguments. ``has_limit``: the first items are listed, else all.
+    """
+
+    words: str
+    says: str
+    columns: str = ""
+    member: str | None = None
+    options: tuple[Option, ...] = ()
+    has_limit: bool = False
+
+
 POINT_IN_TIME: Final = QueryParameter(
     "pointInTime", "string", "the instant to look at; RFC 3339, UTC when it has no offset", "date-time"
 )

@@ -6,38 +6,7 @@ from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, get_args
 
 from msgspec import Struct
 
-from statewright.operations.checks import Simulation, WorkflowCheck
-from statewright.operations.explanations import ExplainedEntity, ExplainedInstance
-from statewright.operations.history import (
-    ChangedEntities,
-    Difference,
-    EntityWait,
-    InstanceWait,
-    Restoration,
-    Restored,
-    RunEvent,
-    VersionView,
-    WholeVersion,
-    WrittenEntity,
-)
-from statewright.operations.incidents import (
-    INCIDENT_KINDS,
-    Incident,
-    IncidentGroup,
-    IncidentResolution,
-    Retry,
-    RetryResult,
-)
-from statewright.operations.listings import (
-    IdleEntities,
-    InstanceCounts,
-    JobStatus,
-    ListedMessage,
-    ListedSearchJob,
-    MatchCount,
-    ModelEstimate,
-    StepCounts,
-)
+from statewright.operations import checks, explanations, history, incidents, listings, service, suspensions, work
 from statewright.operations.records import (
     LISTING,
     NO_FILTERS,
@@ -45,12 +14,11 @@ from statewright.operations.records import (
     POINT_IN_TIME,
     SORT,
     TRANSACTION,
+    Command,
     Listed,
+    Option,
     QueryParameter,
 )
-from statewright.operations.service import ApiDescription, IdempotencyRecord, OperatorAct, SettingList
-from statewright.operations.suspensions import SCOPES, Resumption, SuspensionOrder, SuspensionView
-from statewright.operations.work import MemberView, QueueView, Rates, ServiceNode
 
 AnswerT_co = TypeVar("AnswerT_co", covariant=True)
 
@@ -78,11 +46,12 @@ class ApiOperation(Struct, Generic[AnswerT_co], frozen=True, kw_only=True):
 
     ``role`` is the least one that may ask; None: any authenticated principal. ``recording`` says when the
     answer to a request with an idempotency key is recorded, ``is_read`` that it changes nothing, though its method
-    might. ``problems`` lists the error codes.
+    might. ``problems`` lists the error codes. ``command`` is the one that is this operation and no more; others are
+    written in ``cli/ops``.
     """
 
     id: str
-    method: Method
+    method: Method = "GET"
     path: str
     summary: str
     role: Role | None = None
@@ -93,7 +62,8 @@ class ApiOperation(Struct, Generic[AnswerT_co], frozen=True, kw_only=True):
     body_required: bool = True
     answer: type[AnswerT_co] | str
     status: int = 200
-    problems: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ("BAD_REQUEST",)
+    command: Command | None = None
 
     @property
     def filters(self) -> tuple[QueryParameter, ...]:
@@ -117,16 +87,13 @@ _TIMEOUT: Final = QueryParameter(
 
 DESCRIBE_OPERATIONS_API: Final = ApiOperation(
     id="describeOperationsApi",
-    method="GET",
     path="/ops/v1",
     summary="What this API offers, and who asks",
-    answer=ApiDescription,
-    problems=("BAD_REQUEST",),
+    answer=service.ApiDescription,
 )
 
 LIST_OPERATOR_ACTS: Final = ApiOperation(
     id="listOperatorActs",
-    method="GET",
     path="/ops/v1/audit",
     summary="What operators have done through this API, newest first",
     query=(
@@ -138,13 +105,19 @@ LIST_OPERATOR_ACTS: Final = ApiOperation(
         *PAGING,
     ),
     role=OPERATOR,
-    answer=Listed[OperatorAct],
+    answer=Listed[service.OperatorAct],
     problems=("BAD_REQUEST", "FORBIDDEN"),
+    command=Command(
+        "audit",
+        "List what operators have done, newest first.",
+        "at | actor: actor.id | action | target: target.id | reason | details",
+        options=(Option("action"), Option("target", "targetId")),
+        has_limit=True,
+    ),
 )
 
 LIST_CHANGES: Final = ApiOperation(
     id="listChanges",
-    method="GET",
     path="/ops/v1/changes",
     summary="What was done to the entities of the tenant, the newest first",
     query=(
@@ -153,80 +126,92 @@ LIST_CHANGES: Final = ApiOperation(
         *_AT,
         *LISTING,
     ),
-    answer=ChangedEntities,
+    answer=history.ChangedEntities,
     problems=("BAD_REQUEST", "SEARCH_SHARD_TIMEOUT"),
+    command=Command(
+        "changes",
+        "List what was done to entities, the newest first.",
+        "at | who: attributedTo.id | entityId | model | changeType | state",
+        options=(
+            Option("model", says="Only of models with this name."),
+            Option("actor", says="Only by or for who has this id."),
+            Option("since", "atFrom", "Not before this instant.", metavar="RFC3339"),
+            Option("before", "atTo", "Before this instant.", metavar="RFC3339"),
+        ),
+        has_limit=True,
+    ),
 )
 
 LIST_SETTINGS: Final = ApiOperation(
     id="listSettings",
-    method="GET",
     path="/ops/v1/settings",
     summary="The settings of the node that answers; secrets are masked",
     role=ADMIN,
-    answer=SettingList,
+    answer=service.SettingList,
     problems=("BAD_REQUEST", "FORBIDDEN"),
 )
 
 LIST_EVENTS: Final = ApiOperation(
     id="listEvents",
-    method="GET",
     path="/ops/v1/entities/{entityId}/events",
     summary="The events of the runs of an entity, those of the newest run first",
     query=(TRANSACTION, *LISTING),
-    answer=Listed[RunEvent],
+    answer=Listed[history.RunEvent],
     problems=("BAD_REQUEST", "ENTITY_NOT_FOUND"),
+    command=Command(
+        "events",
+        "List the events of the runs of an entity, those of the newest run first.",
+        "at | eventType | state | details",
+        options=(Option("transaction", "transactionId", "Only those of its run.", metavar="TRANSACTION"),),
+        has_limit=True,
+    ),
 )
 
 EXPLAIN_INSTANCE: Final = ApiOperation(
     id="explainInstance",
-    method="GET",
     path="/ops/v1/instances/{instanceId}/explain",
     summary="What an instance of a process waits for",
-    answer=ExplainedInstance,
+    answer=explanations.ExplainedInstance,
     problems=("BAD_REQUEST", "STEP_NOT_FOUND"),
 )
 
 EXPLAIN_ENTITY: Final = ApiOperation(
     id="explainEntity",
-    method="GET",
     path="/ops/v1/entities/{entityId}/explain",
     summary="Why an entity is where it is, and what would move it",
     query=(
         POINT_IN_TIME,
         QueryParameter("evaluateFunctions", "boolean", "have members judge the criteria that are theirs (*operator*)"),
     ),
-    answer=ExplainedEntity,
+    answer=explanations.ExplainedEntity,
     problems=("BAD_REQUEST", "FORBIDDEN", "ENTITY_NOT_FOUND", "HISTORY_PRUNED"),
 )
 
 GET_IDEMPOTENCY_RECORD: Final = ApiOperation(
     id="getIdempotencyRecord",
-    method="GET",
     path="/ops/v1/idempotency/{key}",
     summary="What became of a request with an Idempotency-Key",
     query=(QueryParameter("principal", "string", "whose key it is; for operators"),),
-    answer=IdempotencyRecord,
+    answer=service.IdempotencyRecord,
     problems=("BAD_REQUEST", "FORBIDDEN", "IDEMPOTENCY_KEY_NOT_FOUND"),
 )
 
 LIST_IDLE_ENTITIES: Final = ApiOperation(
     id="listIdleEntities",
-    method="GET",
     path="/ops/v1/idle-entities",
     summary="Entities in states that can still be left, those first that were written the longest time ago",
     query=(_MODEL, *LISTING),
-    answer=IdleEntities,
+    answer=listings.IdleEntities,
     problems=("BAD_REQUEST", "SEARCH_SHARD_TIMEOUT"),
 )
 
 LIST_INCIDENTS: Final = ApiOperation(
     id="listIncidents",
-    method="GET",
     path="/ops/v1/incidents",
     summary="Failed work, the last first",
     query=(
         QueryParameter("status", "string", "OPEN when absent, or RESOLVED", repeatable=True),
-        QueryParameter("kind", "string", ", ".join(INCIDENT_KINDS), repeatable=True),
+        QueryParameter("kind", "string", ", ".join(incidents.INCIDENT_KINDS), repeatable=True),
         QueryParameter("severity", "string", "ERROR, WARNING", repeatable=True),
         QueryParameter("fingerprint", "string", "equal for incidents of one cause", repeatable=True),
         QueryParameter("model", "string", "name, or name/version", repeatable=True),
@@ -240,27 +225,24 @@ LIST_INCIDENTS: Final = ApiOperation(
         QueryParameter("lastTo", "string", "exclusive", "date-time"),
         *PAGING,
     ),
-    answer=Listed[Incident],
-    problems=("BAD_REQUEST",),
+    answer=Listed[incidents.Incident],
 )
 
 LIST_INCIDENT_GROUPS: Final = ApiOperation(
     id="listIncidentGroups",
-    method="GET",
     path="/ops/v1/incident-groups",
     summary="Open incidents by their cause, that of most of them first",
     query=PAGING,
-    answer=Listed[IncidentGroup],
-    problems=("BAD_REQUEST",),
+    answer=Listed[incidents.IncidentGroup],
 )
 
 GET_INCIDENT: Final = ApiOperation(
     id="getIncident",
-    method="GET",
     path="/ops/v1/incidents/{incidentId}",
     summary="One incident, for operators with what was asked for",
-    answer=Incident,
+    answer=incidents.Incident,
     problems=("BAD_REQUEST", "INCIDENT_NOT_FOUND"),
+    command=Command("incidents show", "Show an incident, with what was asked for."),
 )
 
 RETRY_INCIDENT: Final = ApiOperation(
@@ -270,9 +252,9 @@ RETRY_INCIDENT: Final = ApiOperation(
     summary="Do again what failed, as the caller",
     role=OPERATOR,
     recording="commit",
-    body=Retry,
+    body=incidents.Retry,
     body_required=False,
-    answer=RetryResult,
+    answer=incidents.RetryResult,
     problems=(
         "BAD_REQUEST",
         "FORBIDDEN",
@@ -289,68 +271,70 @@ RESOLVE_INCIDENT: Final = ApiOperation(
     path="/ops/v1/incidents/{incidentId}/resolve",
     summary="Close an incident that needs nobody any more",
     role=OPERATOR,
-    body=IncidentResolution,
-    answer=Incident,
+    body=incidents.IncidentResolution,
+    answer=incidents.Incident,
     problems=("BAD_REQUEST", "FORBIDDEN", "INCIDENT_NOT_FOUND", "INCIDENT_CLOSED"),
 )
 
 COUNT_INSTANCES: Final = ApiOperation(
     id="countInstances",
-    method="GET",
     path="/ops/v1/instance-counts",
     summary="How many instances there are by definition and status",
     query=_DEFINITION,
-    answer=InstanceCounts,
+    answer=listings.InstanceCounts,
     problems=("BAD_REQUEST", "SEARCH_SHARD_TIMEOUT"),
 )
 
 COUNT_STEPS: Final = ApiOperation(
     id="countSteps",
-    method="GET",
     path="/ops/v1/instance-counts/steps",
     summary="How many executions of a definition are under way by step",
     query=_DEFINITION,
-    answer=StepCounts,
+    answer=listings.StepCounts,
     problems=("BAD_REQUEST", "SEARCH_SHARD_TIMEOUT"),
 )
 
 LIST_MESSAGES: Final = ApiOperation(
     id="listMessages",
-    method="GET",
     path="/ops/v1/messages",
     summary="Edge messages, the newest first, without their payloads",
     query=LISTING,
-    answer=Listed[ListedMessage],
-    problems=("BAD_REQUEST",),
+    answer=Listed[listings.ListedMessage],
+    command=Command(
+        "messages",
+        "List edge messages, the newest first, without their payloads.",
+        "id | createdAt | subject: header.subject | content type: header.contentType",
+        has_limit=True,
+    ),
 )
 
 LIST_SEARCH_JOBS: Final = ApiOperation(
     id="listSearchJobs",
-    method="GET",
     path="/ops/v1/search-jobs",
     summary="Search jobs whose results are kept, the newest first",
     query=(
-        QueryParameter("status", "string", ", ".join(get_args(JobStatus)), repeatable=True),
+        QueryParameter("status", "string", ", ".join(get_args(listings.JobStatus)), repeatable=True),
         _MODEL,
         *LISTING,
     ),
-    answer=Listed[ListedSearchJob],
-    problems=("BAD_REQUEST",),
+    answer=Listed[listings.ListedSearchJob],
 )
 
 LIST_NODES: Final = ApiOperation(
     id="listNodes",
-    method="GET",
     path="/ops/v1/nodes",
     summary="The nodes of the installation that are alive, by id",
     query=PAGING,
-    answer=Listed[ServiceNode],
-    problems=("BAD_REQUEST",),
+    answer=Listed[work.ServiceNode],
+    command=Command(
+        "nodes",
+        "List the service processes that are alive.",
+        "id | name | version | draining | startedAt | leaseUntil | members",
+    ),
 )
 
 LIST_MEMBERS: Final = ApiOperation(
     id="listMembers",
-    method="GET",
     path="/ops/v1/members",
     summary="The calculation members of all nodes, and workers that hold jobs, by id",
     query=(
@@ -360,8 +344,7 @@ LIST_MEMBERS: Final = ApiOperation(
         QueryParameter("stale", "boolean", "nothing was heard of it for 20 seconds"),
         *PAGING,
     ),
-    answer=Listed[MemberView],
-    problems=("BAD_REQUEST",),
+    answer=Listed[work.MemberView],
 )
 
 DRAIN_MEMBER: Final = ApiOperation(
@@ -375,14 +358,13 @@ DRAIN_MEMBER: Final = ApiOperation(
         ),
     ),
     role=OPERATOR,
-    answer=MemberView,
+    answer=work.MemberView,
     status=202,
     problems=("BAD_REQUEST", "FORBIDDEN", "MEMBER_NOT_FOUND", "COMPUTE_MEMBER_DISCONNECTED"),
 )
 
 LIST_QUEUES: Final = ApiOperation(
     id="listQueues",
-    method="GET",
     path="/ops/v1/queues",
     summary="The job types that have unfinished jobs, and the tags that callouts need, by kind and name",
     query=(
@@ -390,45 +372,48 @@ LIST_QUEUES: Final = ApiOperation(
         QueryParameter("withoutWorker", "boolean", "only queues that nobody serves"),
         *PAGING,
     ),
-    answer=Listed[QueueView],
-    problems=("BAD_REQUEST",),
+    answer=Listed[work.QueueView],
 )
 
 GET_QUEUE: Final = ApiOperation(
     id="getQueue",
-    method="GET",
     path="/ops/v1/queues/JOB_TYPE/{jobType}",
     summary="The queue of a job type; an empty one where there are no jobs",
-    answer=QueueView,
-    problems=("BAD_REQUEST",),
+    answer=work.QueueView,
 )
 
 GET_CALLOUT_QUEUE: Final = ApiOperation(
     id="getCalloutQueue",
-    method="GET",
     path="/ops/v1/queues/TAG/{tags}",
     summary="The callouts that need some tags, which are joined by commas; there may be none",
-    answer=QueueView,
-    problems=("BAD_REQUEST",),
+    answer=work.QueueView,
 )
 
 SHOW_RATES: Final = ApiOperation(
     id="showRates",
-    method="GET",
     path="/ops/v1/rates",
     summary="What was written in each minute of the last hour",
-    answer=Rates,
-    problems=("BAD_REQUEST",),
+    answer=work.Rates,
+    command=Command(
+        "rates",
+        "Tell what was written in each minute of the last hour.",
+        "minute: at | transactions | versions",
+        member="minutes",
+    ),
 )
 
 LIST_MODEL_ESTIMATES: Final = ApiOperation(
     id="listModelEstimates",
-    method="GET",
     path="/ops/v1/models",
     summary="The models by name and version, with about how many entities each has",
     query=LISTING,
-    answer=Listed[ModelEstimate],
+    answer=Listed[listings.ModelEstimate],
     problems=("BAD_REQUEST", "SEARCH_SHARD_TIMEOUT"),
+    command=Command(
+        "models",
+        "List the models, with about how many entities each has.",
+        "model: name/version | entities, about: estimatedEntities",
+    ),
 )
 
 SEARCH_ENTITY_PAGES: Final[ApiOperation[Any]] = ApiOperation(  # entities are read by clients as those of searches are
@@ -453,7 +438,7 @@ COUNT_MATCHING_ENTITIES: Final = ApiOperation(
     recording="nothing",
     is_read=True,
     body="Condition",
-    answer=MatchCount,
+    answer=listings.MatchCount,
     problems=_SEARCH_PROBLEMS,
 )
 
@@ -464,34 +449,31 @@ SUSPEND: Final = ApiOperation(
     summary="Stop movement at a chosen place, on every node",
     role=OPERATOR,
     recording="commit",
-    body=SuspensionOrder,
-    answer=SuspensionView,
+    body=suspensions.SuspensionOrder,
+    answer=suspensions.SuspensionView,
     status=201,
     problems=("BAD_REQUEST", "FORBIDDEN", "ENTITY_NOT_FOUND", "STEP_NOT_FOUND", "ALREADY_EXISTS", "LIMIT_REACHED"),
 )
 
 LIST_SUSPENSIONS: Final = ApiOperation(
     id="listSuspensions",
-    method="GET",
     path="/ops/v1/suspensions",
     summary="What is or was suspended, newest first",
     query=(
-        QueryParameter("scope", "string", ", ".join(SCOPES), repeatable=True),
+        QueryParameter("scope", "string", ", ".join(suspensions.SCOPES), repeatable=True),
         _MODEL,
         QueryParameter("entityId", "string", "the suspensions of this entity or instance", "uuid"),
         QueryParameter("active", "boolean", "only those that hold, or that have ended"),
         *PAGING,
     ),
-    answer=Listed[SuspensionView],
-    problems=("BAD_REQUEST",),
+    answer=Listed[suspensions.SuspensionView],
 )
 
 GET_SUSPENSION: Final = ApiOperation(
     id="getSuspension",
-    method="GET",
     path="/ops/v1/suspensions/{suspensionId}",
     summary="One suspension, active or ended",
-    answer=SuspensionView,
+    answer=suspensions.SuspensionView,
     problems=("BAD_REQUEST", "SUSPENSION_NOT_FOUND"),
 )
 
@@ -502,19 +484,23 @@ RESUME: Final = ApiOperation(
     summary="Let movement go on",
     role=OPERATOR,
     recording="commit",
-    body=Resumption,
-    answer=SuspensionView,
+    body=suspensions.Resumption,
+    answer=suspensions.SuspensionView,
     problems=("BAD_REQUEST", "FORBIDDEN", "SUSPENSION_NOT_FOUND"),
 )
 
 LIST_WRITTEN_ENTITIES: Final = ApiOperation(
     id="listWrittenEntities",
-    method="GET",
     path="/ops/v1/transactions/{transactionId}/entities",
     summary="The entities that a transaction has written, by id",
     query=LISTING,
-    answer=Listed[WrittenEntity],
+    answer=Listed[history.WrittenEntity],
     problems=("BAD_REQUEST", "SEARCH_SHARD_TIMEOUT"),
+    command=Command(
+        "transaction",
+        "List the entities that a transaction has written, by id.",
+        "entityId | model | state | transition | changeType | versions | events",
+    ),
 )
 
 RESTORE_VERSION: Final = ApiOperation(
@@ -524,8 +510,8 @@ RESTORE_VERSION: Final = ApiOperation(
     summary="Write a former document of an entity as its next version",
     role=OPERATOR,
     recording="commit",
-    body=Restoration,
-    answer=Restored,
+    body=history.Restoration,
+    answer=history.Restored,
     problems=(
         "BAD_REQUEST",
         "FORBIDDEN",
@@ -543,7 +529,6 @@ RESTORE_VERSION: Final = ApiOperation(
 
 LIST_VERSIONS: Final = ApiOperation(
     id="listVersions",
-    method="GET",
     path="/ops/v1/entities/{entityId}/versions",
     summary="The versions of an entity, newest first, also of a deleted one",
     query=(
@@ -552,35 +537,37 @@ LIST_VERSIONS: Final = ApiOperation(
         QueryParameter("atTo", "string", "written before", "date-time"),
         *LISTING,
     ),
-    answer=Listed[VersionView],
+    answer=Listed[history.VersionView],
     problems=("BAD_REQUEST", "ENTITY_NOT_FOUND"),
+    command=Command(
+        "versions",
+        "List the versions of an entity, newest first.",
+        "at | transactionId | state | transition | by: attributedTo.id",
+    ),
 )
 
 GET_VERSION: Final = ApiOperation(
     id="getVersion",
-    method="GET",
     path="/ops/v1/entities/{entityId}/versions/{transactionId}",
     summary="The version that a transaction wrote, with its document",
-    answer=WholeVersion,
+    answer=history.WholeVersion,
     problems=("BAD_REQUEST", "ENTITY_NOT_FOUND", "VERSION_NOT_FOUND"),
 )
 
 COMPARE_VERSIONS: Final = ApiOperation(
     id="compareVersions",
-    method="GET",
     path="/ops/v1/entities/{entityId}/diff",
     summary="What changed between two versions, as a JSON Patch",
     query=(
         QueryParameter("from", "string", "a transaction, an instant, `current` or `previous`, which is the default"),
         QueryParameter("to", "string", "likewise; `current` when absent"),
     ),
-    answer=Difference,
+    answer=history.Difference,
     problems=("BAD_REQUEST", "ENTITY_NOT_FOUND", "VERSION_NOT_FOUND", "HISTORY_PRUNED"),
 )
 
 WAIT_FOR_ENTITY: Final = ApiOperation(
     id="waitForEntity",
-    method="GET",
     path="/ops/v1/entities/{entityId}/wait",
     summary="Answer when an entity has got somewhere: into a state, to a new version, to its end",
     query=(
@@ -588,17 +575,16 @@ WAIT_FOR_ENTITY: Final = ApiOperation(
         QueryParameter("after", "string", "a transaction: only what came after it counts", "uuid"),
         _TIMEOUT,
     ),
-    answer=EntityWait,
+    answer=history.EntityWait,
     problems=("BAD_REQUEST", "ENTITY_NOT_FOUND", "VERSION_NOT_FOUND", "TOO_MANY_REQUESTS"),
 )
 
 WAIT_FOR_INSTANCE: Final = ApiOperation(
     id="waitForInstance",
-    method="GET",
     path="/ops/v1/instances/{instanceId}/wait",
     summary="Answer when an instance has ended, or waits for a person or a signal",
     query=(QueryParameter("until", "string", "`FINISHED`, which is the default, or `WAITING`"), _TIMEOUT),
-    answer=InstanceWait,
+    answer=history.InstanceWait,
     problems=("BAD_REQUEST", "STEP_NOT_FOUND", "TOO_MANY_REQUESTS"),
 )
 
@@ -609,7 +595,7 @@ SIMULATE_WORKFLOWS: Final = ApiOperation(
     summary="What would become of an entity, with stubs for members and a clock that jumps",
     is_read=True,
     body="OpsScenario",
-    answer=Simulation,
+    answer=checks.Simulation,
     problems=(
         "BAD_REQUEST",
         "VALIDATION_FAILED",
@@ -627,7 +613,7 @@ CHECK_WORKFLOWS: Final = ApiOperation(
     summary="What an import of workflows would come to; nothing is saved",
     is_read=True,
     body="WorkflowImport",
-    answer=WorkflowCheck,
+    answer=checks.WorkflowCheck,
     problems=("BAD_REQUEST", "MODEL_NOT_FOUND", "FORBIDDEN"),
 )
 

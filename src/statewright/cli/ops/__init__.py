@@ -1,44 +1,55 @@
-"""``statewright ops …``: the operations API from the command line (docs/reference/operations.md). A module for each
-subject, and the commands in the order in which help lists them.
+"""``statewright ops …``: the operations API from the command line (docs/reference/operations.md). Operations that are
+commands as they are, and those with a logic of their own, a module for each subject.
 """
+
+from typing import Final
 
 import typer
 
-from statewright.cli.client import ModelCommand
-from statewright.cli.ops import explain, incidents, queues, searches, transactions, versions, workflow_checks
+from statewright.cli.client import Run, add_command
+from statewright.cli.ops import explain, incidents, queues, searches, versions, workflow_checks
+from statewright.cli.ops.calls import add_operation
+from statewright.operations import table
 
 ops = typer.Typer(
     help="Look into a running service: why something waits, who works, what was done.", no_args_is_help=True
 )
 
-ops.add_typer(incidents.incidents, name="incidents")
-ops.add_typer(workflow_checks.workflow, name="workflow")
-for command in (
+FIRST: Final[tuple[Run | table.ApiOperation[object], ...]] = (
     explain.explain,
     queues.members,
     queues.drain,
-    queues.nodes,
-    queues.rates,
+    table.LIST_NODES,
+    table.SHOW_RATES,
     queues.settings,
     queues.queues,
     searches.idle,
     searches.instances,
-    searches.models,
-    searches.messages,
-    versions.versions,
+    table.LIST_MODEL_ESTIMATES,
+    table.LIST_MESSAGES,
+    table.LIST_VERSIONS,
     versions.diff,
     versions.restore,
     explain.wait,
-    transactions.transaction,
-    transactions.events,
-    transactions.changes,
-    transactions.idempotency,
-    transactions.audit,
+    table.LIST_WRITTEN_ENTITIES,
+    table.LIST_EVENTS,
+    table.LIST_CHANGES,
+    versions.idempotency,
+    table.LIST_OPERATOR_ACTS,
     incidents.suspend,
     incidents.resume,
     incidents.suspensions,
-):
-    ops.command()(command)
-ops.command(cls=ModelCommand)(searches.search)
-ops.command(cls=ModelCommand)(searches.count)
-ops.command("search-jobs")(searches.search_jobs)
+    searches.search,
+    searches.count,
+    searches.search_jobs,
+)
+"""The order in which help lists them; what else the table has comes behind."""
+
+ops.add_typer(incidents.incidents, name="incidents")
+ops.add_typer(workflow_checks.workflow, name="workflow")
+others = (one for one in table.OPERATIONS if one.command and " " not in one.command.words and one not in FIRST)
+for one in (*FIRST, *others):
+    if isinstance(one, table.ApiOperation):
+        add_operation(ops, one)
+    else:
+        add_command(ops, one)

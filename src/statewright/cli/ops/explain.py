@@ -4,12 +4,23 @@
 """
 
 from typing import TYPE_CHECKING, Annotated, Final
-from urllib.parse import quote, urlencode
 
 import typer
 
-from statewright.cli.client import AsJson, format_document, print_document, print_table, with_client
-from statewright.cli.ops.searches import At, EntityId, Json, get
+from statewright.cli.client import (
+    AsJson,
+    At,
+    EntityId,
+    Json,
+    format_document,
+    print_answer,
+    print_table,
+    show_by,
+    show_table,
+    with_client,
+)
+from statewright.cli.ops.calls import ask
+from statewright.operations.table import EXPLAIN_ENTITY, EXPLAIN_INSTANCE, WAIT_FOR_ENTITY, WAIT_FOR_INSTANCE
 
 if TYPE_CHECKING:
     from statewright.sdk import Client
@@ -18,22 +29,11 @@ if TYPE_CHECKING:
 SIGNS: Final = {True: "yes", False: "no", None: "unknown"}
 
 
-@with_client
-def explain(
-    client: "Client",
-    entity: EntityId,
-    at: At = None,
-    ask: Annotated[bool, typer.Option("--ask", help="Have members judge the criteria that are theirs.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Say why an entity is where it is, and what would move it; of an instance, what it waits for."""
-    if is_instance(entity):
-        _explain_instance(get(client, f"/instances/{quote(entity, safe='')}/explain", {}), as_json)
-        return
-    query = {"pointInTime": at, "evaluateFunctions": "true" if ask else None}
-    found = get(client, f"/entities/{quote(entity, safe='')}/explain", query)
-    if as_json:
-        print_document(found)
+def _show_explanation(found: Json) -> None:
+    if "status" in found:
+        typer.echo(f"{found['status']} ({found['definitionId']})")
+        typer.echo(f"{found['verdict']}: {found['summary']}")
+        show_table("stepId | waitsFor | since | job type: jobType | phase | worker", "tokens")(found)
         return
     workflow = found["workflow"]
     typer.echo(f"{found['state']} since {found.get('since', '?')} ({workflow['name'] or 'no workflow'})")
@@ -49,22 +49,23 @@ def explain(
             _print_criterion(each["criterion"], "  ")
 
 
+@show_by(_show_explanation)
+def explain(
+    client: "Client",
+    entity: EntityId,
+    at: At = None,
+    evaluates: Annotated[bool, typer.Option("--ask", help="Have members judge the criteria that are theirs.")] = False,
+) -> Json:
+    """Say why an entity is where it is, and what would move it; of an instance, what it waits for."""
+    if is_instance(entity):
+        return ask(client, EXPLAIN_INSTANCE, entity)
+    query = {"pointInTime": at, "evaluateFunctions": "true" if evaluates else None}
+    return ask(client, EXPLAIN_ENTITY, entity, query=query)
+
+
 def is_instance(id_: str) -> bool:
     """Whether an id is that of an instance: a ULID, which has no dashes."""
     return "-" not in id_
-
-
-def _explain_instance(found: Json, as_json: bool) -> None:
-    if as_json:
-        print_document(found)
-        return
-    typer.echo(f"{found['status']} ({found['definitionId']})")
-    typer.echo(f"{found['verdict']}: {found['summary']}")
-    names = ("stepId", "waitsFor", "since", "jobType", "phase", "worker")
-    print_table(
-        ("step", "waits for", "since", "job type", "phase", "worker"),
-        [[each.get(name, "") for name in names] for each in found["tokens"]],
-    )
 
 
 def _print_criterion(criterion: Json, indent: str) -> None:
@@ -98,21 +99,21 @@ def wait(
     """Wait until an entity is in a state, or, without one, until no transition leads out of its state; until an
     instance has ended, or waits for somebody.
     """
-    query = [("timeout", f"PT{timeout}S"), *(("state", each) for each in state or ())]
-    query += [("after", after)] if after else []
-    kind = "entities"
+    query: dict[str, Json] = {"timeout": f"PT{timeout}S", "state": state, "after": after or None}
     if is_instance(subject):
-        kind, query = "instances", [*query, ("until", _read_until(until))]
-    elif until is not None:
-        raise typer.BadParameter("this is no instance: --state says what is awaited", param_hint="--until")
-    found: Json = get(client, f"/{kind}/{quote(subject, safe='')}/wait?{urlencode(query)}", {})
-    if as_json:
-        print_document(found)
+        found = ask(client, WAIT_FOR_INSTANCE, subject, query=query | {"until": _read_until(until)})
+    elif until is None:
+        found = ask(client, WAIT_FOR_ENTITY, subject, query=query)
     else:
-        outcome = "reached" if found["reached"] else "deleted" if found["deleted"] else "not reached"
-        typer.echo(f"{outcome}: {found.get('state') or found.get('status', '')} after {found['waitedMs']} ms")
+        raise typer.BadParameter("this is no instance: --state says what is awaited", param_hint="--until")
+    print_answer(found, None if as_json else _show_wait)
     if not found["reached"]:
         raise typer.Exit(1)
+
+
+def _show_wait(found: Json) -> None:
+    outcome = "reached" if found["reached"] else "deleted" if found["deleted"] else "not reached"
+    typer.echo(f"{outcome}: {found.get('state') or found.get('status', '')} after {found['waitedMs']} ms")
 
 
 def _read_until(given: str | None) -> str:

@@ -4,12 +4,32 @@
 """
 
 from typing import TYPE_CHECKING, Annotated
-from urllib.parse import quote
 
 import typer
 
-from statewright.cli.client import AsJson, print_document, print_table, read_document, with_client
-from statewright.cli.ops.searches import Json, get, list_all, post
+from statewright.cli.client import (
+    AsJson,
+    Json,
+    command,
+    name_model,
+    print_answer,
+    print_table,
+    read_document,
+    show_by,
+    show_table,
+)
+from statewright.cli.ops.calls import add_operation, ask, drop_none, list_all
+from statewright.operations.table import (
+    GET_INCIDENT,
+    LIST_INCIDENT_GROUPS,
+    LIST_INCIDENTS,
+    LIST_SUSPENSIONS,
+    RESOLVE_INCIDENT,
+    RESUME,
+    RETRY_INCIDENT,
+    SUSPEND,
+    ApiOperation,
+)
 
 if TYPE_CHECKING:
     from statewright.sdk import Client
@@ -17,7 +37,6 @@ if TYPE_CHECKING:
 
 incidents = typer.Typer(help="Look at failed work, do it again, close it.", no_args_is_help=True)
 
-IncidentId = Annotated[str, typer.Argument(help="The id of the incident.", metavar="ID")]
 OneIncident = Annotated[str | None, typer.Argument(help="The id of the incident.", metavar="[ID]", show_default=False)]
 Group = Annotated[
     str | None,
@@ -25,8 +44,7 @@ Group = Annotated[
 ]
 
 
-@incidents.command("list")
-@with_client
+@command(incidents, name="list")
 def list_incidents(
     client: "Client",
     kind: Annotated[str | None, typer.Option(help="Such as RUN_FAILED.", show_default=False)] = None,
@@ -36,29 +54,18 @@ def list_incidents(
 ) -> None:
     """List failed work that is open, the last first."""
     if groups:
-        found = list_all(client, "/incident-groups", {})
-        rows = [[each[name] for name in ("open", "occurrences", "lastAt", "title")] for each in found]
-        headers: tuple[str, ...] = ("open", "occurrences", "last", "what")
+        found, columns = list_all(client, LIST_INCIDENT_GROUPS), "open | occurrences | lastAt | what: title"
     else:
-        found = list_all(client, "/incidents", {"kind": kind, "model": model})
-        rows = [[each[name] for name in ("id", "kind", "occurrences", "lastAt", "title")] for each in found]
-        headers = ("id", "kind", "occurrences", "last", "what")
-    if as_json:
-        print_document(found)
-    else:
-        print_table(headers, rows)
+        found = list_all(client, LIST_INCIDENTS, query={"kind": kind, "model": model})
+        columns = "id | kind | occurrences | lastAt | what: title"
+    print_answer(found, None if as_json else show_table(columns))
 
 
-@incidents.command("show")
-@with_client
-def show_incident(client: "Client", incident: IncidentId) -> None:
-    """Show an incident, with what was asked for."""
-    print_document(get(client, f"/incidents/{quote(incident, safe='')}", {}))
+add_operation(incidents, GET_INCIDENT)
 
 
-@incidents.command("retry")
-@with_client
-def retry_incident(
+@command(incidents)
+def retry(
     client: "Client",
     incident: OneIncident = None,
     group: Group = None,
@@ -66,54 +73,60 @@ def retry_incident(
         str | None, typer.Option(help="JSON to use in place of what was kept.", show_default=False)
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Also when the entity was written since.")] = False,
-) -> None:
+) -> Json:
     """Do again what failed; of a group one after the other, whatever becomes of each."""
     body: dict[str, Json] = {"force": force} | ({} if document is None else {"document": read_document(document)})
-    if _require_one(incident, group) is None:
-        _act_on_group(client, group, "retry", body)
-    else:
-        print_document(post(client, f"/incidents/{quote(incident or '', safe='')}/retry", body)["result"])
+    done = _act(client, RETRY_INCIDENT, incident, group, body)
+    return done and done["result"]
 
 
-@incidents.command("resolve")
-@with_client
-def resolve_incident(
+@command(incidents)
+def resolve(
     client: "Client",
     reason: Annotated[str, typer.Option(help="Why it needs nobody any more.", show_default=False)],
     incident: OneIncident = None,
     group: Group = None,
-) -> None:
+) -> Json:
     """Close an incident, or a group of them."""
-    if _require_one(incident, group) is None:
-        _act_on_group(client, group, "resolve", {"reason": reason})
-    else:
-        typer.echo(post(client, f"/incidents/{quote(incident or '', safe='')}/resolve", {"reason": reason})["status"])
+    done = _act(client, RESOLVE_INCIDENT, incident, group, {"reason": reason})
+    return done and done["status"]
 
 
-def _require_one(incident: str | None, group: str | None) -> str | None:
-    """The incident; None for a group."""
-    if (incident is None) == (group is None):
-        raise typer.BadParameter("name an incident, or a group by --group")
-    return incident
-
-
-def _act_on_group(client: "Client", fingerprint: str | None, act: str, body: dict[str, Json]) -> None:
-    """One after the other; a line for each, and exit code 1 where one was refused."""
+def _act(
+    client: "Client", operation: ApiOperation[object], incident: str | None, group: str | None, body: dict[str, Json]
+) -> Json:
+    """What becomes of an incident. Those of a group follow one after the other, with a line for each, and exit code 1
+    where one was refused.
+    """
     from statewright.sdk.errors import Refused
 
+    if (incident is None) == (group is None):
+        raise typer.BadParameter("name an incident, or a group by --group")
+    if incident is not None:
+        return ask(client, operation, incident, body=body)
     refused = 0
-    for each in list_all(client, "/incidents", {"fingerprint": fingerprint}):
+    for each in list_all(client, LIST_INCIDENTS, query={"fingerprint": group}):
         try:
-            post(client, f"/incidents/{each['id']}/{act}", body)
+            ask(client, operation, each["id"], body=body)
             typer.echo(f"{each['id']}: done")
         except Refused as failure:
             refused += 1
             typer.echo(f"{each['id']}: {failure}")
     if refused:
         raise typer.Exit(1)
+    return None
 
 
-@with_client
+def _show_suspension(suspension: Json) -> None:
+    state = "suspended" if suspension["active"] else "resumed"
+    typer.echo(f"{suspension['id']} {suspension['scope']} {_name_target(suspension)}: {state}")
+    if not suspension["effective"]:
+        typer.echo(f"not heard of yet by: {', '.join(suspension['pendingNodes'])}")
+    if suspension["underWay"]:
+        typer.echo(f"begun before, and coming to an end: {suspension['underWay']}")
+
+
+@show_by(_show_suspension)
 def suspend(
     client: "Client",
     scope: Annotated[
@@ -130,8 +143,7 @@ def suspend(
     until: Annotated[
         str | None, typer.Option(help="Ends by itself then.", metavar="RFC3339", show_default=False)
     ] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Json:
     """Stop movement at a chosen place, on every node."""
     body: dict[str, Json] = {"scope": scope.upper(), "reason": reason, "id": entity or instance, "until": until}
     body |= {"workflow": workflow, "transition": transition, "definitionId": definition, "name": name}
@@ -140,59 +152,35 @@ def suspend(
         if not model_name or not version.isdigit():
             raise typer.BadParameter("a model is written name/version", param_hint="--model")
         body["model"] = {"name": model_name, "version": int(version)}
-    given = {key: each for key, each in body.items() if each is not None}
-    _print_suspension(post(client, "/suspensions", given), as_json)
+    return ask(client, SUSPEND, body=drop_none(body))
 
 
-@with_client
+@show_by(_show_suspension)
 def resume(
     client: "Client",
     suspension: Annotated[str, typer.Argument(help="The id of the suspension.", metavar="ID")],
     timers: Annotated[str, typer.Option(help="FIRE: what came due fires; SHIFT: all timers move on.")] = "FIRE",
     reason: Annotated[str | None, typer.Option(help="Why.", show_default=False)] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Json:
     """Let movement go on."""
-    body = {"timers": timers.upper()} | ({} if reason is None else {"reason": reason})
-    _print_suspension(post(client, f"/suspensions/{quote(suspension, safe='')}/resume", body), as_json)
+    return ask(client, RESUME, suspension, body=drop_none({"timers": timers.upper(), "reason": reason}))
 
 
-@with_client
-def suspensions(
-    client: "Client",
-    everything: Annotated[bool, typer.Option("--all", help="Also those that have ended.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """List what is suspended."""
-    found = list_all(client, "/suspensions", {} if everything else {"active": "true"})
-    if as_json:
-        print_document(found)
-        return
-    rows = [
-        (each["id"], each["scope"], _name_target(each), each["since"], each["by"]["id"], each["reason"])
-        for each in found
-    ]
+def _show_suspensions(found: Json) -> None:
+    rows = [(one["id"], one["scope"], _name_target(one), one["since"], one["by"]["id"], one["reason"]) for one in found]
     print_table(("id", "scope", "target", "since", "by", "reason"), rows)
 
 
-def _print_suspension(suspension: Json, as_json: bool) -> None:
-    if as_json:
-        print_document(suspension)
-        return
-    state = "suspended" if suspension["active"] else "resumed"
-    typer.echo(f"{suspension['id']} {suspension['scope']} {_name_target(suspension)}: {state}")
-    if not suspension["effective"]:
-        typer.echo(f"not heard of yet by: {', '.join(suspension['pendingNodes'])}")
-    if suspension["underWay"]:
-        typer.echo(f"begun before, and coming to an end: {suspension['underWay']}")
+@show_by(_show_suspensions)
+def suspensions(
+    client: "Client",
+    everything: Annotated[bool, typer.Option("--all", help="Also those that have ended.")] = False,
+) -> Json:
+    """List what is suspended."""
+    return list_all(client, LIST_SUSPENSIONS, query={} if everything else {"active": "true"})
 
 
 def _name_target(suspension: Json) -> str:
     model = suspension.get("model")
-    parts = [f"{model['name']}/{model['version']}"] if model else []
-    parts += [
-        suspension[name]
-        for name in ("entityId", "instanceId", "workflow", "transition", "definitionId", "name")
-        if name in suspension
-    ]
-    return " ".join(parts)
+    names = ("entityId", "instanceId", "workflow", "transition", "definitionId", "name")
+    return " ".join([*([name_model(model)] if model else ()), *(suspension[one] for one in names if one in suspension)])

@@ -1,32 +1,26 @@
-"""``statewright ops versions``, ``diff`` and ``restore``: former documents (docs/reference/operations.md#versions)."""
+"""``statewright ops diff`` and ``restore``: former documents (docs/reference/operations.md#versions).
+
+``statewright ops idempotency``: what became of a request (docs/reference/operations.md#idempotent-requests).
+"""
 
 from typing import TYPE_CHECKING, Annotated
-from urllib.parse import quote
 
 import typer
 
-from statewright.cli.client import AsJson, format_document, print_document, print_table, with_client
-from statewright.cli.ops.searches import EntityId, Json, get, list_all, post
+from statewright.cli.client import EntityId, Json, format_document, show_by, show_table
+from statewright.cli.ops.calls import ask, drop_none
+from statewright.operations.table import COMPARE_VERSIONS, GET_IDEMPOTENCY_RECORD, RESTORE_VERSION
 
 if TYPE_CHECKING:
     from statewright.sdk import Client
 
 
-@with_client
-def versions(client: "Client", entity: EntityId, as_json: AsJson = False) -> None:
-    """List the versions of an entity, newest first."""
-    listed = list_all(client, f"/entities/{quote(entity, safe='')}/versions", {})
-    if as_json:
-        print_document(listed)
-        return
-    rows = [
-        (each["at"], each["transactionId"], each["state"], each["transition"], each["attributedTo"]["id"])
-        for each in listed
-    ]
-    print_table(("at", "transaction", "state", "transition", "by"), rows)
+def _show_difference(found: Json) -> None:
+    typer.echo(f"{found['state']['from'] or '(nothing)'} -> {found['state']['to']}")
+    _print_patch(found["patch"])
 
 
-@with_client
+@show_by(_show_difference)
 def diff(
     client: "Client",
     entity: EntityId,
@@ -38,18 +32,18 @@ def diff(
         str | None,
         typer.Option("--to", help="A transaction, an instant, or `current`.", metavar="VERSION", show_default=False),
     ] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Json:
     """Show what changed between two versions of an entity; without options, by the last one."""
-    found = get(client, f"/entities/{quote(entity, safe='')}/diff", {"from": older, "to": newer})
-    if as_json:
-        print_document(found)
-        return
-    typer.echo(f"{found['state']['from'] or '(nothing)'} -> {found['state']['to']}")
-    _print_patch(found["patch"])
+    return ask(client, COMPARE_VERSIONS, entity, query={"from": older, "to": newer})
 
 
-@with_client
+def _show_restored(done: Json) -> None:
+    if not done["restored"]:
+        typer.echo("The document is the same: nothing was written.")
+    _print_patch(done["patch"])
+
+
+@show_by(_show_restored)
 def restore(
     client: "Client",
     entity: EntityId,
@@ -62,22 +56,29 @@ def restore(
     if_match: Annotated[
         str | None, typer.Option(help="Only if the entity is still at this transaction.", show_default=False)
     ] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Json:
     """Write a former document of an entity as its next version."""
-    body: dict[str, Json] = {"version": version, "reason": reason, "transition": transition, "ifMatch": if_match}
-    body["paths"] = path or None
-    given = {key: each for key, each in body.items() if each is not None}
-    done = post(client, f"/entities/{quote(entity, safe='')}/restore", given)
-    if as_json:
-        print_document(done)
-        return
-    if not done["restored"]:
-        typer.echo("The document is the same: nothing was written.")
-    _print_patch(done["patch"])
+    body = {"version": version, "reason": reason, "transition": transition, "ifMatch": if_match, "paths": path or None}
+    return ask(client, RESTORE_VERSION, entity, body=drop_none(body))
 
 
 def _print_patch(patch: list[Json]) -> None:
     for operation in patch:
         value = f" {format_document(operation['value'])}" if "value" in operation else ""
         typer.echo(f"{operation['op']} {operation['path']}{value}")
+
+
+def _show_record(found: Json) -> None:
+    show_table("status | transactionId | answer: answerStatus | since: createdAt | until: expiresAt")([found])
+    for entity in found["entityIds"]:
+        typer.echo(f"entity {entity}")
+
+
+@show_by(_show_record)
+def idempotency(
+    client: "Client",
+    key: Annotated[str, typer.Argument(help="The `Idempotency-Key` of the request.", show_default=False)],
+    principal: Annotated[str | None, typer.Option(help="Whose key it is; for operators.", show_default=False)] = None,
+) -> Json:
+    """Show what became of a request with an idempotency key."""
+    return ask(client, GET_IDEMPOTENCY_RECORD, key, query={"principal": principal})

@@ -5,29 +5,31 @@ Simulations without a service (docs/reference/operations.md#simulating-workflows
 document, and the scenario brings its workflows. What this needs is imported when it is called: few commands do.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from statewright.cli.client import (
     AsJson,
     DocumentFile,
-    print_document,
+    Json,
+    command,
+    print_answer,
     print_table,
     read_document,
     read_object,
+    show_table,
     split_model,
-    with_client,
 )
+from statewright.cli.ops.calls import ask
 from statewright.cli.workflows import wrap_workflows
+from statewright.operations.table import CHECK_WORKFLOWS, SIMULATE_WORKFLOWS
 
 if TYPE_CHECKING:
     from statewright.engine.models import Model
     from statewright.jsonval.values import JsonObject, JsonValue
     from statewright.sdk import Client
 
-
-Json = Any  # the same as a service answers
 
 OPERATOR: Final = "operator"
 """For whom everything is done where the scenario does not say."""
@@ -88,8 +90,7 @@ FAILING: Final = {False: ("ERROR",), True: ("ERROR", "WARNING")}
 """Severities that make a check fail, by whether it is strict."""
 
 
-@workflow.command()
-@with_client
+@command(workflow)
 def check(
     client: "Client",
     file: DocumentFile,
@@ -114,20 +115,15 @@ def check(
     document = wrap_workflows(read_document(file))
     name, version = split_model(model) if model else _read_model(document)
     if sample is None:
-        path = f"/ops/v1/models/{name}/{version}/workflow/check"
-        found: Json = client.request("POST", path, document, at_root=True, only_asks=True)
+        found = ask(client, CHECK_WORKFLOWS, name, str(version), body=document)
     else:
         found = _check_here(document, name, version, read_object(sample))
-    if as_json:
-        print_document(found)
-    else:
-        _print_check(found)
+    print_answer(found, None if as_json else _show_check)
     if any(each["severity"] in FAILING[strict] for each in found["findings"]):
         raise typer.Exit(1)
 
 
-@workflow.command()
-@with_client
+@command(workflow)
 def simulate(
     client: "Client",
     file: DocumentFile,
@@ -144,26 +140,23 @@ def simulate(
 ) -> None:
     """Play an entity through a workflow, with stubs for members and a clock that jumps. Nothing is written."""
     name, version = split_model(model)
-    path = f"/ops/v1/models/{name}/{version}/workflow/simulate"
     scenario = read_object(file)
     if sample is None:
-        found: Json = client.request("POST", path, scenario, at_root=True, only_asks=True)
+        found = ask(client, SIMULATE_WORKFLOWS, name, str(version), body=scenario)
     else:
         found = simulate_here(scenario, name, version, read_object(sample))
-    if as_json:
-        print_document(found)
-    else:
-        rows = [
-            (step["at"], step["from"], step["transition"], step["to"], step["failure"] or "") for step in found["path"]
-        ]
-        print_table(("at", "from", "transition", "to", "failure"), rows)
-        for finding in found["findings"]:
-            typer.echo(f"{finding['code']} {finding['path']}: {finding['message']}")
-        typer.echo(
-            f"{found['outcome'].lower()} in {found['state']}" + (f": {found['failure']}" if found["failure"] else "")
-        )
+    print_answer(found, None if as_json else _show_simulation)
     if found["outcome"] == "FAILED":
         raise typer.Exit(1)
+
+
+def _show_simulation(found: Json) -> None:
+    show_table("at | from | transition | to | failure", "path")(found)
+    for finding in found["findings"]:
+        typer.echo(f"{finding['code']} {finding['path']}: {finding['message']}")
+    typer.echo(
+        f"{found['outcome'].lower()} in {found['state']}" + (f": {found['failure']}" if found["failure"] else "")
+    )
 
 
 def _read_model(document: "JsonObject") -> tuple[str, int]:
@@ -189,7 +182,7 @@ def _check_here(document: "JsonObject", name: str, version: int, sample: "JsonOb
     return msgspec.to_builtins(found)
 
 
-def _print_check(found: Json) -> None:
+def _show_check(found: Json) -> None:
     rows = [(each["severity"].lower(), each["code"], each["path"], each["message"]) for each in found["findings"]]
     if rows:
         print_table(("severity", "code", "path", "message"), rows)
