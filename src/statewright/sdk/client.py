@@ -29,14 +29,10 @@ from statewright.sdk.http import RESPONSE_TIMEOUT_S, HttpTransport
 from statewright.sdk.operations import audit, calls, entities, flows, messages, models, playbooks, steps
 from statewright.sdk.operations import search as searching
 from statewright.sdk.operations import search as statistics
-from statewright.sdk.operators import (
-    AsyncIncidents,
-    AsyncOps,
-    AsyncSuspensions,
-    Incidents,
-    Ops,
-    Suspensions,
-)
+from statewright.sdk.operations.ops.history import HistoryMethods
+from statewright.sdk.operations.ops.incidents import IncidentMethods
+from statewright.sdk.operations.ops.suspensions import SuspensionMethods
+from statewright.sdk.operations.ops.work import WorkMethods
 from statewright.sdk.tokens import Token, make_token_source, read_token
 
 
@@ -180,6 +176,30 @@ class Playbooks(_Playbooks, Blocking):
 
 class AsyncPlaybooks(_Playbooks, Awaited):
     """Playbooks: definitions, executions and their event logs."""
+
+
+class Ops(HistoryMethods, WorkMethods, Blocking):
+    """Why something waits, who works, what was done."""
+
+
+class AsyncOps(HistoryMethods, WorkMethods, Awaited):
+    """Why something waits, who works, what was done."""
+
+
+class Incidents(IncidentMethods, Blocking):
+    """Failed work, and doing it again."""
+
+
+class AsyncIncidents(IncidentMethods, Awaited):
+    """Failed work, and doing it again."""
+
+
+class Suspensions(SuspensionMethods, Blocking):
+    """Movement that is stopped at a chosen place."""
+
+
+class AsyncSuspensions(SuspensionMethods, Awaited):
+    """Movement that is stopped at a chosen place."""
 
 
 class _AnyClient(ClientPart):

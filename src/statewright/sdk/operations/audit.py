@@ -10,14 +10,13 @@ from msgspec import Struct
 from statewright.jsonval.values import JsonObject
 from statewright.sdk.operations.calls import (
     MAX_PAGE_SIZE,
-    Call,
     Instant,
     Operation,
     Page,
     Script,
     ask,
+    build_call,
     build_query,
-    quote_segment,
     to_object,
 )
 
@@ -53,16 +52,9 @@ def events(
 ) -> Script[Page[AuditEvent]]:
     """What happened to the entity, newest first: its versions and every step of every run. ``until`` is exclusive."""
     times = {"fromUtcTime": since, "toUtcTime": until}
-    call = Call(
-        name="audit_events",
-        target=(entity_id,),
-        method="GET",
-        path=f"/audit/entity/{quote_segment(entity_id)}",
-        query=(
-            *(("eventType", kind) for kind in kinds),
-            *build_query(**times, transactionId=transaction_id, limit=size, cursor=cursor),
-        ),
-    )
+    query = build_query(**times, transactionId=transaction_id, limit=size, cursor=cursor)
+    asked = (*(("eventType", kind) for kind in kinds), *query)
+    call = build_call("audit_events", "GET", "/audit/entity/{}", entity_id, query=asked)
     found = yield from ask(Operation(call, _decode_trail))
     items = [_to_event(item) for item in found.items]
     if not found.pagination.has_next:

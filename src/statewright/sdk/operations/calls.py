@@ -60,6 +60,34 @@ class Call(Struct, frozen=True, kw_only=True):
         return KEY_HEADER in self.headers
 
 
+def build_call(
+    name: str,
+    method: str,
+    path: str,
+    *target: str | int,
+    query: Query = (),
+    headers: Mapping[str, str] = {},
+    body: bytes | None = None,
+    at_root: bool = False,
+    only_asks: bool = False,
+    creates: bool = False,
+) -> Call:
+    """A request; each ``{}`` of the path stands for a part of the target."""
+    parts = tuple(map(str, target))
+    return Call(
+        name=name,
+        target=parts,
+        method=method,
+        path=path.format(*map(quote_segment, parts)),
+        query=query,
+        headers=headers,
+        body=body,
+        at_root=at_root,
+        only_asks=only_asks,
+        creates=creates,
+    )
+
+
 class HttpResponse(Struct, frozen=True):
     """Status, body and headers of an HTTP response; names of headers in lower case."""
 
@@ -116,14 +144,23 @@ def ask(operation: Operation[ResultT]) -> Script[ResultT]:
     return cast("ResultT", (yield operation))  # the clients send back what the operation reads
 
 
+FIRST_PAUSE_S: Final = 0.05
+MAX_PAUSE_S: Final = 2.0
+"""Seconds between two looks at what is not done."""
+
+
+def wait_for(look: Operation[ResultT], is_done: Callable[[ResultT], bool]) -> Script[ResultT]:
+    """Look at something again and again until it is done."""
+    pause = FIRST_PAUSE_S
+    while not is_done(found := (yield from ask(look))):
+        yield Pause(pause)
+        pause = min(2 * pause, MAX_PAUSE_S)
+    return found
+
+
 def quote_segment(segment: str) -> str:
     """A text as one segment of a path."""
     return quote(segment, safe="")
-
-
-def build_model_path(model: str, version: int) -> str:
-    """``name/version`` as part of a path."""
-    return f"{quote_segment(model)}/{version}"
 
 
 def build_query(**parameters: "str | int | bool | datetime | None") -> Query:

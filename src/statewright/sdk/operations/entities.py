@@ -14,17 +14,15 @@ from statewright.sdk.conditions import Condition, to_condition
 from statewright.sdk.errors import build_item_error
 from statewright.sdk.operations.calls import (
     MAX_PAGE_SIZE,
-    Call,
     HttpResponse,
     Instant,
     Operation,
     Page,
     Script,
     ask,
+    build_call,
     build_key_header,
-    build_model_path,
     build_query,
-    quote_segment,
     read_warnings,
 )
 from statewright.sdk.outcomes import encode_json
@@ -36,6 +34,8 @@ MAX_BATCH: Final = 1000
 
 DEFAULT_PAGE_SIZE: Final = 20
 MAX_MATCHES: Final = 1000
+
+_COLLECTION: Final = "/entity/JSON/{}/{}"
 
 
 class WriteResult(Struct, frozen=True, kw_only=True):
@@ -110,15 +110,8 @@ class Deletion(Struct, frozen=True, kw_only=True):
 
 def create(model: str, version: int, data: object, *, idempotency_key: str | None = None) -> Operation[WriteResult]:
     """Create an entity and let its workflow run. ``data`` is a JSON object or a ``msgspec.Struct``."""
-    call = Call(
-        name="create",
-        target=(model, str(version)),
-        method="POST",
-        path=f"/entity/JSON/{build_model_path(model, version)}",
-        headers=build_key_header(idempotency_key),
-        body=encode_json(data),
-        creates=True,
-    )
+    key, body = build_key_header(idempotency_key), encode_json(data)
+    call = build_call("create", "POST", _COLLECTION, model, version, headers=key, body=body, creates=True)
     return _Write(call, _read_creation)
 
 
@@ -128,12 +121,13 @@ def create_many(
     """Create up to a thousand entities, all or none. Raises ``ValueError`` for more of them."""
     if len(documents) > MAX_BATCH:
         raise ValueError(f"{len(documents)} documents are too many for one transaction, which takes {MAX_BATCH}")
-    call = Call(
-        name="create_many",
-        target=(model, str(version)),
-        method="POST",
-        path=f"/entity/JSON/{build_model_path(model, version)}",
-        query=(("transactionWindow", str(MAX_BATCH)),),
+    call = build_call(
+        "create_many",
+        "POST",
+        _COLLECTION,
+        model,
+        version,
+        query=build_query(transactionWindow=MAX_BATCH),
         headers=build_key_header(idempotency_key),
         body=encode_json(list(documents)),
         creates=True,
@@ -146,10 +140,7 @@ def get(entity_id: str, *, at: Instant | None = None, transaction_id: str | None
     ``transaction_id`` for the one that a transaction wrote last.
     """
     query = build_query(pointInTime=at, transactionId=transaction_id)
-    return Operation(
-        Call(name="get", target=(entity_id,), method="GET", path=f"/entity/{quote_segment(entity_id)}", query=query),
-        read_entity,
-    )
+    return Operation(build_call("get", "GET", "/entity/{}", entity_id, query=query), read_entity)
 
 
 def page(
@@ -157,10 +148,7 @@ def page(
 ) -> Operation[list[Entity]]:
     """A page of the model's entities, by ascending id; ``iterate`` reads all of them."""
     query = build_query(pageSize=size, pageNumber=number, pointInTime=at)
-    path = f"/entity/{build_model_path(model, version)}"
-    return Operation(
-        Call(name="page", target=(model, str(version)), method="GET", path=path, query=query), read_entities
-    )
+    return Operation(build_call("page", "GET", "/entity/{}/{}", model, version, query=query), read_entities)
 
 
 def update(
@@ -172,15 +160,8 @@ def update(
     idempotency_key: str | None = None,
 ) -> Operation[WriteResult]:
     """Replace the document, and fire the transition if one is named. ``if_match`` is a transaction id."""
-    call = Call(
-        name="update",
-        target=_build_target(entity_id, transition),
-        method="PUT",
-        path=f"/entity/JSON/{quote_segment(entity_id)}{_build_suffix(transition)}",
-        headers={**_build_if_match(if_match), **build_key_header(idempotency_key)},
-        body=encode_json(data),
-    )
-    return _Write(call, _read_write)
+    headers = {**_build_if_match(if_match), **build_key_header(idempotency_key)}
+    return _write("update", "PUT", entity_id, data, transition, headers)
 
 
 def patch(
@@ -193,63 +174,34 @@ def patch(
 ) -> Operation[WriteResult]:
     """Merge a change into the document (RFC 7386), and fire the transition if one is named."""
     headers = {**_build_if_match(if_match), "Content-Type": "application/merge-patch+json"}
-    headers |= build_key_header(idempotency_key)
-    path = f"/entity/JSON/{quote_segment(entity_id)}{_build_suffix(transition)}"
-    return _Write(
-        Call(
-            name="patch",
-            target=_build_target(entity_id, transition),
-            method="PATCH",
-            path=path,
-            headers=headers,
-            body=encode_json(change),
-        ),
-        _read_write,
-    )
+    return _write("patch", "PATCH", entity_id, change, transition, headers | build_key_header(idempotency_key))
 
 
 def transition(entity_id: str, name: str, *, idempotency_key: str | None = None) -> Operation[WriteResult]:
     """Fire a transition; the document stays."""
     query = (("entityId", entity_id), ("transitionName", name))
-    return _Write(
-        Call(
-            name="transition",
-            target=(entity_id, name),
-            method="PUT",
-            path="/platform-api/entity/transition",
-            query=query,
-            headers=build_key_header(idempotency_key),
-        ),
-        _read_write,
-    )
+    key, path = build_key_header(idempotency_key), "/platform-api/entity/transition"
+    return _Write(build_call("transition", "PUT", path, entity_id, name, query=query, headers=key), _read_write)
 
 
 def delete(entity_id: str, *, idempotency_key: str | None = None) -> Operation[WriteResult]:
     """Delete the entity; its history stays."""
-    call = Call(
-        name="delete",
-        target=(entity_id,),
-        method="DELETE",
-        path=f"/entity/{quote_segment(entity_id)}",
-        headers=build_key_header(idempotency_key),
-    )
-    return Operation(call, _read_deletion)
+    headers = build_key_header(idempotency_key)
+    return Operation(build_call("delete", "DELETE", "/entity/{}", entity_id, headers=headers), _read_deletion)
 
 
 def transitions(entity_id: str, *, at: Instant | None = None) -> Operation[list[str]]:
     """The names of all transitions declared in the entity's state."""
-    path = f"/entity/{quote_segment(entity_id)}/transitions"
     query = build_query(pointInTime=at)
-    return Operation(Call(name="transitions", target=(entity_id,), method="GET", path=path, query=query), _decode_names)
+    return Operation(build_call("transitions", "GET", "/entity/{}/transitions", entity_id, query=query), _decode_names)
 
 
 def history(entity_id: str, *, at: Instant | None = None, transaction: str | None = None) -> Operation[list[Change]]:
     """The newest thousand versions, newest first; with ``at`` those up to an instant, with ``transaction`` those of the
     run that was answered with this id. ``get`` with the time of a change reads its version.
     """
-    path = f"/entity/{quote_segment(entity_id)}/changes"
     query = build_query(pointInTime=at, transactionId=transaction)
-    return Operation(Call(name="history", target=(entity_id,), method="GET", path=path, query=query), _decode_changes)
+    return Operation(build_call("history", "GET", "/entity/{}/changes", entity_id, query=query), _decode_changes)
 
 
 def iterate(
@@ -259,13 +211,8 @@ def iterate(
 
     With ``at`` they are those of one instant, whatever is written meanwhile.
     """
-    call = Call(
-        name="iterate",
-        target=(model, str(version)),
-        method="GET",
-        path=f"/entity/{build_model_path(model, version)}",
-        query=build_query(pageSize=size, pointInTime=at, afterId=after),
-    )
+    query = build_query(pageSize=size, pointInTime=at, afterId=after)
+    call = build_call("iterate", "GET", "/entity/{}/{}", model, version, query=query)
     found = yield from ask(Operation(call, read_entities))
     if not found:  # a page may be shorter than was asked for
         return Page(found)
@@ -284,14 +231,9 @@ def delete_matching(
 
     With ``at`` the condition is held against the versions of that instant; ``verbose`` asks for the ids.
     """
-    call = Call(
-        name="delete_matching",
-        target=(model, str(version)),
-        method="DELETE",
-        path=f"/entity/{build_model_path(model, version)}",
-        query=build_query(pointInTime=at, verbose=verbose or None),
-        body=None if condition is None else encode_json(to_condition(condition)),
-    )
+    query = build_query(pointInTime=at, verbose=verbose or None)
+    body = None if condition is None else encode_json(to_condition(condition))
+    call = build_call("delete_matching", "DELETE", "/entity/{}/{}", model, version, query=query, body=body)
     return Operation(call, _read_model_deletion)
 
 
@@ -302,12 +244,13 @@ class _Write(Operation[WriteResult], frozen=True):
         return replace(self.read(response.body), warnings=read_warnings(response))
 
 
-def _build_target(entity_id: str, transition: str | None) -> tuple[str, ...]:
-    return (entity_id, transition) if transition else (entity_id,)
-
-
-def _build_suffix(transition: str | None) -> str:
-    return f"/{quote_segment(transition)}" if transition else ""
+def _write(
+    name: str, method: str, entity_id: str, document: object, transition: str | None, headers: Mapping[str, str]
+) -> _Write:
+    """A new document, and a transition if one is named."""
+    target = (entity_id, transition) if transition else (entity_id,)
+    path = "/entity/JSON" + "/{}" * len(target)
+    return _Write(build_call(name, method, path, *target, headers=headers, body=encode_json(document)), _read_write)
 
 
 def _build_if_match(version: str | None) -> dict[str, str]:

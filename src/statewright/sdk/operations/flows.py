@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from statewright.sdk.operations.calls import MAX_PAGE_SIZE, Operation, Page, Script, ask, quote_segment
-from statewright.sdk.operations.processes import ProcessPaths, build_call, read_as, rename_members, wait_for
+from statewright.sdk.operations.calls import MAX_PAGE_SIZE, Operation, Page, Script, ask, wait_for
+from statewright.sdk.operations.processes import ProcessPaths, build_process_call, read_as, rename_members
 
 if TYPE_CHECKING:
     from statewright.jsonval.values import JsonObject, JsonValue
@@ -107,13 +107,15 @@ def upload(
     gives it. ``settings``: docs/reference/flows.md#definitions.
     """
     members = {"id": id, "source": text, "settings": dict(settings or {})}
-    return Operation(build_call("upload_flow", "POST", "/flows/definitions", members=members), _decode_definition)
+    return Operation(
+        build_process_call("upload_flow", "POST", "/flows/definitions", members=members), _decode_definition
+    )
 
 
 def check(text: str) -> Operation[list[str]]:
     """What looks like a mistake in a flow, which is not stored. Raises ``Invalid`` for one that is wrong."""
     members = {"id": "unnamed", "source": text}
-    return Operation(build_call("check_flow", "POST", "/flows/validate", members=members), _read_warnings)
+    return Operation(build_process_call("check_flow", "POST", "/flows/validate", members=members), _read_warnings)
 
 
 def definition(definition_id: str, *, version: int | None = None) -> "Operation[JsonObject]":
@@ -210,7 +212,7 @@ def send_event(
     tasks, receipts, after = 0, list[FlowReceipt](), ""
     while True:
         members = {"event": kind, "fields": dict(fields or {}), "output": output, "after": after}
-        call = build_call("send_flow_event", "POST", "/flows/events", target=(kind,), members=members)
+        call = build_process_call("send_flow_event", "POST", "/flows/events", kind, members=members)
         found = yield from ask(Operation(call, _decode_delivery))
         tasks += found.tasks
         receipts += found.receipts
@@ -221,7 +223,7 @@ def send_event(
 
 def counter(name: str) -> Operation[int]:
     """The value of a counter of ``wait:acquire`` and ``wait:release``; zero for one that is not known."""
-    call = build_call("get_flow_counter", "GET", f"/flows/counters/{quote_segment(name)}", target=(name,))
+    call = build_process_call("get_flow_counter", "GET", "/flows/counters/{}", name)
     return Operation(call, lambda body: _decode_counter(body).value)
 
 

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from statewright.jsonval.codec import decode
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.sdk.operations.calls import Call, Operation, quote_segment, read_nothing, to_object
+from statewright.sdk.operations.calls import Operation, build_call, read_nothing, to_object
 from statewright.sdk.outcomes import encode_json
 
 
@@ -37,27 +37,19 @@ def send(
         "X-Correlation-ID": correlation_id,
     }
     given: dict[str, object] = {"payload": payload} | ({} if metadata is None else {"metaData": dict(metadata)})
-    call = Call(
-        name="send_message",
-        target=(subject,),
-        method="POST",
-        path=f"/message/new/{quote_segment(subject)}",
-        headers={name: value for name, value in named.items() if value},
-        body=encode_json(given),
-    )
+    headers = {name: value for name, value in named.items() if value}
+    call = build_call("send_message", "POST", "/message/new/{}", subject, headers=headers, body=encode_json(given))
     return Operation(call, _read_id)
 
 
 def get(message_id: str) -> Operation[Message]:
     """The message."""
-    path = f"/message/{quote_segment(message_id)}"
-    return Operation(Call(name="get_message", target=(message_id,), method="GET", path=path), _read_message)
+    return Operation(build_call("get_message", "GET", "/message/{}", message_id), _read_message)
 
 
 def delete(message_id: str) -> Operation[None]:
     """Delete the message."""
-    path = f"/message/{quote_segment(message_id)}"
-    return Operation(Call(name="delete_message", target=(message_id,), method="DELETE", path=path), read_nothing)
+    return Operation(build_call("delete_message", "DELETE", "/message/{}", message_id), read_nothing)
 
 
 class _Stored(Struct, frozen=True):

@@ -11,9 +11,8 @@ from msgspec import Struct
 
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.sdk.operations.calls import (
-    Call,
     Operation,
-    build_model_path,
+    build_call,
     build_query,
     quote_segment,
     read_nothing,
@@ -47,8 +46,7 @@ class Verdict(Struct, frozen=True):
 def list_all(*, with_builtin: bool = False) -> Operation[list[Model]]:
     """The models of the tenant, by name and version. ``with_builtin``: also those that the service itself writes."""
     query = build_query(includeBuiltin=with_builtin or None)
-    call = Call(name="list_models", method="GET", path="/model/", query=query)
-    return Operation(call, msgspec.json.Decoder(list[Model]).decode)
+    return Operation(build_call("list_models", "GET", "/model/", query=query), msgspec.json.Decoder(list[Model]).decode)
 
 
 def import_sample(model: str, version: int, sample: object) -> Operation[str]:
@@ -58,21 +56,14 @@ def import_sample(model: str, version: int, sample: object) -> Operation[str]:
 
 def import_schema(model: str, version: int, schema: object, *, form: ImportForm = "JSON_SCHEMA") -> Operation[str]:
     """Learn the schema from a JSON Schema, or from an export; the id of the model."""
-    call = _call(
-        "import_model",
-        "POST",
-        model,
-        version,
-        path=f"/model/import/JSON/{form}/{build_model_path(model, version)}",
-        body=encode_json(schema),
-    )
+    path = f"/model/import/JSON/{form}/{{}}/{{}}"
+    call = build_call("import_model", "POST", path, model, version, body=encode_json(schema))
     return Operation(call, msgspec.json.Decoder(str).decode)
 
 
 def export_schema(model: str, version: int, *, form: ExportForm = "JSON_SCHEMA") -> Operation[JsonObject]:
     """The schema, with the state of the model and its unique keys."""
-    path = f"/model/export/{form}/{build_model_path(model, version)}"
-    return Operation(_call("export_model", "GET", model, version, path=path), read_object)
+    return Operation(build_call("export_model", "GET", f"/model/export/{form}/{{}}/{{}}", model, version), read_object)
 
 
 def lock(model: str, version: int) -> Operation[None]:
@@ -98,35 +89,20 @@ def set_unique_keys(model: str, version: int, keys: Mapping[str, Sequence[str]])
 
 def validate(model: str, version: int, document: object) -> Operation[Verdict]:
     """Whether a document fits the model as it is; nothing is stored."""
-    call = _call(
-        "validate_document",
-        "POST",
-        model,
-        version,
-        path=f"/model/validate/{build_model_path(model, version)}",
-        body=encode_json(document),
-        only_asks=True,
-    )
+    path, body = "/model/validate/{}/{}", encode_json(document)
+    call = build_call("validate_document", "POST", path, model, version, body=body, only_asks=True)
     return Operation(call, msgspec.json.Decoder(Verdict).decode)
 
 
 def delete(model: str, version: int) -> Operation[None]:
     """Delete an unlocked model without entities; its workflows are kept under its name."""
-    path = f"/model/{build_model_path(model, version)}"
-    return Operation(_call("delete_model", "DELETE", model, version, path=path), read_nothing)
+    return Operation(build_call("delete_model", "DELETE", "/model/{}/{}", model, version), read_nothing)
 
 
 def _change(
     name: str, method: str, model: str, version: int, action: str, *, body: bytes | None = None
 ) -> Operation[None]:
-    path = f"/model/{build_model_path(model, version)}/{action}"
-    return Operation(_call(name, method, model, version, path=path, body=body), read_nothing)
-
-
-def _call(
-    name: str, method: str, model: str, version: int, *, path: str, body: bytes | None = None, only_asks: bool = False
-) -> Call:
-    return Call(name=name, target=(model, str(version)), method=method, path=path, body=body, only_asks=only_asks)
+    return Operation(build_call(name, method, f"/model/{{}}/{{}}/{action}", model, version, body=body), read_nothing)
 
 
 ImportMode: TypeAlias = Literal["MERGE", "REPLACE", "ACTIVATE"]
@@ -163,21 +139,17 @@ def import_(
         given["importMode"] = mode
     if allow_cycles:
         given["allowCycles"] = True
-    call = Call(
-        name="import_workflows",
-        target=(model, str(version)),
-        method="POST",
-        path=f"/model/{build_model_path(model, version)}/workflow/import",
-        query=build_query(dryRun=True) if dry_run else build_query(warnings=True),
-        body=encode_json(given),
+    query = build_query(dryRun=True) if dry_run else build_query(warnings=True)
+    path, body = "/model/{}/{}/workflow/import", encode_json(given)
+    return Operation(
+        build_call("import_workflows", "POST", path, model, version, query=query, body=body), _read_findings
     )
-    return Operation(call, _read_findings)
 
 
 def export(model: str, version: int) -> Operation[JsonObject]:
     """All workflows of the model, in a document that can be imported again."""
-    path = f"/model/{build_model_path(model, version)}/workflow/export"
-    return Operation(Call(name="export_workflows", target=(model, str(version)), method="GET", path=path), read_object)
+    call = build_call("export_workflows", "GET", "/model/{}/{}/workflow/export", model, version)
+    return Operation(call, read_object)
 
 
 def _wrap(workflows: Sequence[Mapping[str, JsonValue]] | Mapping[str, JsonValue]) -> dict[str, object]:

@@ -13,26 +13,22 @@ from msgspec import Struct
 from statewright.jsonval.codec import decode
 from statewright.sdk.operations.calls import (
     MAX_PAGE_SIZE,
-    Call,
     Operation,
     Page,
-    Pause,
     Script,
     ask,
+    build_call,
     build_query,
-    quote_segment,
     to_object,
+    wait_for,
 )
 from statewright.sdk.operations.processes import (
-    FIRST_PAUSE_S,
-    MAX_PAUSE_S,
     ProcessPaths,
     Reading,
-    build_call,
+    build_process_call,
     read_as,
     rename_members,
     to_record,
-    wait_for,
 )
 
 if TYPE_CHECKING:
@@ -133,14 +129,14 @@ def upload(text: str) -> Operation[PlaybookDefinition]:
     """Store a playbook, YAML or JSON; the same content again is the version that has it. Raises ``Invalid`` with all
     that is wrong.
     """
-    call = Call(name="upload_playbook", method="POST", path="/v1/playbooks", body=text.encode(), at_root=True)
+    call = build_call("upload_playbook", "POST", "/v1/playbooks", body=text.encode(), at_root=True)
     return Operation(call, _decode_definition)
 
 
 def check(text: str) -> Operation[list[PlaybookWarning]]:
     """What looks like a mistake in a playbook, which is not stored. Raises ``Invalid`` for one that is wrong."""
-    path = "/v1/playbooks/validate"
-    call = Call(name="check_playbook", method="POST", path=path, body=text.encode(), at_root=True, only_asks=True)
+    path, body = "/v1/playbooks/validate", text.encode()
+    call = build_call("check_playbook", "POST", path, body=body, at_root=True, only_asks=True)
     return Operation(call, lambda body: _decode_checked(body).warnings)
 
 
@@ -219,16 +215,15 @@ def events(execution_id: str, *, after: int = 0, size: int = MAX_PAGE_SIZE) -> S
 
 def get_value(execution_id: str, name: str) -> "Operation[JsonValue]":
     """A large value of the event log, by its name (``PlaybookEvent.references``)."""
-    path = f"{_PATHS.locate(execution_id)}/values/{quote_segment(name)}"
-    return Operation(build_call("execution_value", "GET", path, target=(execution_id, name)), _read_value)
+    return Operation(
+        build_process_call("execution_value", "GET", "/executions/{}/values/{}", execution_id, name), _read_value
+    )
 
 
 def follow(execution_id: str, *, after: int = 0, size: int = MAX_PAGE_SIZE) -> Script[Page[PlaybookEvent]]:
     """The event log behind a number, and what comes, until the execution has ended. There is no limit of time."""
-    pause = FIRST_PAUSE_S
-    while not (found := (yield from ask(_list_events(execution_id, after, size)))).items and not found.ended:
-        yield Pause(pause)
-        pause = min(2 * pause, MAX_PAUSE_S)
+    look = _list_events(execution_id, after, size)
+    found = yield from wait_for(look, lambda events: bool(events.items) or events.ended)
     if not found.items:
         return Page(())
     return Page(_to_events(found), partial(follow, execution_id, after=found.next, size=size))
@@ -261,8 +256,7 @@ def restart(execution_id: str) -> Operation[PlaybookExecution]:
 
 def _list_events(execution_id: str, after: int, size: int) -> "Operation[_Events]":
     query = build_query(after=after, limit=size)
-    path = f"{_PATHS.locate(execution_id)}/events"
-    call = build_call("list_events", "GET", path, target=(execution_id,), query=query)
+    call = build_process_call("list_events", "GET", "/executions/{}/events", execution_id, query=query)
     return Operation(call, _decode_events)
 
 

@@ -14,19 +14,14 @@ from statewright.sdk.operations.calls import (
     Call,
     Operation,
     Page,
-    Pause,
     Query,
     Script,
     ask,
+    build_call,
     build_query,
-    quote_segment,
     read_object,
 )
 from statewright.sdk.outcomes import encode_json
-
-FIRST_PAUSE_S: Final = 0.05
-MAX_PAUSE_S: Final = 2.0
-"""Seconds between two looks at an instance that is not done."""
 
 RecordT = TypeVar("RecordT")
 InstanceT = TypeVar("InstanceT")
@@ -79,47 +74,37 @@ def read_as(type_: type[RecordT]) -> Reading[RecordT]:
     return Reading(partial(to_record, type_=type_))
 
 
-def build_call(
+def build_process_call(
     name: str,
     method: str,
     path: str,
-    *,
-    target: tuple[str, ...] = (),
+    *target: str,
     query: Query = (),
     members: Mapping[str, object] | None = None,
+    headers: Mapping[str, str] = {},
 ) -> Call:
     """A request below ``/v1``, with an object as its body."""
     body = None if members is None else encode_json(dict(members))
-    return Call(name=name, target=target, method=method, path=f"/v1{path}", query=query, body=body, at_root=True)
+    return build_call(name, method, f"/v1{path}", *target, query=query, headers=headers, body=body, at_root=True)
 
 
 def list_pages(
     name: str,
     path: str,
     reading: Reading[RecordT],
-    *,
+    *target: str,
     size: int = MAX_PAGE_SIZE,
     number: int = 0,
-    target: tuple[str, ...] = (),
     filters: Mapping[str, "str | int | None"] = {},
 ) -> Script[Page[RecordT]]:
     """A page of a list, and those after it."""
     query = build_query(**filters, page=number, pageSize=size)
-    call = build_call(name, "GET", path, target=target, query=query)
+    call = build_process_call(name, "GET", path, *target, query=query)
     items, total = yield from ask(Operation(call, reading.read_list))
     if (number + 1) * size >= total:
         return Page(items)
-    onward = partial(list_pages, name, path, reading, size=size, number=number + 1, target=target, filters=filters)
+    onward = partial(list_pages, name, path, reading, *target, size=size, number=number + 1, filters=filters)
     return Page(items, cast("Callable[[], Script[Page[RecordT]]]", onward))  # of the same records
-
-
-def wait_for(look: Operation[InstanceT], is_done: Callable[[InstanceT], bool]) -> Script[InstanceT]:
-    """Look at an instance again and again until it is done."""
-    pause = FIRST_PAUSE_S
-    while not is_done(found := (yield from ask(look))):
-        yield Pause(pause)
-        pause = min(2 * pause, MAX_PAUSE_S)
-    return found
 
 
 _AS_IT_IS: Final[Reading[Any]] = Reading(lambda value: value)
@@ -140,9 +125,8 @@ class ProcessPaths(Struct, Generic[DefinitionT, InstanceT, LineT], frozen=True, 
 
     def get_definition(self, definition_id: str, version: int | None) -> Operation[JsonObject]:
         """A definition as the service has it, the latest version unless one is named."""
-        path = f"{self.definitions_path}/{quote_segment(definition_id)}"
-        numbered = path if version is None else f"{path}/versions/{version}"
-        return Operation(build_call(f"get_{self.definition}", "GET", numbered, target=(definition_id,)), read_object)
+        path = f"{self.definitions_path}/{{}}{'' if version is None else f'/versions/{version}'}"
+        return Operation(build_process_call(f"get_{self.definition}", "GET", path, definition_id), read_object)
 
     def list_definitions(
         self, keyword: str | None, *, size: int = MAX_PAGE_SIZE, number: int = 0
@@ -153,15 +137,18 @@ class ProcessPaths(Struct, Generic[DefinitionT, InstanceT, LineT], frozen=True, 
             name, self.definitions_path, self.read_definition, size=size, number=number, filters={"keyword": keyword}
         )
 
-    def start(self, target: str, members: Mapping[str, object]) -> Operation[InstanceT]:
+    def start(
+        self, target: str, members: Mapping[str, object], headers: Mapping[str, str] = {}
+    ) -> Operation[InstanceT]:
         """A new instance; members that are ``None`` or empty texts are left out."""
         given = {name: value for name, value in members.items() if value is not None and value != ""}
-        call = build_call(f"start_{self.instance}", "POST", self.instances_path, target=(target,), members=given)
+        name = f"start_{self.instance}"
+        call = build_process_call(name, "POST", self.instances_path, target, members=given, headers=headers)
         return Operation(call, self.read_instance.read_one)
 
     def get_instance(self, instance_id: str) -> Operation[InstanceT]:
         """An instance as it is now."""
-        call = build_call(f"get_{self.instance}", "GET", self.locate(instance_id), target=(instance_id,))
+        call = build_process_call(f"get_{self.instance}", "GET", f"{self.instances_path}/{{}}", instance_id)
         return Operation(call, self.read_instance.read_one)
 
     def list_instances(
@@ -173,18 +160,13 @@ class ProcessPaths(Struct, Generic[DefinitionT, InstanceT, LineT], frozen=True, 
 
     def list_history(self, instance_id: str, *, size: int = MAX_PAGE_SIZE, number: int = 0) -> Script[Page[LineT]]:
         """Every entry into a node, by start."""
-        path = f"{self.locate(instance_id)}/history"
-        name = f"{self.instance}_history"
-        return list_pages(name, path, self.read_line, size=size, number=number, target=(instance_id,))
+        path, name = f"{self.instances_path}/{{}}/history", f"{self.instance}_history"
+        return list_pages(name, path, self.read_line, instance_id, size=size, number=number)
 
     def change(
         self, verb: str, instance_id: str, members: Mapping[str, object] | None = None, *, path: str = ""
     ) -> Operation[InstanceT]:
         """What ``verb`` makes of an instance."""
-        place = f"{self.locate(instance_id)}/{path or verb}"
-        call = build_call(f"{verb}_{self.instance}", "POST", place, target=(instance_id,), members=members)
+        place = f"{self.instances_path}/{{}}/{path or verb}"
+        call = build_process_call(f"{verb}_{self.instance}", "POST", place, instance_id, members=members)
         return Operation(call, self.read_instance.read_one)
-
-    def locate(self, instance_id: str) -> str:
-        """The path of an instance."""
-        return f"{self.instances_path}/{quote_segment(instance_id)}"

@@ -16,27 +16,22 @@ from statewright.sdk.conditions import Condition, to_condition
 from statewright.sdk.errors import SearchFailed
 from statewright.sdk.operations.calls import (
     MAX_PAGE_SIZE,
-    Call,
     Instant,
     Operation,
     Page,
-    Pause,
     Query,
     Script,
     ask,
-    build_model_path,
+    build_call,
     build_query,
-    quote_segment,
+    read_nothing,
+    wait_for,
 )
 from statewright.sdk.operations.entities import MAX_MATCHES, Entity, Envelope, read_entity, to_entity
 from statewright.sdk.outcomes import encode_json
 
 RUNNING: Final = "RUNNING"
 SUCCESSFUL: Final = "SUCCESSFUL"
-
-FIRST_PAUSE_S: Final = 0.05
-MAX_PAUSE_S: Final = 2.0
-"""Seconds between two looks at a job that is not done."""
 
 
 class SearchStatus(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -66,16 +61,10 @@ def search(
     ``tracking`` makes a joined transaction rely on what was found.
     """
     query = (("limit", str(limit)), *_build_sort(sort), *build_query(pointInTime=at, trackingRead=tracking or None))
-    call = Call(
-        name="search",
-        target=(model, str(version)),
-        method="POST",
-        path=f"/search/direct/{build_model_path(model, version)}",
-        query=query,
-        body=encode_json(to_condition(condition)),
-        only_asks=True,
+    path, body = "/search/direct/{}/{}", encode_json(to_condition(condition))
+    return Operation(
+        build_call("search", "POST", path, model, version, query=query, body=body, only_asks=True), _read_lines
     )
-    return Operation(call, _read_lines)
 
 
 def search_all(
@@ -104,32 +93,22 @@ def start(
     at: Instant | None = None,
 ) -> Operation[str]:
     """Begin a job; its id."""
-    call = Call(
-        name="start_search",
-        target=(model, str(version)),
-        method="POST",
-        path=f"/search/async/{build_model_path(model, version)}",
-        query=(*_build_sort(sort), *build_query(pointInTime=at)),
-        body=encode_json(to_condition(condition)),
-        only_asks=True,  # a job too many is forgotten by the service
-    )
+    query = (*_build_sort(sort), *build_query(pointInTime=at))
+    path, body = "/search/async/{}/{}", encode_json(to_condition(condition))
+    # only asks: a job too many is forgotten by the service
+    call = build_call("start_search", "POST", path, model, version, query=query, body=body, only_asks=True)
     return Operation(call, msgspec.json.Decoder(str).decode)
 
 
 def status(job_id: str) -> Operation[SearchStatus]:
     """How the job is doing."""
-    call = Call(
-        name="search_status", target=(job_id,), method="GET", path=f"/search/async/{quote_segment(job_id)}/status"
-    )
+    call = build_call("search_status", "GET", "/search/async/{}/status", job_id)
     return Operation(call, msgspec.json.Decoder(SearchStatus).decode)
 
 
 def wait(job_id: str) -> Script[SearchStatus]:
     """Wait for the job to be successful. Raises ``SearchFailed`` when it has failed or was cancelled."""
-    pause = FIRST_PAUSE_S
-    while (found := (yield from ask(status(job_id)))).status == RUNNING:
-        yield Pause(pause)
-        pause = min(2 * pause, MAX_PAUSE_S)
+    found = yield from wait_for(status(job_id), lambda job: job.status != RUNNING)
     if found.status != SUCCESSFUL:
         reason = yield from ask(_get_failure(job_id))
         raise SearchFailed(job_id, found.status, reason)
@@ -138,13 +117,8 @@ def wait(job_id: str) -> Script[SearchStatus]:
 
 def results(job_id: str, *, size: int = MAX_PAGE_SIZE, number: int = 0) -> Script[Page[Entity]]:
     """The entities that a successful job has found, in its order, from page ``number`` on."""
-    call = Call(
-        name="search_results",
-        target=(job_id,),
-        method="GET",
-        path=f"/search/async/{quote_segment(job_id)}",
-        query=build_query(pageSize=size, pageNumber=number),
-    )
+    query = build_query(pageSize=size, pageNumber=number)
+    call = build_call("search_results", "GET", "/search/async/{}", job_id, query=query)
     found = yield from ask(Operation(call, _decode_results))
     entities = [to_entity(envelope) for envelope in found.content]
     if number + 1 >= found.page.total_pages:
@@ -154,16 +128,11 @@ def results(job_id: str, *, size: int = MAX_PAGE_SIZE, number: int = 0) -> Scrip
 
 def cancel(job_id: str) -> Operation[None]:
     """Stop a running job. One that has ended is refused."""
-    call = Call(
-        name="cancel_search", target=(job_id,), method="PUT", path=f"/search/async/{quote_segment(job_id)}/cancel"
-    )
-    return Operation(call, lambda _body: None)
+    return Operation(build_call("cancel_search", "PUT", "/search/async/{}/cancel", job_id), read_nothing)
 
 
 def _get_failure(job_id: str) -> Operation[str]:
-    call = Call(
-        name="search_failure", target=(job_id,), method="GET", path=f"/search/async/{quote_segment(job_id)}/failure"
-    )
+    call = build_call("search_failure", "GET", "/search/async/{}/failure", job_id)
     return Operation(call, lambda body: msgspec.json.decode(body, type=_Failure).reason or "")
 
 
@@ -211,24 +180,16 @@ class Group(Struct, frozen=True, kw_only=True):
 
 def count(model: str, version: int, *, at: Instant | None = None) -> Operation[int]:
     """The number of entities of the model."""
-    path = f"/entity/stats/{build_model_path(model, version)}"
     query = build_query(pointInTime=at)
-    return Operation(
-        Call(name="count", target=(model, str(version)), method="GET", path=path, query=query), _read_count
-    )
+    return Operation(build_call("count", "GET", "/entity/stats/{}/{}", model, version, query=query), _read_count)
 
 
 def count_states(
     model: str, version: int, *, states: Sequence[str] = (), at: Instant | None = None
 ) -> Operation[list[Count]]:
     """How many entities the model has in each state that has any, or in those named."""
-    call = Call(
-        name="count_states",
-        target=(model, str(version)),
-        method="GET",
-        path=f"/entity/stats/states/{build_model_path(model, version)}",
-        query=(*(("states", state) for state in states), *build_query(pointInTime=at)),
-    )
+    query = (*(("states", state) for state in states), *build_query(pointInTime=at))
+    call = build_call("count_states", "GET", "/entity/stats/states/{}/{}", model, version, query=query)
     return Operation(call, _decode_counts)
 
 
@@ -252,15 +213,8 @@ def group(
         given["condition"] = to_condition(condition)
     if limit is not None:
         given["limit"] = limit
-    call = Call(
-        name="group",
-        target=(model, str(version)),
-        method="POST",
-        path=f"/entity/stats/{build_model_path(model, version)}/query",
-        body=encode_json(given),
-        only_asks=True,
-    )
-    return Operation(call, _read_groups)
+    path, body = "/entity/stats/{}/{}/query", encode_json(given)
+    return Operation(build_call("group", "POST", path, model, version, body=body, only_asks=True), _read_groups)
 
 
 class _ModelCount(Struct, frozen=True):

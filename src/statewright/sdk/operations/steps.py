@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from statewright.sdk.operations.calls import (
     MAX_PAGE_SIZE,
@@ -16,17 +15,10 @@ from statewright.sdk.operations.calls import (
     Page,
     Script,
     build_key_header,
-    quote_segment,
     read_nothing,
-)
-from statewright.sdk.operations.processes import (
-    ProcessPaths,
-    build_call,
-    list_pages,
-    read_as,
-    rename_members,
     wait_for,
 )
+from statewright.sdk.operations.processes import ProcessPaths, build_process_call, list_pages, read_as, rename_members
 
 if TYPE_CHECKING:
     from statewright.jsonval.values import JsonObject, JsonValue
@@ -103,7 +95,7 @@ class UserTask(Struct, frozen=True, kw_only=True, rename=rename_members()):
 
 def upload(definition: Mapping[str, JsonValue]) -> Operation[StepDefinition]:
     """Upload a definition; the same content again is the version that has it."""
-    call = build_call("upload_definition", "POST", "/definitions", members=definition)
+    call = build_process_call("upload_definition", "POST", "/definitions", members=definition)
     return Operation(call, msgspec.json.Decoder(StepDefinition).decode)
 
 
@@ -137,9 +129,7 @@ def start(
         "definitionVersion": version,
         "businessKey": business_key,
     }
-    started = _PATHS.start(definition_id, given)
-    headers = {**started.call.headers, **build_key_header(idempotency_key)}
-    return Operation(replace(started.call, headers=headers), started.read)
+    return _PATHS.start(definition_id, given, build_key_header(idempotency_key))
 
 
 def instance(instance_id: str) -> Operation[StepInstance]:
@@ -169,22 +159,24 @@ def wait(instance_id: str, *, until: Collection[InstanceStatus] = ()) -> Script[
 
 def history(instance_id: str) -> Operation[list[StepExecution]]:
     """Every entry into a step, by start."""
-    call = build_call("instance_history", "GET", f"{_PATHS.locate(instance_id)}/history", target=(instance_id,))
+    call = build_process_call("instance_history", "GET", "/instances/{}/history", instance_id)
     return Operation(call, _PATHS.read_line.read_items)
 
 
 def signal(instance_id: str, step_id: str, variables: Mapping[str, object] | None = None) -> Operation[None]:
     """Wake a WAIT step; its variables are merged. Signals are not kept: nothing waiting is ``Conflicting``."""
-    path = f"{_PATHS.locate(instance_id)}/signals/{quote_segment(step_id)}"
-    target = (instance_id, step_id)
-    return Operation(build_call("signal", "POST", path, target=target, members=variables or {}), read_nothing)
+    path = "/instances/{}/signals/{}"
+    return Operation(
+        build_process_call("signal", "POST", path, instance_id, step_id, members=variables or {}), read_nothing
+    )
 
 
 def retry(instance_id: str, step_id: str, variables: Mapping[str, object] | None = None) -> Operation[StepInstance]:
     """Try a step of a failed instance again, with changed variables if some are given."""
-    path = f"{_PATHS.locate(instance_id)}/steps/{quote_segment(step_id)}/retry"
     members = {"variables": dict(variables)} if variables else {}
-    call = build_call("retry_step", "POST", path, target=(instance_id, step_id), members=members)
+    call = build_process_call(
+        "retry_step", "POST", "/instances/{}/steps/{}/retry", instance_id, step_id, members=members
+    )
     return Operation(call, _PATHS.read_instance.read_one)
 
 
@@ -213,8 +205,8 @@ def complete_task(
     given: dict[str, object] = {"variables": dict(variables or {})}
     if completed_by:
         given["completedBy"] = completed_by
-    path = f"/user-tasks/{quote_segment(task_id)}/complete"
-    return Operation(build_call("complete_user_task", "POST", path, target=(task_id,), members=given), read_nothing)
+    call = build_process_call("complete_user_task", "POST", "/user-tasks/{}/complete", task_id, members=given)
+    return Operation(call, read_nothing)
 
 
 _PATHS: Final = ProcessPaths(

@@ -405,17 +405,7 @@ def _describe(result: SimulationResult, made: Sequence[FunctionCall]) -> Played:
     return Played(
         state=result.state,
         document=result.document,
-        moves=tuple(
-            PlayedMove(
-                event=step.event,
-                at=step.at,
-                from_state=step.from_state,
-                transition=step.transition,
-                to_state=step.to_state,
-                failure=step.failure,
-            )
-            for step in result.path
-        ),
+        moves=msgspec.convert(result.path, tuple[PlayedMove, ...], from_attributes=True),
         calls=tuple(made),
         timers={
             key.transition: datetime.fromtimestamp(due / 1000, UTC)

@@ -7,86 +7,45 @@ from typing import Final, Literal
 
 from msgspec.structs import replace
 
-from statewright.operations.explanations import ExplainedEntity, ExplainedInstance
-from statewright.operations.history import (
-    ChangedEntity,
-    Difference,
-    EntityWait,
-    InstanceWait,
-    Restoration,
-    Restored,
-    RunEvent,
-    VersionView,
-    WholeVersion,
-    WrittenEntity,
-)
-from statewright.operations.service import ApiDescription, IdempotencyRecord, OperatorAct, Setting
-from statewright.operations.table import (
-    COMPARE_VERSIONS,
-    DESCRIBE_OPERATIONS_API,
-    EXPLAIN_ENTITY,
-    EXPLAIN_INSTANCE,
-    GET_IDEMPOTENCY_RECORD,
-    GET_VERSION,
-    LIST_CHANGES,
-    LIST_EVENTS,
-    LIST_OPERATOR_ACTS,
-    LIST_SETTINGS,
-    LIST_VERSIONS,
-    LIST_WRITTEN_ENTITIES,
-    RESTORE_VERSION,
-    WAIT_FOR_ENTITY,
-    WAIT_FOR_INSTANCE,
-)
-from statewright.sdk.operations.calls import (
-    MAX_PAGE_SIZE,
-    Instant,
-    Operation,
-    Page,
-    Script,
-    ask,
-)
-from statewright.sdk.operations.ops.work import (
-    Given,
-    read_list,
-    request,
-    write_duration,
-)
+from statewright.operations import explanations, history, service, table
+from statewright.sdk.exchange import Items, make_method, make_script_method
+from statewright.sdk.operations.calls import MAX_PAGE_SIZE, Instant, Operation, Page, Script, ask
+from statewright.sdk.operations.ops.work import Given, read_list, request, write_duration
 
 
 def explain(
     entity_id: str, *, at: Instant | None = None, evaluate_functions: bool = False
-) -> Operation[ExplainedEntity]:
+) -> Operation[explanations.ExplainedEntity]:
     """Why an entity is where it is, and what would move it. ``evaluate_functions`` has members judge the criteria that
     are theirs; that is for operators.
     """
-    query: Given = {"pointInTime": at, "evaluateFunctions": evaluate_functions or None}
-    return request(EXPLAIN_ENTITY, entity_id, query=query)
+    return request(
+        table.EXPLAIN_ENTITY, entity_id, query={"pointInTime": at, "evaluateFunctions": evaluate_functions or None}
+    )
 
 
-def explain_instance(instance_id: str) -> Operation[ExplainedInstance]:
+def explain_instance(instance_id: str) -> Operation[explanations.ExplainedInstance]:
     """What an instance of a process, in whatever language, waits for."""
-    return request(EXPLAIN_INSTANCE, instance_id)
+    return request(table.EXPLAIN_INSTANCE, instance_id)
 
 
 def versions(
     entity_id: str, *, states: Sequence[str] = (), since: Instant | None = None, until: Instant | None = None
-) -> Script[Page[VersionView]]:
+) -> Script[Page[history.VersionView]]:
     """The versions of an entity, newest first, also of a deleted one. ``until`` is exclusive."""
-    query: Given = {"state": states, "atFrom": since, "atTo": until}
-    return (yield from read_list(LIST_VERSIONS, entity_id, query=query))
+    return read_list(table.LIST_VERSIONS, entity_id, query={"state": states, "atFrom": since, "atTo": until})
 
 
-def version(entity_id: str, transaction_id: str) -> Operation[WholeVersion]:
+def version(entity_id: str, transaction_id: str) -> Operation[history.WholeVersion]:
     """One version, with its document."""
-    return request(GET_VERSION, entity_id, transaction_id)
+    return request(table.GET_VERSION, entity_id, transaction_id)
 
 
-def diff(entity_id: str, *, older: str | None = None, newer: str | None = None) -> Operation[Difference]:
+def diff(entity_id: str, *, older: str | None = None, newer: str | None = None) -> Operation[history.Difference]:
     """What changed between two versions; without any, by the last one. Each is a transaction, an instant, ``current``
     or ``previous``.
     """
-    return request(COMPARE_VERSIONS, entity_id, query={"to": newer, "from": older})
+    return request(table.COMPARE_VERSIONS, entity_id, query={"to": newer, "from": older})
 
 
 def restore(
@@ -98,25 +57,25 @@ def restore(
     transition: str | None = None,
     if_match: str | None = None,
     idempotency_key: str | None = None,
-) -> Operation[Restored]:
+) -> Operation[history.Restored]:
     """Write a former document, or only what is at the JSON Pointers ``paths``, as the next version. For operators.
 
     ``version`` is a transaction, an instant or ``previous``; the ``reason`` is on record.
     """
-    body = Restoration(
+    body = history.Restoration(
         version=version, reason=reason, if_match=if_match, transition=transition, paths=tuple(paths) or None
     )
-    return request(RESTORE_VERSION, entity_id, body=body, key=idempotency_key)
+    return request(table.RESTORE_VERSION, entity_id, body=body, key=idempotency_key)
 
 
-def describe() -> Operation[ApiDescription]:
+def describe() -> Operation[service.ApiDescription]:
     """What the service offers, and who asks."""
-    return request(DESCRIBE_OPERATIONS_API)
+    return request(table.DESCRIBE_OPERATIONS_API)
 
 
-def transaction(transaction_id: str) -> Script[Page[WrittenEntity]]:
+def transaction(transaction_id: str) -> Script[Page[history.WrittenEntity]]:
     """The entities that a transaction has written, by id."""
-    return (yield from read_list(LIST_WRITTEN_ENTITIES, transaction_id))
+    return read_list(table.LIST_WRITTEN_ENTITIES, transaction_id)
 
 
 def changes(
@@ -126,17 +85,18 @@ def changes(
     since: Instant | None = None,
     until: Instant | None = None,
     size: int = MAX_PAGE_SIZE,
-) -> Script[Page[ChangedEntity]]:
+) -> Script[Page[history.ChangedEntity]]:
     """What runs have done to entities, newest first; ``model`` is a name, ``until`` exclusive. The service looks
     backwards in time: iterate over the whole only with ``since``.
     """
-    query: Given = {"model": model, "actor": actor, "atFrom": since, "atTo": until}
-    return (yield from read_list(LIST_CHANGES, query=query, size=size))
+    return read_list(
+        table.LIST_CHANGES, query={"model": model, "actor": actor, "atFrom": since, "atTo": until}, size=size
+    )
 
 
-def events(entity_id: str, *, transaction_id: str | None = None) -> Script[Page[RunEvent]]:
+def events(entity_id: str, *, transaction_id: str | None = None) -> Script[Page[history.RunEvent]]:
     """The events of the runs of an entity, those of the newest run first."""
-    return (yield from read_list(LIST_EVENTS, entity_id, query={"transactionId": transaction_id}))
+    return read_list(table.LIST_EVENTS, entity_id, query={"transactionId": transaction_id})
 
 
 def audit(
@@ -147,27 +107,29 @@ def audit(
     target_id: str | None = None,
     since: Instant | None = None,
     until: Instant | None = None,
-) -> Script[Page[OperatorAct]]:
+) -> Script[Page[service.OperatorAct]]:
     """What operators have done, newest first; an ``action`` is such as ``entity.restore``. For operators."""
-    query: Given = {
-        "action": actions,
-        "actor": actor,
-        "targetKind": target_kind,
-        "targetId": target_id,
-        "atFrom": since,
-        "atTo": until,
-    }
-    return (yield from read_list(LIST_OPERATOR_ACTS, query=query))
+    return read_list(
+        table.LIST_OPERATOR_ACTS,
+        query={
+            "action": actions,
+            "actor": actor,
+            "targetKind": target_kind,
+            "targetId": target_id,
+            "atFrom": since,
+            "atTo": until,
+        },
+    )
 
 
-def idempotency(key: str, *, principal: str | None = None) -> Operation[IdempotencyRecord]:
+def idempotency(key: str, *, principal: str | None = None) -> Operation[service.IdempotencyRecord]:
     """What became of a request with an idempotency key; of another principal, for operators."""
-    return request(GET_IDEMPOTENCY_RECORD, key, query={"principal": principal})
+    return request(table.GET_IDEMPOTENCY_RECORD, key, query={"principal": principal})
 
 
-def settings() -> Operation[tuple[Setting, ...]]:
+def settings() -> Operation[tuple[service.Setting, ...]]:
     """The settings of the node that answers; secrets are not told. For administrators."""
-    asked = request(LIST_SETTINGS)
+    asked = request(table.LIST_SETTINGS)
     return Operation(asked.call, lambda body: asked.read(body).items)
 
 
@@ -177,7 +139,7 @@ LONGEST_S: Final = 50.0
 
 def wait(
     entity_id: str, *, states: Sequence[str] = (), after: str | None = None, timeout_s: float = 30.0
-) -> Script[EntityWait]:
+) -> Script[history.EntityWait]:
     """Wait until an entity is in one of the states; without states, until it has a version newer than the transaction
     ``after``; without either, until no transition leads out of its state. ``timeout_s`` may be any number of seconds.
 
@@ -190,7 +152,7 @@ def wait(
             "after": behind,
             "timeout": write_duration(min(max(left_s, 0.0), LONGEST_S)),
         }
-        asked = request(WAIT_FOR_ENTITY, entity_id, query=query)
+        asked = request(table.WAIT_FOR_ENTITY, entity_id, query=query)
         found = yield from ask(replace(asked, call=replace(asked.call, name="wait")))
         left_s -= max(found.waited_ms / 1000, SHORTEST_S)
         if found.reached or found.deleted or left_s <= 0:
@@ -201,14 +163,14 @@ def wait(
 
 def wait_for_instance(
     instance_id: str, *, until: Literal["FINISHED", "WAITING"] = "FINISHED", timeout_s: float = 30.0
-) -> Script[InstanceWait]:
+) -> Script[history.InstanceWait]:
     """Wait until an instance of a process has ended, or, with ``WAITING``, waits for a person or a signal, or has
     ended. ``timeout_s`` may be any number of seconds.
     """
     left_s = timeout_s
     while True:
         query: Given = {"until": until, "timeout": write_duration(min(max(left_s, 0.0), LONGEST_S))}
-        found = yield from ask(request(WAIT_FOR_INSTANCE, instance_id, query=query))
+        found = yield from ask(request(table.WAIT_FOR_INSTANCE, instance_id, query=query))
         left_s -= max(found.waited_ms / 1000, SHORTEST_S)
         if found.reached or found.deleted or left_s <= 0:
             return found
@@ -216,3 +178,23 @@ def wait_for_instance(
 
 SHORTEST_S: Final = 0.1
 """Seconds that a wait counts for at least: a node that is about to end answers at once, and is not asked for ever."""
+
+
+class HistoryMethods:
+    """The methods of ``Client.ops`` that are about entities, instances and what was done."""
+
+    describe = make_method(describe)
+    explain = make_method(explain)
+    explain_instance = make_method(explain_instance)
+    wait = make_script_method(wait)
+    wait_for_instance = make_script_method(wait_for_instance)
+    versions = Items(versions)
+    version = make_method(version)
+    diff = make_method(diff)
+    restore = make_method(restore)
+    transaction = Items(transaction)
+    events = Items(events)
+    changes = Items(changes)
+    idempotency = make_method(idempotency)
+    audit = Items(audit)
+    settings = make_method(settings)

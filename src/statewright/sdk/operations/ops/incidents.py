@@ -3,25 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from statewright.jsonval.values import JsonValue
-from statewright.operations.incidents import Incident, IncidentGroup, IncidentResolution, Retry, RetryResult
-from statewright.operations.table import (
-    GET_INCIDENT,
-    LIST_INCIDENT_GROUPS,
-    LIST_INCIDENTS,
-    RESOLVE_INCIDENT,
-    RETRY_INCIDENT,
-)
-from statewright.sdk.operations.calls import (
-    Instant,
-    Operation,
-    Page,
-    Script,
-)
-from statewright.sdk.operations.ops.work import (
-    Given,
-    read_list,
-    request,
-)
+from statewright.operations import incidents, table
+from statewright.sdk.exchange import Items, make_method
+from statewright.sdk.operations.calls import Instant, Operation, Page, Script
+from statewright.sdk.operations.ops.work import read_list, request
 
 
 def list_all(
@@ -37,34 +22,36 @@ def list_all(
     codes: Sequence[str] = (),
     since: Instant | None = None,
     until: Instant | None = None,
-) -> Script[Page[Incident]]:
+) -> Script[Page[incidents.Incident]]:
     """Incidents by when they happened last, newest first: open ones unless ``statuses`` says otherwise. ``since`` and
     ``until``, exclusive, are about the last time.
     """
-    query: Given = {
-        "status": statuses,
-        "kind": kinds,
-        "severity": severities,
-        "fingerprint": fingerprints,
-        "model": models,
-        "component": components,
-        "code": codes,
-        "entityId": entity_id,
-        "instanceId": instance_id,
-        "lastFrom": since,
-        "lastTo": until,
-    }
-    return (yield from read_list(LIST_INCIDENTS, query=query))
+    return read_list(
+        table.LIST_INCIDENTS,
+        query={
+            "status": statuses,
+            "kind": kinds,
+            "severity": severities,
+            "fingerprint": fingerprints,
+            "model": models,
+            "component": components,
+            "code": codes,
+            "entityId": entity_id,
+            "instanceId": instance_id,
+            "lastFrom": since,
+            "lastTo": until,
+        },
+    )
 
 
-def groups() -> Script[Page[IncidentGroup]]:
+def groups() -> Script[Page[incidents.IncidentGroup]]:
     """A line for each cause, that of most open incidents first."""
-    return (yield from read_list(LIST_INCIDENT_GROUPS))
+    return read_list(table.LIST_INCIDENT_GROUPS)
 
 
-def get(incident_id: str) -> Operation[Incident]:
+def get(incident_id: str) -> Operation[incidents.Incident]:
     """The incident."""
-    return request(GET_INCIDENT, incident_id)
+    return request(table.GET_INCIDENT, incident_id)
 
 
 def retry(
@@ -74,18 +61,30 @@ def retry(
     variables: Mapping[str, JsonValue] | None = None,
     force: bool = False,
     idempotency_key: str | None = None,
-) -> Operation[RetryResult]:
+) -> Operation[incidents.RetryResult]:
     """Do again what failed, with another ``document`` or other ``variables`` of a step if given; ``force`` overwrites
     an entity that was written since. For operators. What fails again raises what the request did.
     """
-    body = Retry(
+    body = incidents.Retry(
         document=None if document is None else dict(document),
         variables=None if variables is None else dict(variables),
         force=force,
     )
-    return request(RETRY_INCIDENT, incident_id, body=body, key=idempotency_key)
+    return request(table.RETRY_INCIDENT, incident_id, body=body, key=idempotency_key)
 
 
-def resolve(incident_id: str, reason: str, *, idempotency_key: str | None = None) -> Operation[Incident]:
+def resolve(incident_id: str, reason: str, *, idempotency_key: str | None = None) -> Operation[incidents.Incident]:
     """Close an incident. For operators."""
-    return request(RESOLVE_INCIDENT, incident_id, body=IncidentResolution(reason=reason), key=idempotency_key)
+    return request(
+        table.RESOLVE_INCIDENT, incident_id, body=incidents.IncidentResolution(reason=reason), key=idempotency_key
+    )
+
+
+class IncidentMethods:
+    """The methods of ``Client.incidents``."""
+
+    list = Items(list_all)
+    groups = Items(groups)
+    get = make_method(get)
+    retry = make_method(retry)
+    resolve = make_method(resolve)

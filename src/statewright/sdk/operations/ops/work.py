@@ -14,38 +14,9 @@ from msgspec import Struct
 
 from statewright.jsonval.codec import decode
 from statewright.jsonval.values import JsonValue
-from statewright.operations.checks import Simulation, WorkflowCheck
-from statewright.operations.listings import (
-    IdleEntity,
-    InstanceCounts,
-    ListedMessage,
-    ListedSearchJob,
-    MatchCount,
-    ModelEstimate,
-    StepCounts,
-)
-from statewright.operations.table import (
-    CHECK_WORKFLOWS,
-    COUNT_INSTANCES,
-    COUNT_MATCHING_ENTITIES,
-    COUNT_STEPS,
-    DRAIN_MEMBER,
-    GET_CALLOUT_QUEUE,
-    GET_QUEUE,
-    LIST_IDLE_ENTITIES,
-    LIST_MEMBERS,
-    LIST_MESSAGES,
-    LIST_MODEL_ESTIMATES,
-    LIST_NODES,
-    LIST_QUEUES,
-    LIST_SEARCH_JOBS,
-    SEARCH_ENTITY_PAGES,
-    SHOW_RATES,
-    SIMULATE_WORKFLOWS,
-    ApiOperation,
-)
-from statewright.operations.work import MemberView, QueueView, Rates, ServiceNode
+from statewright.operations import checks, listings, table, work
 from statewright.sdk.conditions import Condition, to_condition
+from statewright.sdk.exchange import Items, make_method
 from statewright.sdk.operations.calls import (
     MAX_PAGE_SIZE,
     Call,
@@ -85,7 +56,7 @@ class PageRecord(Protocol[ItemT_co]):
 
 
 def build_call(
-    operation: ApiOperation[object],
+    operation: table.ApiOperation[object],
     *target: str,
     query: Given = NO_PARAMETERS,
     body: Struct | Mapping[str, object] | None = None,
@@ -107,7 +78,7 @@ def build_call(
 
 
 def request(
-    operation: ApiOperation[ResultT],
+    operation: table.ApiOperation[ResultT],
     *target: str,
     query: Given = NO_PARAMETERS,
     body: Struct | Mapping[str, object] | None = None,
@@ -118,7 +89,7 @@ def request(
 
 
 def read_list(
-    operation: ApiOperation[PageRecord[ItemT]],
+    operation: table.ApiOperation[PageRecord[ItemT]],
     *target: str,
     query: Given = NO_PARAMETERS,
     size: int = MAX_PAGE_SIZE,
@@ -132,7 +103,7 @@ def read_list(
     return Page(found.items, partial(read_list, operation, *target, query=query, size=size, cursor=found.next_cursor))
 
 
-def _build_query(operation: ApiOperation[object], given: Given) -> Query:
+def _build_query(operation: table.ApiOperation[object], given: Given) -> Query:
     """The parameters that an operation has, as the service reads them. Raises ``KeyError`` for others."""
     if unknown := given.keys() - {parameter.name for parameter in operation.query}:
         raise KeyError(*unknown)
@@ -143,7 +114,7 @@ def _build_query(operation: ApiOperation[object], given: Given) -> Query:
     return tuple(pairs)
 
 
-def _build_reader(operation: ApiOperation[ResultT]) -> Callable[[bytes], ResultT]:
+def _build_reader(operation: table.ApiOperation[ResultT]) -> Callable[[bytes], ResultT]:
     """Reads an answer with exact numbers."""
     kind: Any = operation.answer  # a record, or the name of a schema that the caller reads itself
     return lambda body: msgspec.convert(decode(body), kind)
@@ -160,38 +131,36 @@ def members(
     kinds: Sequence[str] = (),
     nodes: Sequence[str] = (),
     stale: bool | None = None,
-) -> Script[Page[MemberView]]:
+) -> Script[Page[work.MemberView]]:
     """Calculation members of all nodes, and workers, by id; ``stale`` ones were not heard of for 20 seconds."""
-    query: Given = {"tag": tags, "kind": kinds, "node": nodes, "stale": stale}
-    return (yield from read_list(LIST_MEMBERS, query=query))
+    return read_list(table.LIST_MEMBERS, query={"tag": tags, "kind": kinds, "node": nodes, "stale": stale})
 
 
-def drain(member_id: str, *, within_s: float = 300) -> Operation[MemberView]:
+def drain(member_id: str, *, within_s: float = 300) -> Operation[work.MemberView]:
     """Send a calculation member nothing any more; its stream ends when it is idle, after ``within_s`` seconds in any
     case. For operators.
     """
-    return request(DRAIN_MEMBER, member_id, query={"within": write_duration(within_s)})
+    return request(table.DRAIN_MEMBER, member_id, query={"within": write_duration(within_s)})
 
 
-def nodes() -> Script[Page[ServiceNode]]:
+def nodes() -> Script[Page[work.ServiceNode]]:
     """The processes of the service that are alive, by id."""
-    return (yield from read_list(LIST_NODES))
+    return read_list(table.LIST_NODES)
 
 
-def queues(*, kinds: Sequence[str] = (), without_worker: bool | None = None) -> Script[Page[QueueView]]:
+def queues(*, kinds: Sequence[str] = (), without_worker: bool | None = None) -> Script[Page[work.QueueView]]:
     """Types of jobs with unfinished jobs, and tags that callouts need; only what nobody can take ``without_worker``."""
-    query: Given = {"kind": kinds, "withoutWorker": without_worker}
-    return (yield from read_list(LIST_QUEUES, query=query))
+    return read_list(table.LIST_QUEUES, query={"kind": kinds, "withoutWorker": without_worker})
 
 
-def queue(kind: Literal["JOB_TYPE", "TAG"], name: str) -> Operation[QueueView]:
+def queue(kind: Literal["JOB_TYPE", "TAG"], name: str) -> Operation[work.QueueView]:
     """One queue; one that nobody knows is empty. The name of tags is all of them, joined by commas."""
-    return request(GET_QUEUE if kind == "JOB_TYPE" else GET_CALLOUT_QUEUE, name)
+    return request(table.GET_QUEUE if kind == "JOB_TYPE" else table.GET_CALLOUT_QUEUE, name)
 
 
-def rates() -> Operation[Rates]:
+def rates() -> Operation[work.Rates]:
     """What was written in each minute of the last hour."""
-    return request(SHOW_RATES)
+    return request(table.SHOW_RATES)
 
 
 AnyCondition = Condition | Mapping[str, JsonValue]
@@ -211,7 +180,7 @@ def search(
     written meanwhile may be left out, or seen as they are then. ``Client.search_all`` reads them as of one instant.
     """
     query: Given = {"sort": sort, "pointInTime": at, "limit": size, "cursor": cursor}
-    call = build_call(SEARCH_ENTITY_PAGES, model, str(version), query=query, body=to_condition(condition))
+    call = build_call(table.SEARCH_ENTITY_PAGES, model, str(version), query=query, body=to_condition(condition))
     found = yield from ask(Operation(call, _decode_entities))
     entities = [to_entity(envelope) for envelope in found.items]
     if found.next_cursor is None:
@@ -220,44 +189,47 @@ def search(
     return Page(entities, onward)
 
 
-def count(model: str, version: int, condition: AnyCondition, *, at: Instant | None = None) -> Operation[MatchCount]:
+def count(
+    model: str, version: int, condition: AnyCondition, *, at: Instant | None = None
+) -> Operation[listings.MatchCount]:
     """How many entities match, exact up to 10,000."""
     return request(
-        COUNT_MATCHING_ENTITIES, model, str(version), query={"pointInTime": at}, body=to_condition(condition)
+        table.COUNT_MATCHING_ENTITIES, model, str(version), query={"pointInTime": at}, body=to_condition(condition)
     )
 
 
-def models() -> Script[Page[ModelEstimate]]:
+def models() -> Script[Page[listings.ModelEstimate]]:
     """The models by name and version, with about how many entities each has."""
-    return (yield from read_list(LIST_MODEL_ESTIMATES))
+    return read_list(table.LIST_MODEL_ESTIMATES)
 
 
-def idle(*, model: str | None = None, size: int = MAX_PAGE_SIZE) -> Script[Page[IdleEntity]]:
+def idle(*, model: str | None = None, size: int = MAX_PAGE_SIZE) -> Script[Page[listings.IdleEntity]]:
     """Entities that could still move and were written the longest time ago. Each page holds the oldest of those that
     one request looks at: the whole is not sorted (docs/reference/operations.md#idle-entities).
     """
-    return (yield from read_list(LIST_IDLE_ENTITIES, query={"model": model}, size=size))
+    return read_list(table.LIST_IDLE_ENTITIES, query={"model": model}, size=size)
 
 
-def messages() -> Script[Page[ListedMessage]]:
+def messages() -> Script[Page[listings.ListedMessage]]:
     """Edge messages, the newest first."""
-    return (yield from read_list(LIST_MESSAGES))
+    return read_list(table.LIST_MESSAGES)
 
 
-def search_jobs(*, statuses: Sequence[str] = (), model: str | None = None) -> Script[Page[ListedSearchJob]]:
+def search_jobs(*, statuses: Sequence[str] = (), model: str | None = None) -> Script[Page[listings.ListedSearchJob]]:
     """Searches whose results are kept, the newest first."""
-    query: Given = {"status": statuses, "model": model}
-    return (yield from read_list(LIST_SEARCH_JOBS, query=query))
+    return read_list(table.LIST_SEARCH_JOBS, query={"status": statuses, "model": model})
 
 
-def count_instances(*, language: str | None = None, definition_id: str | None = None) -> Operation[InstanceCounts]:
+def count_instances(
+    *, language: str | None = None, definition_id: str | None = None
+) -> Operation[listings.InstanceCounts]:
     """How many instances there are by definition and status, of all process languages."""
-    return request(COUNT_INSTANCES, query={"language": language, "definitionId": definition_id})
+    return request(table.COUNT_INSTANCES, query={"language": language, "definitionId": definition_id})
 
 
-def count_steps(language: str, definition_id: str) -> Operation[StepCounts]:
+def count_steps(language: str, definition_id: str) -> Operation[listings.StepCounts]:
     """How many executions of a definition are under way, by step."""
-    return request(COUNT_STEPS, query={"language": language, "definitionId": definition_id})
+    return request(table.COUNT_STEPS, query={"language": language, "definitionId": definition_id})
 
 
 class _Entities(Struct, frozen=True, rename="camel"):
@@ -274,7 +246,7 @@ def check_workflows(
     workflows: Sequence[Mapping[str, JsonValue]] | Mapping[str, JsonValue],
     *,
     mode: ImportMode | None = None,
-) -> Operation[WorkflowCheck]:
+) -> Operation[checks.WorkflowCheck]:
     """What is wrong with workflows, what an import would change, and whom that concerns; nothing is imported. They are
     given as to ``Client.workflows.import_``.
     """
@@ -283,7 +255,7 @@ def check_workflows(
         body = dict(workflows)
     if mode is not None:
         body["importMode"] = mode
-    return request(CHECK_WORKFLOWS, model, str(version), body=body)
+    return request(table.CHECK_WORKFLOWS, model, str(version), body=body)
 
 
 def simulate(
@@ -296,7 +268,7 @@ def simulate(
     workflows: Sequence[Mapping[str, JsonValue]] | None = None,
     principal: Mapping[str, JsonValue] | None = None,
     at: Instant | None = None,
-) -> Operation[Simulation]:
+) -> Operation[checks.Simulation]:
     """What would become of an entity, with stubs for members and a clock that jumps; nothing is written.
 
     ``start`` is ``{"document": {…}}`` or ``{"entityId": …}``; events are ``{"fire": NAME}``, ``{"loopback": {}}`` or
@@ -306,8 +278,29 @@ def simulate(
     body: dict[str, object] = {"start": dict(start), "events": [dict(each) for each in events]}
     given = {"stubs": stubs, "workflows": workflows, "principal": principal}
     body |= {name: value for name, value in given.items() if value is not None} | dict(build_query(at=at))
-    return request(SIMULATE_WORKFLOWS, model, str(version), body=body)
+    return request(table.SIMULATE_WORKFLOWS, model, str(version), body=body)
 
 
 def _list_workflows(workflows: Sequence[Mapping[str, JsonValue]] | Mapping[str, JsonValue]) -> list[object]:
     return [workflows] if isinstance(workflows, Mapping) else list(workflows)
+
+
+class WorkMethods:
+    """The methods of ``Client.ops`` that are about what works, waits and is stored."""
+
+    members = Items(members)
+    drain = make_method(drain)
+    queues = Items(queues)
+    queue = make_method(queue)
+    nodes = Items(nodes)
+    rates = make_method(rates)
+    search = Items(search)
+    count = make_method(count)
+    models = Items(models)
+    idle = Items(idle)
+    messages = Items(messages)
+    search_jobs = Items(search_jobs)
+    count_instances = make_method(count_instances)
+    count_steps = make_method(count_steps)
+    check_workflows = make_method(check_workflows)
+    simulate = make_method(simulate)
