@@ -25,6 +25,7 @@ from statewright.jsonval.codec import compact_json
 from statewright.jsonval.scanning import MalformedJson, require_usable_numbers
 from statewright.jsonval.values import extend_path
 from statewright.loop.background import run_by_size
+from statewright.operations.records import Int64
 from statewright.services.core import Core
 from statewright.storage import messages
 from statewright.storage.messages import StoredMessage
@@ -80,7 +81,7 @@ class Header(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tr
 
     subject: str
     content_type: str
-    content_length: int
+    content_length: Int64
     content_encoding: str
     message_id: str = ""
     user_id: str = ""

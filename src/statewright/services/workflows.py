@@ -6,6 +6,8 @@ import hashlib
 from functools import partial
 from typing import Final
 
+from msgspec.structs import asdict
+
 from statewright.conditions import KnownFields
 from statewright.entity import Actor, ModelKey, Principal
 from statewright.failures import WorkflowNotFound
@@ -62,7 +64,7 @@ async def import_workflows(
             await edit.record(Actor(principal.id, principal.kind), _describe_import(key, request, body))
     record = log.bind(tenant=principal.tenant, entityName=key.name, modelVersion=key.version)
     for finding in findings:
-        record.warning("workflow_criterion_doubtful", **finding.describe())
+        record.warning("workflow_criterion_doubtful", **asdict(finding))
     if dry_run:
         return findings
     core.definitions.forget(principal.tenant, edit.id)

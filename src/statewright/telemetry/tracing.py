@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from contextvars import ContextVar
 from types import MappingProxyType, TracebackType
-from typing import Final, Literal, Protocol, Self, TypeAlias
+from typing import Annotated, Final, Literal, Protocol, Self, TypeAlias
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 TRACEPARENT: Final = "traceparent"
 TRACESTATE: Final = "tracestate"
@@ -160,7 +160,7 @@ class Sampling(Struct, frozen=True):
     """
 
     sampler: Literal["always", "never", "ratio"] = "always"
-    ratio: float | UnsetType = UNSET
+    ratio: Annotated[float, Meta(gt=0, le=1)] | UnsetType = UNSET
     parent_based: bool = True
 
 

@@ -19,7 +19,8 @@ from typing import Final
 from msgspec import Struct
 
 from statewright.conditions import KnownFields, count_compilation, find_criterion_defects, find_criterion_doubts
-from statewright.jsonval.values import JsonObject, quote_name
+from statewright.jsonval.values import quote_name
+from statewright.operations.entity_answers import CriterionFinding
 from statewright.workflow.definition import Contract, Criterion, Processor, State, Transition, Workflow
 from statewright.workflow.import_request import ImportRequest, find_version_violations
 from statewright.workflow.structure import (
@@ -39,24 +40,6 @@ MAX_FINDINGS: Final = 100
 
 MAX_FINDING_CHARS: Final = 1000
 """Characters of a finding, which quotes what the client sent."""
-
-
-class CriterionFinding(Struct, frozen=True, kw_only=True):
-    """A criterion that deserves a second look. ``state`` and ``transition`` are None for that of a workflow."""
-
-    workflow: str
-    state: str | None = None
-    transition: str | None = None
-    message: str
-
-    def describe(self) -> JsonObject:
-        """As clients and the log are told."""
-        return {
-            "workflow": self.workflow,
-            "state": self.state,
-            "transition": self.transition,
-            "message": self.message,
-        }
 
 
 MAX_PATTERN_STEPS: Final = 2_000_000

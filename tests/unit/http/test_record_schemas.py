@@ -67,6 +67,8 @@ def build_strategy(info: inspect.Type) -> st.SearchStrategy[Any]:
             return st.text(min_size=least or 0, max_size=min(most or 5, 5))
         case inspect.IntType(ge=least, le=most):
             return st.integers(least if least is not None else -(2**63), most if most is not None else 2**63 - 1)
+        case inspect.FloatType(gt=above, le=most):
+            return st.floats(above, most, exclude_min=above is not None, allow_nan=False, allow_infinity=False)
         case inspect.BoolType():
             return st.booleans()
         case inspect.NoneType():

@@ -21,13 +21,15 @@ import msgspec
 from msgspec import Struct
 
 from statewright.api.http.application import Dialect, HttpApplication
+from statewright.api.http.declaration import Subject
 from statewright.api.http.errors import build_error_format
 from statewright.api.http.request import Request
 from statewright.api.http.response import TEXT, Response, encode_json
-from statewright.api.http.router import MODEL, PublicRoute, Route
+from statewright.api.http.router import MODEL, PublicRoute
 from statewright.api.http.security import PageGuard
 from statewright.failures import BadRequest, Forbidden, InvalidParameter
 from statewright.instants import to_rfc3339
+from statewright.operations.entity_answers import LogLevel, LogLevelChange, Pruning
 from statewright.operations.records import QueryParameter
 from statewright.services import deletions
 from statewright.settings import Secret, read_period
@@ -39,6 +41,8 @@ MAX_BYTES: Final = 1024 * 1024
 
 log = logs.logger(__name__)
 
+_ADMINISTRATION: Final = Subject(tag="Administration", recording="nothing", problems=("FORBIDDEN",))
+
 
 class _LevelRequest(Struct):
     level: str | None = None
@@ -47,14 +51,18 @@ class _LevelRequest(Struct):
 _decode_level = msgspec.json.Decoder(_LevelRequest).decode
 
 
+@_ADMINISTRATION.declare("GET /admin/log-level", "getLogLevel", reply="LogLevel")
 async def get_log_level(request: Request) -> Response:
-    """The level in force."""
+    """The least severe events that this process logs."""
     require_admin(request)
-    return Response(encode_json({"level": logs.get_level()}))
+    return Response(encode_json(LogLevel(level=logs.get_level())))
 
 
+@_ADMINISTRATION.declare(
+    "POST /admin/log-level", "setLogLevel", body="LogLevel", reply="LogLevelChange", problems=("BAD_REQUEST",)
+)
 async def set_log_level(request: Request) -> Response:
-    """Put a level in force; an unknown word means ``info``."""
+    """Change the level of this process until it ends."""
     require_platform_admin(request)
     try:
         word = _decode_level(await request.body(MAX_BYTES)).level
@@ -64,7 +72,7 @@ async def set_log_level(request: Request) -> Response:
         raise BadRequest("level is required")
     previous = logs.set_level(word)
     log.warning("log_level_changed", level=logs.get_level(), previous=previous, by=request.principal.id)
-    return Response(encode_json({"level": logs.get_level(), "previous": previous}))
+    return Response(encode_json(LogLevelChange(level=logs.get_level(), previous=previous)))
 
 
 def require_admin(request: Request) -> None:
@@ -81,66 +89,27 @@ def require_platform_admin(request: Request) -> None:
 
 # Removing superseded versions by request: an extension of ours.
 
-PRUNE_ROLE: Final = "ROLE_ADMIN"
 
-
+@_ADMINISTRATION.declare(
+    f"POST {MODEL}/history/prune",
+    "pruneHistory",
+    recording="transaction",
+    is_ours=True,
+    query=(QueryParameter("olderThan", "string", "they were superseded so long ago: `90d`, `12h`"),),
+    reply="Pruning",
+    problems=("BAD_REQUEST", "MODEL_NOT_FOUND"),
+)
 async def prune_history(request: Request) -> Response:
-    """Remove versions of a model that were superseded long ago, for a few seconds; whether that was all."""
-    if PRUNE_ROLE not in request.principal.roles:
-        raise Forbidden("admin role required")
+    """Remove superseded versions of a model's entities, for a few seconds; again until complete."""
+    require_admin(request)
     key = request.model_key()
     try:
         period = read_period(request.query("olderThan") or "")
     except (ValueError, OverflowError) as malformed:
         raise InvalidParameter("olderThan") from malformed
     pruning = await deletions.prune(request.runtime.core, request.caller, key, period=period)
-    answer = {
-        "removed": pruning.removed,
-        "keptFrom": to_rfc3339(pruning.kept_from),
-        "complete": pruning.is_complete,
-    }
-    return Response(encode_json(answer))
-
-
-# Routes for administrators.
-
-ADMINISTRATION: tuple[Route, ...] = (
-    Route(
-        method="GET",
-        path="/admin/log-level",
-        endpoint=get_log_level,
-        id="getLogLevel",
-        tag="Administration",
-        summary="The least severe events that this process logs",
-        reply="LogLevel",
-        problems=("FORBIDDEN",),
-    ),
-    Route(
-        method="POST",
-        path="/admin/log-level",
-        endpoint=set_log_level,
-        recording="nothing",
-        id="setLogLevel",
-        tag="Administration",
-        summary="Change the level of this process until it ends",
-        body="LogLevel",
-        reply="LogLevelChange",
-        problems=("BAD_REQUEST", "FORBIDDEN"),
-    ),
-    Route(
-        method="POST",
-        path=f"{MODEL}/history/prune",
-        endpoint=prune_history,
-        recording="transaction",
-        id="pruneHistory",
-        is_ours=True,
-        tag="Administration",
-        summary="Remove superseded versions of a model's entities, for a few seconds; again until complete",
-        query=(QueryParameter("olderThan", "string", "they were superseded so long ago: `90d`, `12h`"),),
-        reply="Pruning",
-        problems=("BAD_REQUEST", "FORBIDDEN", "MODEL_NOT_FOUND"),
-    ),
-)
+    kept_from = to_rfc3339(pruning.kept_from)
+    return Response(encode_json(Pruning(removed=pruning.removed, kept_from=kept_from, complete=pruning.is_complete)))
 
 
 Ready = Callable[[], Awaitable[bool]]
@@ -203,14 +172,22 @@ class _Wanted(Struct):
 _decode = msgspec.json.Decoder(_Wanted).decode
 
 
+@_ADMINISTRATION.declare("GET /admin/trace-sampler", "getTraceSampler", reply="TraceSampler")
 async def get_sampler(request: Request) -> Response:
-    """What is in force."""
+    """The trace sampler of the process that answers."""
     require_admin(request)
     return Response(encode_json(get_sampling()))
 
 
+@_ADMINISTRATION.declare(
+    "POST /admin/trace-sampler",
+    "setTraceSampler",
+    body="TraceSamplerChange",
+    reply="TraceSampler",
+    problems=("BAD_REQUEST",),
+)
 async def set_sampler(request: Request) -> Response:
-    """Put a sampler in force."""
+    """Put another trace sampler in force until the process ends."""
     require_platform_admin(request)
     try:
         wanted = _decode(await request.body(MAX_BYTES))
@@ -235,29 +212,3 @@ def _read_sampling(wanted: _Wanted) -> Sampling:
             return Sampling("ratio", wanted.ratio, parent_based)
         case _:
             raise BadRequest("sampler must be always, never or ratio")
-
-
-TRACE_SAMPLER: Final[tuple[Route, ...]] = (
-    Route(
-        method="GET",
-        path="/admin/trace-sampler",
-        endpoint=get_sampler,
-        id="getTraceSampler",
-        tag="Administration",
-        summary="The trace sampler of the process that answers",
-        reply="TraceSampler",
-        problems=("FORBIDDEN",),
-    ),
-    Route(
-        method="POST",
-        path="/admin/trace-sampler",
-        endpoint=set_sampler,
-        recording="nothing",
-        id="setTraceSampler",
-        tag="Administration",
-        summary="Put another trace sampler in force until the process ends",
-        body="TraceSamplerChange",
-        reply="TraceSampler",
-        problems=("BAD_REQUEST", "FORBIDDEN"),
-    ),
-)

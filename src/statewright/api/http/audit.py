@@ -2,9 +2,9 @@
 
 from typing import Final, cast
 
+from statewright.api.http.declaration import Subject
 from statewright.api.http.request import Request, uuid_text
 from statewright.api.http.response import Response, encode_json
-from statewright.api.http.router import Route
 from statewright.entity import AuditEvent
 from statewright.failures import BadRequest
 from statewright.ids import EntityId, TransactionId
@@ -18,7 +18,12 @@ from statewright.services.audit import AuditQuery, EntityChanged, TrailItem
 DEFAULT_LIMIT: Final = 20
 MAX_LIMIT: Final = 1000
 
+_AUDIT: Final = Subject(tag="Audit", problems=("BAD_REQUEST", "ENTITY_NOT_FOUND"))
 
+
+@_AUDIT.declare(
+    "GET /audit/entity/{entityId}/workflow/{transactionId}/finished", "getStateMachineFinishedEvent", reply="AuditItem"
+)
 async def get_finish_event(request: Request) -> Response:
     """How a run ended."""
     entity_id = request.entity_id()
@@ -27,8 +32,24 @@ async def get_finish_event(request: Request) -> Response:
     return Response(encode_json(_to_event_record(entity_id, transaction, event)))
 
 
+@_AUDIT.declare(
+    "GET /audit/entity/{entityId}",
+    "searchEntityAuditEvents",
+    query=(
+        QueryParameter(
+            "eventType", "string", "StateMachine, EntityChange, System; the first two when absent", repeatable=True
+        ),
+        QueryParameter("severity", "string", "every event is INFO"),
+        QueryParameter("fromUtcTime", "string", "inclusive", "date-time"),
+        QueryParameter("toUtcTime", "string", "exclusive", "date-time"),
+        TRANSACTION,
+        QueryParameter("limit", "integer", "1 to 1000, 20 when absent", "int32"),
+        QueryParameter("cursor", "string", "nextCursor of the page before"),
+    ),
+    reply="AuditPage",
+)
 async def list_audit_events(request: Request) -> Response:
-    """Change history and events of an entity in one list, newest first."""
+    """Change history and workflow events of an entity, newest first."""
     entity_id = request.entity_id()
     query = AuditQuery(
         types=frozenset(request.query_all("eventType") or ("StateMachine", "EntityChange")),
@@ -90,40 +111,3 @@ def _parse_limit(text: str | None) -> int:
 def _parse_offset(cursor: str | None) -> int:
     """An unusable cursor is the start (docs/reference/workflows.md#audit)."""
     return int(cursor) if cursor and cursor.isascii() and cursor.isdecimal() and len(cursor) < 10 else 0
-
-
-# Routes on what has happened to an entity (docs/reference/entities.md#entities-and-messages).
-
-AUDIT: tuple[Route, ...] = (
-    Route(
-        method="GET",
-        path="/audit/entity/{entityId}",
-        endpoint=list_audit_events,
-        id="searchEntityAuditEvents",
-        tag="Audit",
-        summary="Change history and workflow events of an entity, newest first",
-        query=(
-            QueryParameter(
-                "eventType", "string", "StateMachine, EntityChange, System; the first two when absent", repeatable=True
-            ),
-            QueryParameter("severity", "string", "every event is INFO"),
-            QueryParameter("fromUtcTime", "string", "inclusive", "date-time"),
-            QueryParameter("toUtcTime", "string", "exclusive", "date-time"),
-            TRANSACTION,
-            QueryParameter("limit", "integer", "1 to 1000, 20 when absent", "int32"),
-            QueryParameter("cursor", "string", "nextCursor of the page before"),
-        ),
-        reply="AuditPage",
-        problems=("BAD_REQUEST", "ENTITY_NOT_FOUND"),
-    ),
-    Route(
-        method="GET",
-        path="/audit/entity/{entityId}/workflow/{transactionId}/finished",
-        endpoint=get_finish_event,
-        id="getStateMachineFinishedEvent",
-        tag="Audit",
-        summary="How a run ended",
-        reply="AuditItem",
-        problems=("BAD_REQUEST", "ENTITY_NOT_FOUND"),
-    ),
-)

@@ -5,19 +5,18 @@ Who am I (docs/reference/authentication.md#account).
 What the bodies of the administration of keys have in common (docs/reference/authentication.md#keys).
 """
 
-from collections.abc import Callable
-from functools import partial
 from typing import Final, TypeVar
 
 import msgspec
 from msgspec import Struct
 
+from statewright.api.http.declaration import Subject
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
-from statewright.api.http.router import Route
 from statewright.auth import Client
 from statewright.failures import BadRequest, BodyTooLarge, NotImplementedHere
 from statewright.instants import from_rfc3339, to_rfc3339
+from statewright.operations.identity_answers import ClientCredentials, DeletedClient, MachineClient
 from statewright.operations.records import QueryParameter
 from statewright.services.auth import clients
 from statewright.services.auth.clients import IssuedSecret
@@ -26,99 +25,81 @@ from statewright.services.auth.signing_keys import Window
 NOT_STORED: Final = ((b"cache-control", b"no-store"),)
 """Of answers that show a secret."""
 
-
-async def list_clients(request: Request) -> Response:
-    """The clients of the tenant, without their secrets."""
-    found = await clients.list_clients(request.runtime.identity, request.caller)
-    return Response(encode_json([_describe_client(client) for client in found]))
-
-
-async def create_client(request: Request) -> Response:
-    """Create a client; the only answer that shows its secret."""
-    is_admin = request.query_flag("withAdminRole")
-    issued = await clients.create_client(request.runtime.identity, request.caller, is_admin=is_admin)
-    return Response(encode_json(_describe_credentials(issued)), headers=NOT_STORED)
-
-
-async def delete_client(request: Request) -> Response:
-    """Delete a client."""
-    client_id = request.path_params["clientId"]
-    await clients.delete_client(request.runtime.identity, request.caller, client_id)
-    return Response(encode_json({"message": "M2M client deleted successfully", "clientId": client_id}))
-
-
-async def rotate_client_secret(request: Request) -> Response:
-    """Give a client another secret; the only answer that shows it."""
-    issued = await clients.rotate_secret(request.runtime.identity, request.caller, request.path_params["clientId"])
-    return Response(encode_json(_describe_credentials(issued)), headers=NOT_STORED)
-
-
-def _describe_client(client: Client) -> dict[str, object]:
-    return {
-        "clientId": client.id,
-        "creationDate": to_rfc3339(client.created_at),
-        "lastUpdateDate": to_rfc3339(client.updated_at),
-        "roles": client.roles,
-    }
-
-
-def _describe_credentials(issued: IssuedSecret) -> dict[str, object]:
-    return {
-        "client_id": issued.client.id,
-        "client_secret": issued.secret.reveal(),
-        "client_secret_expires_at": 0,
-        "grant_type": "client_credentials",
-        "roles": issued.client.roles,
-    }
-
-
 JWT_ONLY: Final = (("x-cyoda-iam-mode", "jwt"),)
 """What the OpenAPI document says of operations that mock mode does not have."""
 
-_read = partial(Route, tag="Clients", markers=JWT_ONLY)
-_change = partial(_read, recording="transaction")
-
-CLIENTS: tuple[Route, ...] = (
-    _read(
-        method="GET",
-        path="/clients",
-        endpoint=list_clients,
-        id="listTechnicalUsers",
-        summary="List the machine clients of the tenant",
-        reply="Clients",
-        problems=("FORBIDDEN", "NOT_IMPLEMENTED"),
-    ),
-    _change(
-        method="POST",
-        path="/clients",
-        endpoint=create_client,
-        answers_secret=True,
-        id="createTechnicalUser",
-        summary="Create a machine client; its secret is shown once",
-        query=(QueryParameter("withAdminRole", "boolean", "give it `ROLE_ADMIN`, too, where a setting allows that"),),
-        reply="ClientCredentials",
-        problems=("BAD_REQUEST", "FORBIDDEN", "FEATURE_DISABLED", "NOT_IMPLEMENTED"),
-    ),
-    _change(
-        method="DELETE",
-        path="/clients/{clientId}",
-        endpoint=delete_client,
-        id="deleteTechnicalUser",
-        summary="Delete a machine client: it gets no more tokens",
-        reply="ClientDeletion",
-        problems=("BAD_REQUEST", "FORBIDDEN", "M2M_CLIENT_NOT_FOUND", "NOT_IMPLEMENTED"),
-    ),
-    _change(
-        method="PUT",
-        path="/clients/{clientId}/secret",
-        endpoint=rotate_client_secret,
-        answers_secret=True,
-        id="resetTechnicalUserSecret",
-        summary="Give a machine client another secret, which is shown once",
-        reply="ClientCredentials",
-        problems=("BAD_REQUEST", "FORBIDDEN", "M2M_CLIENT_NOT_FOUND", "NOT_IMPLEMENTED"),
-    ),
+_CLIENTS: Final = Subject(
+    tag="Clients", recording="transaction", problems=("FORBIDDEN", "NOT_IMPLEMENTED"), markers=JWT_ONLY
 )
+_ACCOUNT: Final = Subject(tag="Account")
+
+
+@_CLIENTS.declare("GET /clients", "listTechnicalUsers", reply="Clients")
+async def list_clients(request: Request) -> Response:
+    """List the machine clients of the tenant."""
+    found = await clients.list_clients(request.runtime.identity, request.caller)
+    return Response(encode_json([*map(_show_client, found)]))
+
+
+@_CLIENTS.declare(
+    "POST /clients",
+    "createTechnicalUser",
+    answers_secret=True,
+    query=(QueryParameter("withAdminRole", "boolean", "give it `ROLE_ADMIN`, too, where a setting allows that"),),
+    reply="ClientCredentials",
+    problems=("BAD_REQUEST", "FEATURE_DISABLED"),
+)
+async def create_client(request: Request) -> Response:
+    """Create a machine client; its secret is shown once."""
+    is_admin = request.query_flag("withAdminRole")
+    issued = await clients.create_client(request.runtime.identity, request.caller, is_admin=is_admin)
+    return _respond_issued(issued)
+
+
+@_CLIENTS.declare(
+    "DELETE /clients/{clientId}",
+    "deleteTechnicalUser",
+    reply="ClientDeletion",
+    problems=("BAD_REQUEST", "M2M_CLIENT_NOT_FOUND"),
+)
+async def delete_client(request: Request) -> Response:
+    """Delete a machine client: it gets no more tokens."""
+    client_id = request.path_params["clientId"]
+    await clients.delete_client(request.runtime.identity, request.caller, client_id)
+    return Response(encode_json(DeletedClient(message="M2M client deleted successfully", client_id=client_id)))
+
+
+@_CLIENTS.declare(
+    "PUT /clients/{clientId}/secret",
+    "resetTechnicalUserSecret",
+    answers_secret=True,
+    reply="ClientCredentials",
+    problems=("BAD_REQUEST", "M2M_CLIENT_NOT_FOUND"),
+)
+async def rotate_client_secret(request: Request) -> Response:
+    """Give a machine client another secret, which is shown once."""
+    issued = await clients.rotate_secret(request.runtime.identity, request.caller, request.path_params["clientId"])
+    return _respond_issued(issued)
+
+
+def _show_client(client: Client) -> MachineClient:
+    return MachineClient(
+        client_id=client.id,
+        creation_date=to_rfc3339(client.created_at),
+        last_update_date=to_rfc3339(client.updated_at),
+        roles=client.roles,
+    )
+
+
+def _respond_issued(issued: IssuedSecret) -> Response:
+    credentials = ClientCredentials(
+        client_id=issued.client.id,
+        client_secret=issued.secret.reveal(),
+        grant_type="client_credentials",
+        client_secret_expires_at=0,
+        roles=issued.client.roles,
+    )
+    return Response(encode_json(credentials), headers=NOT_STORED)
 
 
 _UNLIMITED: Final = {
@@ -130,8 +111,9 @@ _UNLIMITED: Final = {
 }
 
 
+@_ACCOUNT.declare("GET /account", "accountGet", reply="Account")
 async def get_account(request: Request) -> Response:
-    """How the caller's credentials were understood."""
+    """How the caller's credentials are understood."""
     principal = request.principal
     info = {
         "userId": principal.id,
@@ -143,34 +125,12 @@ async def get_account(request: Request) -> Response:
     return Response(encode_json({"userAccountInfo": info}))
 
 
-async def refuse_subscriptions(request: Request) -> Response:
-    """Not offered, as on the public servers."""
-    raise NotImplementedHere("not yet implemented")
-
-
-# Routes on the caller (docs/reference/authentication.md#authentication).
-
-ACCOUNT: tuple[Route, ...] = (
-    Route(
-        method="GET",
-        path="/account",
-        endpoint=get_account,
-        id="accountGet",
-        tag="Account",
-        summary="How the caller's credentials are understood",
-        reply="Account",
-    ),
-    Route(
-        method="GET",
-        path="/account/subscriptions",
-        endpoint=refuse_subscriptions,
-        id="accountSubscriptionsGet",
-        tag="Account",
-        summary="Not offered",
-        reply="Success",
-        problems=("NOT_IMPLEMENTED",),
-    ),
+@_ACCOUNT.declare(
+    "GET /account/subscriptions", "accountSubscriptionsGet", reply="Success", problems=("NOT_IMPLEMENTED",)
 )
+async def refuse_subscriptions(request: Request) -> Response:
+    """Not offered."""
+    raise NotImplementedHere("not yet implemented")
 
 
 MAX_BYTES: Final = 1024 * 1024
@@ -178,41 +138,31 @@ MAX_BYTES: Final = 1024 * 1024
 _Body = TypeVar("_Body")
 
 
-class WindowBody(Struct, frozen=True):
+class WindowBody(Struct, frozen=True, rename="camel"):
     """Members that say when a key is valid."""
 
-    validFrom: str | None = None  # noqa: N815 - the names of the dialect
-    validTo: str | None = None  # noqa: N815
+    valid_from: str | None = None
+    valid_to: str | None = None
 
     def to_window(self) -> Window:
         """Raises ``BadRequest`` for what is no instant."""
-        return Window(valid_from=_read_instant(self.validFrom), valid_to=_read_instant(self.validTo))
+        return Window(valid_from=_read_instant(self.valid_from), valid_to=_read_instant(self.valid_to))
 
 
-class _GraceBody(Struct, frozen=True):
-    gracePeriodSec: int | None = None  # noqa: N815
+class GraceBody(Struct, frozen=True, rename="camel"):
+    """For how many seconds a key still counts."""
+
+    grace_period_sec: int | None = None
 
 
-_decode_window = msgspec.json.Decoder(WindowBody).decode
-_decode_grace = msgspec.json.Decoder(_GraceBody).decode
-
-
-async def read_body(request: Request, decode: Callable[[bytes], _Body]) -> _Body:
-    """The decoded body. Raises ``BadRequest`` for one that is too large, or not as ``decode`` wants it."""
+async def read_body(request: Request, kind: type[_Body], *, absent: bytes = b"") -> _Body:
+    """The body as ``kind``; ``absent`` stands for an empty one. Raises ``BadRequest`` for one that is too large, or not
+    of that kind.
+    """
     try:
-        return decode(await request.body(MAX_BYTES))
+        return msgspec.json.decode(await request.body(MAX_BYTES) or absent, type=kind)
     except (BodyTooLarge, ValueError, RecursionError) as malformed:  # ValueError: what msgspec raises
         raise BadRequest("invalid request body") from malformed
-
-
-async def read_window(request: Request) -> Window:
-    """The window in a body. Raises ``BadRequest``."""
-    return (await read_body(request, _decode_window)).to_window()
-
-
-async def read_grace(request: Request) -> int | None:
-    """The grace in a body, which may be empty, in seconds. Raises ``BadRequest``."""
-    return (await read_body(request, lambda body: _decode_grace(body or b"{}"))).gracePeriodSec
 
 
 def _read_instant(text: str | None) -> int | None:

@@ -7,46 +7,49 @@ route the other does not. Each module has the routes of one tag.
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from statewright.api.http.administration import ADMINISTRATION, TRACE_SAMPLER
+from statewright.api.http import (
+    administration,
+    audit,
+    clients,
+    entities,
+    entity_collections,
+    keys,
+    messages,
+    models,
+    providers,
+    search,
+    statistics,
+)
 from statewright.api.http.application import Dialect, Observe
-from statewright.api.http.audit import AUDIT
-from statewright.api.http.clients import ACCOUNT, CLIENTS
-from statewright.api.http.entities import ENTITIES
+from statewright.api.http.declaration import list_routes
 from statewright.api.http.errors import build_error_format
 from statewright.api.http.flows import FLOW_ROUTES
-from statewright.api.http.keys import SIGNING_KEYS, TRUSTED_KEYS
-from statewright.api.http.messages import MESSAGES
-from statewright.api.http.models import MODELS, WORKFLOWS
 from statewright.api.http.ops.routes import OPS_ROUTES
 from statewright.api.http.playbooks import PLAYBOOK_API
 from statewright.api.http.processes.bodies import BARE_ERRORS
 from statewright.api.http.processes.tables import ProcessApi
-from statewright.api.http.providers import PROVIDERS
 from statewright.api.http.request import Request
 from statewright.api.http.response import TEXT, Response
 from statewright.api.http.router import PublicRoute, Route
-from statewright.api.http.search import SEARCH
 from statewright.api.http.security import ANY_ORIGIN, VARY, Cors, Headers, PageGuard
-from statewright.api.http.statistics import STATISTICS
 from statewright.api.http.steps.routes import STEP_ROUTES
 from statewright.auth import Authenticator
 
-ROUTES: tuple[Route, ...] = (
-    *MODELS,
-    *WORKFLOWS,
-    *ENTITIES,
-    *STATISTICS,
-    *AUDIT,
-    *SEARCH,
-    *MESSAGES,
-    *ADMINISTRATION,
-    *TRACE_SAMPLER,
-    *ACCOUNT,
-    *CLIENTS,
-    *SIGNING_KEYS,
-    *TRUSTED_KEYS,
-    *PROVIDERS,
+_MODULES: Final = (
+    models,
+    entities,
+    entity_collections,
+    statistics,
+    audit,
+    search,
+    messages,
+    administration,
+    clients,
+    keys,
+    providers,
 )
+
+ROUTES: Final = tuple(route for module in _MODULES for route in list_routes(module, Route))
 
 
 OPS_ROOT: Final = "/ops/v1"

@@ -4,8 +4,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from statewright.api.http import entity_collections
-from statewright.api.http.entity_collections import create_array
+from statewright.api.http.entity_collections import ENTITIES, WAIT, WINDOW, WRITE_PROBLEMS, WRITES, create_array
 from statewright.api.http.request import MAX_BODY_BYTES, Request, hold_entity, read_entity_id
 from statewright.api.http.response import (
     Response,
@@ -16,25 +15,33 @@ from statewright.api.http.response import (
     respond_saved,
     respond_with_envelopes,
 )
-from statewright.api.http.router import (
-    TIMEOUT,
-    Route,
-    bind_window,
-    bind_write_parameters,
-    check_window,
-)
+from statewright.api.http.router import TIMEOUT, bind_window, bind_write_parameters, check_window
 from statewright.entity import Entity, EntityChange, OffsetPage
 from statewright.failures import BadRequest, EntityNotFound, InvalidParameter
 from statewright.ids import EntityId
 from statewright.instants import to_rfc3339
+from statewright.operations.entity_answers import DeletedEntity, VersionChange
 from statewright.operations.records import POINT_IN_TIME, TRANSACTION, QueryParameter
 from statewright.services import entities
 from statewright.services.entities import DeletionResult
 from statewright.services.writing import Saved
 
+OF_RUN: Final = QueryParameter(
+    "transactionId", "string", "only versions of the run that entered with this transaction", "uuid"
+)
 
+
+@WRITES.declare(
+    "POST /entity/{format}/{entityName}/{modelVersion}",
+    "create",
+    hold=hold_entity,
+    query=(WINDOW, WAIT, TIMEOUT),
+    body="Document",
+    reply="TransactionResults",
+    problems=("MODEL_NOT_FOUND", "MODEL_NOT_LOCKED", *WRITE_PROBLEMS),
+)
 async def create_entity(request: Request) -> Response:
-    """Create one entity, or all items of an array."""
+    """Create an entity and run its workflow; an array creates one entity of the model for each item."""
     key = request.model_key()
     bind_write_parameters(request)
     window = check_window(bind_window(request))
@@ -51,16 +58,35 @@ async def _respond_created(saved: Saved) -> Response:
     return Response(b"[" + encode_saved(saved)[:-1] + b"]\n", headers=build_warning_headers(saved.warnings))
 
 
+@ENTITIES.declare(
+    "GET /entity/{entityId}",
+    "getOneEntity",
+    query=(POINT_IN_TIME, TRANSACTION),
+    reply="Envelope",
+    problems=("HISTORY_PRUNED", "BAD_REQUEST", "ENTITY_NOT_FOUND"),
+)
 async def read_entity(request: Request) -> Response:
-    """The current version of an entity, or the one valid at a time or written by a transaction."""
+    """Read an entity as it is, was at an instant, or was left by a transaction."""
     entity_id = request.entity_id()
     entity = await _read_version(request, entity_id)
     definition = await entities.get_governing_definition(request.runtime.core, request.caller, entity)
     return Response(await encode_envelope_by_size(entity, definition.stored.key) + b"\n")
 
 
+@ENTITIES.declare(
+    "GET /entity/{entityName}/{modelVersion}",
+    "getAllEntities",
+    query=(
+        QueryParameter("pageSize", "integer", "0 to 10000, 20 when absent", "int32"),
+        QueryParameter("pageNumber", "integer", "from 0", "int32"),
+        QueryParameter("afterId", "string", "only entities with a greater id: how to read very many", "uuid"),
+        POINT_IN_TIME,
+    ),
+    reply="Envelopes",
+    problems=("HISTORY_PRUNED", "BAD_REQUEST", "MODEL_NOT_FOUND"),
+)
 async def list_entities(request: Request) -> Response:
-    """One page of a model's entities."""
+    """List the entities of a model, a page at a time."""
     key = request.model_key()
     size, number = request.query_int32("pageSize", 20), request.query_int32("pageNumber", 0)
     instant, after = request.query_instant("pointInTime"), request.query("afterId")
@@ -77,8 +103,18 @@ KEEPS_DOCUMENT: Final = (
 """What a client may want that fires a transition and sends nothing along."""
 
 
+@WRITES.declare(
+    "PUT /entity/{format}/{entityId}",
+    "updateSingleWithLoopback",
+    hold=hold_entity,
+    query=(WAIT, TIMEOUT),
+    if_match=True,
+    body="Document",
+    reply="TransactionResult",
+    problems=("ENTITY_NOT_FOUND", "ENTITY_MODIFIED", *WRITE_PROBLEMS),
+)
 async def update_entity(request: Request) -> Response:
-    """Replace an entity's document; with a transition in the path, fire it."""
+    """Replace an entity's document and let automated transitions run."""
     entity_id = request.entity_id()
     bind_write_parameters(request)
     if_match = request.header(b"if-match") or None
@@ -102,19 +138,42 @@ async def update_entity(request: Request) -> Response:
     return await respond_saved(saved)
 
 
+fire_transition = replace(
+    update_entity,
+    path="/entity/{format}/{entityId}/{transition}",
+    id="updateSingle",
+    summary="Replace an entity's document and fire a transition",
+    problems=(*update_entity.problems, "TRANSITION_NOT_FOUND"),
+)
+
+
+@WRITES.declare(
+    "DELETE /entity/{entityId}",
+    "deleteSingleEntity",
+    reply="Deleted",
+    problems=("BAD_REQUEST", "ENTITY_NOT_FOUND", "CONFLICT"),
+)
 async def delete_entity(request: Request) -> Response:
-    """Delete an entity; its history stays."""
+    """Delete an entity; its history stays readable."""
     caller = request.answer_with(_respond_deleted)
     return await _respond_deleted(await entities.delete(request.runtime.core, caller, request.entity_id()))
 
 
 async def _respond_deleted(deleted: DeletionResult) -> Response:
-    key = {"name": deleted.model.name, "version": deleted.model.version}
-    return Response(encode_json({"id": deleted.entity_id, "modelKey": key, "transactionId": deleted.transaction_id}))
+    return Response(
+        encode_json(DeletedEntity(id=deleted.entity_id, model_key=deleted.model, transaction_id=deleted.transaction_id))
+    )
 
 
+@ENTITIES.declare(
+    "GET /entity/{entityId}/changes",
+    "getEntityChangesMetadata",
+    query=(POINT_IN_TIME, OF_RUN),
+    reply="Changes",
+    problems=("HISTORY_PRUNED", "BAD_REQUEST", "ENTITY_NOT_FOUND"),
+)
 async def list_changes(request: Request) -> Response:
-    """The entity's versions, newest first."""
+    """List the versions of an entity, newest first."""
     entity_id = request.entity_id()
     history = await entities.list_changes(
         request.runtime.core,
@@ -123,18 +182,35 @@ async def list_changes(request: Request) -> Response:
         until=request.query_instant("pointInTime"),
         transaction=request.query_transaction("transactionId"),
     )
-    return Response(encode_json([_describe_change(change) for change in history]))
+    return Response(encode_json([*map(_show_change, history)]))
 
 
+@ENTITIES.declare(
+    "GET /entity/{entityId}/transitions",
+    "getEntityTransitions",
+    query=(POINT_IN_TIME, TRANSACTION),
+    reply="Names",
+    problems=("HISTORY_PRUNED", "BAD_REQUEST", "ENTITY_NOT_FOUND"),
+)
 async def list_transitions(request: Request) -> Response:
-    """Names of all transitions declared in the entity's state."""
+    """Name all transitions declared in the entity's state."""
     # Any text that is no known entity is "not found" here; the id is not bound as a parameter
     # (docs/reference/entities.md#list-transitions).
     return await _list_transitions(request, request.path_params["entityId"])
 
 
+@ENTITIES.declare(
+    "GET /platform-api/entity/fetch/transitions",
+    "fetchEntityTransitions",
+    query=(
+        QueryParameter("entityClass", "string", "Name.Version"),
+        QueryParameter("entityId", "string", "the entity", "uuid"),
+    ),
+    reply="Names",
+    problems=("BAD_REQUEST", "ENTITY_NOT_FOUND"),
+)
 async def list_transitions_by_class(request: Request) -> Response:
-    """The same for older libraries, which name the entity by query parameters."""
+    """The same, for older libraries."""
     entity_class, entity_id = request.query("entityClass"), request.query("entityId")
     if not entity_class or not entity_id:
         raise BadRequest("entityClass and entityId are required")
@@ -144,8 +220,20 @@ async def list_transitions_by_class(request: Request) -> Response:
     return await _list_transitions(request, entity_id)
 
 
+@ENTITIES.declare(
+    "PUT /platform-api/entity/transition",
+    "fireTransition",
+    hold=hold_entity,
+    query=(
+        QueryParameter("entityId", "string", "the entity", "uuid"),
+        QueryParameter("transitionName", "string", "the transition"),
+        QueryParameter("entityClass", "string", "accepted for compatibility"),
+    ),
+    reply="TransactionResult",
+    problems=("ENTITY_NOT_FOUND", "TRANSITION_NOT_FOUND", *WRITE_PROBLEMS),
+)
 async def fire_by_class_name(request: Request) -> Response:
-    """Fire a transition on an entity whose document stays as it is, as older libraries ask for it (decision S12)."""
+    """Fire a transition on an entity whose document stays as it is."""
     entity_text, transition = request.query("entityId"), request.query("transitionName")
     if not entity_text or not transition:
         raise BadRequest("entityId and transitionName are required")
@@ -199,266 +287,12 @@ async def _read_version(request: Request, entity_id: EntityId) -> Entity:
     return await entities.read(runtime.core, caller, entity_id)
 
 
-def _describe_change(change: EntityChange) -> dict[str, object]:
-    entry: dict[str, object] = {
-        "changeType": change.type,
-        "timeOfChange": to_rfc3339(change.at),
-        "user": change.attributed.id,
-        "attributedKind": change.attributed.kind,
-        "executedBy": {"id": change.executor.id, "kind": change.executor.kind},
-    }
-    return entry if change.type == "DELETE" else entry | {"transactionId": change.transaction_id}
-
-
-# Routes on entities (docs/reference/entities.md#entities-and-messages).
-
-WAIT: Final = QueryParameter(
-    "waitForConsistencyAfter", "boolean", "accepted for compatibility; writes are always readable at once"
-)
-WINDOW: Final = QueryParameter("transactionWindow", "integer", "items per transaction, 1 to 1000", "int32")
-WRITE_PROBLEMS: Final = (
-    "BAD_REQUEST",
-    "INCOMPATIBLE_TYPE",
-    "POLYMORPHIC_SLOT",
-    "WORKFLOW_FAILED",
-    "CONFLICT",
-    "UNIQUE_VIOLATION",
-    "INVALID_UNIQUE_KEY",
-    "INVALID_UNIQUE_KEY_DEFINITION",
-    "NO_COMPUTE_MEMBER_FOR_TAG",
-    "COMPUTE_MEMBER_DISCONNECTED",
-    "DISPATCH_FORWARD_FAILED",
-    "DISPATCH_TIMEOUT",
-    "STORAGE_UNAVAILABLE",
-)
-PATCH_PROBLEMS: Final = (
-    "ENTITY_NOT_FOUND",
-    "ENTITY_MODIFIED",
-    "UNSUPPORTED_MEDIA_TYPE",
-    "PRECONDITION_REQUIRED",
-    *(code for code in WRITE_PROBLEMS if code not in {"POLYMORPHIC_SLOT", "INVALID_UNIQUE_KEY_DEFINITION"}),
-)
-
-OF_RUN: Final = QueryParameter(
-    "transactionId", "string", "only versions of the run that entered with this transaction", "uuid"
-)
-
-ENTITIES: tuple[Route, ...] = (
-    Route(
-        method="POST",
-        path="/entity/{format}/{entityName}/{modelVersion}",
-        endpoint=create_entity,
-        recording="only commit",
-        hold=hold_entity,
-        id="create",
-        tag="Entities",
-        summary="Create an entity and run its workflow; an array creates one entity of the model for each item",
-        query=(WINDOW, WAIT, TIMEOUT),
-        body="Document",
-        reply="TransactionResults",
-        problems=("MODEL_NOT_FOUND", "MODEL_NOT_LOCKED", *WRITE_PROBLEMS),
-    ),
-    Route(
-        method="POST",
-        path="/entity/{format}",
-        endpoint=entity_collections.create_collection,
-        id="createCollection",
-        tag="Entities",
-        summary="Create entities of any models, a transaction for every transactionWindow of them",
-        query=(WINDOW, WAIT, TIMEOUT),
-        body="NewItems",
-        reply="TransactionResults",
-        problems=("MODEL_NOT_FOUND", "MODEL_NOT_LOCKED", *WRITE_PROBLEMS),
-    ),
-    Route(
-        method="PUT",
-        path="/entity/{format}",
-        endpoint=entity_collections.update_collection,
-        id="updateCollection",
-        tag="Entities",
-        summary="Update entities of any models, a transaction for every transactionWindow of them",
-        query=(WINDOW, WAIT, TIMEOUT),
-        body="ChangedItems",
-        reply="TransactionResults",
-        problems=("ENTITY_NOT_FOUND", "TRANSITION_NOT_FOUND", *WRITE_PROBLEMS),
-    ),
-    Route(
-        method="GET",
-        path="/entity/{entityId}",
-        endpoint=read_entity,
-        id="getOneEntity",
-        tag="Entities",
-        summary="Read an entity as it is, was at an instant, or was left by a transaction",
-        query=(POINT_IN_TIME, TRANSACTION),
-        reply="Envelope",
-        problems=("HISTORY_PRUNED", "BAD_REQUEST", "ENTITY_NOT_FOUND"),
-    ),
-    Route(
-        method="GET",
-        path="/entity/{entityName}/{modelVersion}",
-        endpoint=list_entities,
-        id="getAllEntities",
-        tag="Entities",
-        summary="List the entities of a model, a page at a time",
-        query=(
-            QueryParameter("pageSize", "integer", "0 to 10000, 20 when absent", "int32"),
-            QueryParameter("pageNumber", "integer", "from 0", "int32"),
-            QueryParameter("afterId", "string", "only entities with a greater id: how to read very many", "uuid"),
-            POINT_IN_TIME,
-        ),
-        reply="Envelopes",
-        problems=("HISTORY_PRUNED", "BAD_REQUEST", "MODEL_NOT_FOUND"),
-    ),
-    Route(
-        method="PUT",
-        path="/entity/{format}/{entityId}",
-        endpoint=update_entity,
-        recording="only commit",
-        hold=hold_entity,
-        id="updateSingleWithLoopback",
-        tag="Entities",
-        summary="Replace an entity's document and let automated transitions run",
-        query=(WAIT, TIMEOUT),
-        if_match=True,
-        body="Document",
-        reply="TransactionResult",
-        problems=("ENTITY_NOT_FOUND", "ENTITY_MODIFIED", *WRITE_PROBLEMS),
-    ),
-    Route(
-        method="PUT",
-        path="/entity/{format}/{entityId}/{transition}",
-        endpoint=update_entity,
-        recording="only commit",
-        hold=hold_entity,
-        id="updateSingle",
-        tag="Entities",
-        summary="Replace an entity's document and fire a transition",
-        query=(WAIT, TIMEOUT),
-        if_match=True,
-        body="Document",
-        reply="TransactionResult",
-        problems=("ENTITY_NOT_FOUND", "TRANSITION_NOT_FOUND", "ENTITY_MODIFIED", *WRITE_PROBLEMS),
-    ),
-    Route(
-        method="PATCH",
-        path="/entity/{format}/{entityId}",
-        endpoint=entity_collections.patch_entity,
-        recording="only commit",
-        hold=hold_entity,
-        id="patchSingleWithLoopback",
-        tag="Entities",
-        summary="Change a part of an entity's document and let automated transitions run",
-        query=(WAIT, TIMEOUT),
-        if_match=True,
-        body="Patch",
-        body_types=(entity_collections.MERGE_PATCH, entity_collections.JSON_PATCH),
-        reply="TransactionResult",
-        problems=PATCH_PROBLEMS,
-    ),
-    Route(
-        method="PATCH",
-        path="/entity/{format}/{entityId}/{transition}",
-        endpoint=entity_collections.patch_entity,
-        recording="only commit",
-        hold=hold_entity,
-        id="patchSingle",
-        tag="Entities",
-        summary="Change a part of an entity's document and fire a transition",
-        query=(WAIT, TIMEOUT),
-        if_match=True,
-        body="Patch",
-        body_types=(entity_collections.MERGE_PATCH, entity_collections.JSON_PATCH),
-        reply="TransactionResult",
-        problems=("TRANSITION_NOT_FOUND", *PATCH_PROBLEMS),
-    ),
-    Route(
-        method="DELETE",
-        path="/entity/{entityId}",
-        endpoint=delete_entity,
-        recording="only commit",
-        id="deleteSingleEntity",
-        tag="Entities",
-        summary="Delete an entity; its history stays readable",
-        reply="Deleted",
-        problems=("BAD_REQUEST", "ENTITY_NOT_FOUND", "CONFLICT"),
-    ),
-    Route(
-        method="DELETE",
-        path="/entity/{entityName}/{modelVersion}",
-        endpoint=entity_collections.delete_entities,
-        recording="either",
-        id="deleteEntities",
-        tag="Entities",
-        summary="Delete the entities of a model: all without a body, else those that satisfy the condition",
-        query=(
-            QueryParameter("verbose", "boolean", "list the ids that the condition found"),
-            QueryParameter("transactionSize", "integer", "accepted for compatibility", "int32"),
-            POINT_IN_TIME,
-        ),
-        body="Condition",
-        body_required=False,
-        reply="ModelDeletion",
-        problems=(
-            "HISTORY_PRUNED",
-            "BAD_REQUEST",
-            "INVALID_CONDITION",
-            "INVALID_FIELD_PATH",
-            "CONDITION_TYPE_MISMATCH",
-            "SCAN_BUDGET_EXHAUSTED",
-            "MODEL_NOT_FOUND",
-            "CONFLICT",
-        ),
-    ),
-    Route(
-        method="GET",
-        path="/entity/{entityId}/changes",
-        endpoint=list_changes,
-        id="getEntityChangesMetadata",
-        tag="Entities",
-        summary="List the versions of an entity, newest first",
-        query=(POINT_IN_TIME, OF_RUN),
-        reply="Changes",
-        problems=("HISTORY_PRUNED", "BAD_REQUEST", "ENTITY_NOT_FOUND"),
-    ),
-    Route(
-        method="GET",
-        path="/entity/{entityId}/transitions",
-        endpoint=list_transitions,
-        id="getEntityTransitions",
-        tag="Entities",
-        summary="Name all transitions declared in the entity's state",
-        query=(POINT_IN_TIME, TRANSACTION),
-        reply="Names",
-        problems=("HISTORY_PRUNED", "BAD_REQUEST", "ENTITY_NOT_FOUND"),
-    ),
-    Route(
-        method="GET",
-        path="/platform-api/entity/fetch/transitions",
-        endpoint=list_transitions_by_class,
-        id="fetchEntityTransitions",
-        tag="Entities",
-        summary="The same, for older libraries",
-        query=(
-            QueryParameter("entityClass", "string", "Name.Version"),
-            QueryParameter("entityId", "string", "the entity", "uuid"),
-        ),
-        reply="Names",
-        problems=("BAD_REQUEST", "ENTITY_NOT_FOUND"),
-    ),
-    Route(
-        method="PUT",
-        path="/platform-api/entity/transition",
-        endpoint=fire_by_class_name,
-        hold=hold_entity,
-        id="fireTransition",
-        tag="Entities",
-        summary="Fire a transition on an entity whose document stays as it is",
-        query=(
-            QueryParameter("entityId", "string", "the entity", "uuid"),
-            QueryParameter("transitionName", "string", "the transition"),
-            QueryParameter("entityClass", "string", "accepted for compatibility"),
-        ),
-        reply="TransactionResult",
-        problems=("ENTITY_NOT_FOUND", "TRANSITION_NOT_FOUND", *WRITE_PROBLEMS),
-    ),
-)
+def _show_change(change: EntityChange) -> VersionChange:
+    return VersionChange(
+        change_type=change.type,
+        time_of_change=to_rfc3339(change.at),
+        user=change.attributed.id,
+        attributed_kind=change.attributed.kind,
+        executed_by=change.executor,
+        transaction_id=None if change.type == "DELETE" else change.transaction_id,
+    )

@@ -7,15 +7,19 @@ from typing import Final
 from msgspec import ValidationError as WrongType
 from msgspec import convert
 
+from statewright.api.http.declaration import Subject
 from statewright.api.http.request import MAX_BODY_BYTES, Request, uuid_text
 from statewright.api.http.response import Response, encode_json
-from statewright.api.http.router import TIMEOUT, Route
+from statewright.api.http.router import TIMEOUT
 from statewright.failures import BadRequest, BodyTooLarge, InvalidParameter
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.loop.freeing import use_once
+from statewright.operations.entity_answers import DeletedMessage, DeletedMessages, WrittenTransaction
 from statewright.operations.records import QueryParameter
 from statewright.services import messages
 from statewright.services.messages import Header, MessageReading, NotUtf8, TempFile
+
+_MESSAGES: Final = Subject(tag="Messages", recording="transaction", problems=("BAD_REQUEST",))
 
 MAX_IDS: Final = 10_000
 """Messages that one request deletes."""
@@ -34,8 +38,26 @@ _ESCAPED: Final = {bytes([code]): b"\\u%04x" % code for code in range(0x20)} | {
 """What JSON does not let stand in a string, and how it is written there."""
 
 
+@_MESSAGES.declare(
+    "POST /message/new/{subject}",
+    "newMessage",
+    query=(TIMEOUT,),
+    headers=(
+        "Content-Type",
+        "Content-Length",
+        "Content-Encoding",
+        "X-Message-ID",
+        "X-User-ID",
+        "X-Recipient",
+        "X-Reply-To",
+        "X-Correlation-ID",
+    ),
+    body="NewMessage",
+    body_limited=True,
+    reply="TransactionResults",
+)
 async def create_message(request: Request) -> Response:
-    """Store a message."""
+    """Store an edge message; its headers are kept with it."""
     request.query_int64("transactionTimeoutMillis")
     header = _read_header(request)
     if header.content_length > MAX_BODY_BYTES:
@@ -43,36 +65,51 @@ async def create_message(request: Request) -> Response:
     with TempFile() as spool:
         await _write_to_file(request, spool)
         receipt = await messages.create(request.runtime.core, request.principal, header, spool)
-    return Response(encode_json([{"entityIds": [receipt.message], "transactionId": receipt.transaction}]))
+    return Response(encode_json([WrittenTransaction(entity_ids=[receipt.message], transaction_id=receipt.transaction)]))
 
 
+@_MESSAGES.declare("GET /message/{messageId}", "getMessage", reply="Message", problems=("ENTITY_NOT_FOUND",))
 async def read_message(request: Request) -> Response:
-    """A message; one with a long payload is sent as it is read."""
+    """Read an edge message."""
     reading = await messages.read(request.runtime.core, request.principal, _read_message_id(request))
     parts = _stream_parts(reading, reading.content)
     return Response(b"".join([part async for part in parts]) if reading.pieces == 1 else parts)
 
 
+@_MESSAGES.declare(
+    "GET /message/get/{messageId}", "getMessageAsBefore", reply="MessageWithText", problems=("ENTITY_NOT_FOUND",)
+)
 async def read_message_as_text(request: Request) -> Response:
-    """A message whose payload is a text that holds JSON, as older clients read it (decision S19)."""
+    """The same with its content as a text that holds JSON, for older libraries."""
     reading = await messages.read(request.runtime.core, request.principal, _read_message_id(request))
     parts = _stream_parts(reading, _quote(reading.content))
     return Response(b"".join([part async for part in parts]) if reading.pieces == 1 else parts)
 
 
+@_MESSAGES.declare(
+    "DELETE /message/{messageId}", "deleteMessage", reply="DeletedMessage", problems=("ENTITY_NOT_FOUND",)
+)
 async def delete_message(request: Request) -> Response:
-    """Delete one message."""
+    """Delete an edge message."""
     message_id = _read_message_id(request)
     await messages.delete(request.runtime.core, request.principal, message_id)
-    return Response(encode_json({"entityIds": [message_id]}))
+    return Response(encode_json(DeletedMessage(entity_ids=[message_id])))
 
 
+@_MESSAGES.declare(
+    "DELETE /message",
+    "deleteMessages",
+    query=(QueryParameter("transactionSize", "integer", "accepted for compatibility", "int32"),),
+    body="Ids",
+    body_limited=True,
+    reply="DeletedMessages",
+)
 async def delete_messages(request: Request) -> Response:
-    """Delete messages by their ids, which are echoed as they were sent."""
+    """Delete edge messages by their ids; unknown ones are ignored."""
     request.query_int32("transactionSize", 1000)
     sent = await request.read(_parse_ids)
     await messages.delete_all(request.runtime.core, request.principal, [_parse_message_id(text) for text in sent])
-    return Response(encode_json([{"entityIds": sent, "success": True}]))
+    return Response(encode_json([DeletedMessages(entity_ids=sent, success=True)]))
 
 
 def _read_header(request: Request) -> Header:
@@ -149,78 +186,3 @@ def _parse_message_id(text: str) -> str:
         return uuid_text("", text)
     except InvalidParameter as malformed:
         raise BadRequest(f"{text!r} is no message id") from malformed
-
-
-# Routes on edge messages (docs/reference/entities.md#entities-and-messages).
-
-MESSAGES: tuple[Route, ...] = (
-    Route(
-        method="POST",
-        path="/message/new/{subject}",
-        endpoint=create_message,
-        recording="transaction",
-        id="newMessage",
-        tag="Messages",
-        summary="Store an edge message; its headers are kept with it",
-        query=(TIMEOUT,),
-        headers=(
-            "Content-Type",
-            "Content-Length",
-            "Content-Encoding",
-            "X-Message-ID",
-            "X-User-ID",
-            "X-Recipient",
-            "X-Reply-To",
-            "X-Correlation-ID",
-        ),
-        body="NewMessage",
-        body_limited=True,
-        reply="TransactionResults",
-        problems=("BAD_REQUEST",),
-    ),
-    Route(
-        method="GET",
-        path="/message/{messageId}",
-        endpoint=read_message,
-        id="getMessage",
-        tag="Messages",
-        summary="Read an edge message",
-        reply="Message",
-        problems=("BAD_REQUEST", "ENTITY_NOT_FOUND"),
-    ),
-    Route(
-        method="GET",
-        path="/message/get/{messageId}",
-        endpoint=read_message_as_text,
-        id="getMessageAsBefore",
-        tag="Messages",
-        summary="The same with its content as a text that holds JSON, for older libraries",
-        reply="MessageWithText",
-        problems=("BAD_REQUEST", "ENTITY_NOT_FOUND"),
-    ),
-    Route(
-        method="DELETE",
-        path="/message/{messageId}",
-        endpoint=delete_message,
-        recording="transaction",
-        id="deleteMessage",
-        tag="Messages",
-        summary="Delete an edge message",
-        reply="DeletedMessage",
-        problems=("BAD_REQUEST", "ENTITY_NOT_FOUND"),
-    ),
-    Route(
-        method="DELETE",
-        path="/message",
-        endpoint=delete_messages,
-        recording="transaction",
-        id="deleteMessages",
-        tag="Messages",
-        summary="Delete edge messages by their ids; unknown ones are ignored",
-        query=(QueryParameter("transactionSize", "integer", "accepted for compatibility", "int32"),),
-        body="Ids",
-        body_limited=True,
-        reply="DeletedMessages",
-        problems=("BAD_REQUEST",),
-    ),
-)

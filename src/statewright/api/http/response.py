@@ -32,7 +32,6 @@ from statewright.instants import to_rfc3339
 from statewright.jsonval.codec import decode_stored, encode, encode_large
 from statewright.loop.background import MAX_INLINE_BYTES, TimeSlices, run_by_size
 from statewright.loop.freeing import take_apart
-from statewright.services.collections import FailedChunk
 from statewright.services.writing import Saved
 from statewright.telemetry import logs
 
@@ -289,34 +288,6 @@ def encode_saved(saved: Saved) -> bytes:
 async def respond_saved(saved: Saved) -> Response:
     """The response to the write of an entity."""
     return Response(encode_saved(saved), headers=build_warning_headers(saved.warnings))
-
-
-def encode_results(results: Iterable[Saved | FailedChunk]) -> bytes:
-    """What became of the chunks of a collection (docs/reference/entities.md#chunks,
-    docs/reference/entities.md#update-a-collection).
-    """
-    return encode_json(
-        [_describe_saved(each) if isinstance(each, Saved) else _describe_failed(each) for each in results]
-    )
-
-
-def _describe_saved(saved: Saved) -> dict[str, object]:
-    result: dict[str, object] = {"transactionId": saved.transaction_id, "entityIds": saved.entity_ids}
-    if saved.failed:
-        message = "entity changed since the given transaction"
-        result["failed"] = [
-            {
-                "entityId": item.entity_id,
-                "error": {"code": "ENTITY_MODIFIED", "message": message, "itemIndex": item.index},
-            }
-            for item in saved.failed
-        ]
-    return result
-
-
-def _describe_failed(refused: FailedChunk) -> dict[str, object]:
-    error = {"code": refused.code, "message": refused.message, "chunkIndex": refused.chunk}
-    return {"entityIds": [], "error": error}
 
 
 def _encode_document(stored: str) -> bytes:

@@ -2,20 +2,36 @@
 
 import re
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
-from statewright.api.http import search_indexes
+import msgspec
+from msgspec.structs import replace
+
+from statewright.api.http.declaration import Subject
 from statewright.api.http.request import Request, uuid_text
 from statewright.api.http.response import JSON, LINES, Framing, Response, encode_json, respond_with_envelopes
-from statewright.api.http.router import MODEL, Route
+from statewright.api.http.router import MODEL
 from statewright.conditions import SearchCondition, SortKey, parse_sort
 from statewright.entity import FoundEntities, ModelKey
-from statewright.failures import BadRequest, BodyTooLarge, InvalidParameter
+from statewright.failures import BadRequest, BodyTooLarge, Forbidden, InvalidParameter
 from statewright.instants import to_rfc3339
+from statewright.operations.entity_answers import (
+    CancelledJob,
+    ExplainedSearch,
+    FailedJob,
+    JobProgress,
+    PageNumbers,
+    SearchJobProgress,
+    SnapshotProgress,
+    WantedIndex,
+    show_index,
+)
 from statewright.operations.listings import JobId, SearchJob
 from statewright.operations.records import POINT_IN_TIME, SORT, QueryParameter
 from statewright.services import search
 from statewright.services.search import ResultPage, Search
+
+ProgressT = TypeVar("ProgressT", bound=JobProgress)
 
 EXPLANATIONS: Final = {"plan": False, "analyze": True}
 """Whether the statement is run."""
@@ -27,11 +43,52 @@ HAL: Final = "application/hal+json"
 
 ConditionReader = Callable[[bytes], SearchCondition]
 
+_SEARCH: Final = Subject(tag="Search", recording="nothing")
+_JOBS: Final = Subject(tag="Search", recording="nothing", problems=("BAD_REQUEST", "SEARCH_JOB_NOT_FOUND"))
+_INDEXES: Final = Subject(tag="Search", recording="transaction")
+
+LIMIT: Final = QueryParameter(
+    "limit", "string", "most matches, 1 to 10000, 1000 when absent; more of them are an error", "int32"
+)
+EXPLAIN: Final = QueryParameter(
+    "explain", "string", "`plan` or `analyze`: the answer is the SQL statement and PostgreSQL's plan for it, as JSON"
+)
+TRACKING: Final = QueryParameter("trackingRead", "boolean", "a joined transaction relies on what is returned")
+RESULT_PAGE: Final = (
+    QueryParameter("pageSize", "string", "1000 when absent or not positive, at most 10000", "int32"),
+    QueryParameter("pageNumber", "string", "from 0", "int32"),
+)
+SUBMIT_PROBLEMS: Final = (
+    "BAD_REQUEST",
+    "INVALID_CONDITION",
+    "INVALID_FIELD_PATH",
+    "CONDITION_TYPE_MISMATCH",
+    "MODEL_NOT_FOUND",
+)
+SEARCH_PROBLEMS: Final = (
+    *SUBMIT_PROBLEMS,
+    "HISTORY_PRUNED",
+    "SEARCH_RESULT_LIMIT",
+    "SCAN_BUDGET_EXHAUSTED",
+    "SEARCH_SHARD_TIMEOUT",
+)
+
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,20}")
 
 
+@_SEARCH.declare(
+    "POST /search/direct/{entityName}/{modelVersion}",
+    "searchEntities",
+    is_read=True,
+    query=(POINT_IN_TIME, LIMIT, SORT, TRACKING, EXPLAIN),
+    body="Condition",
+    reply="Envelope",
+    other_replies=((JSON, "Explanation"),),
+    media_type=NDJSON,
+    problems=SEARCH_PROBLEMS,
+)
 async def search_direct(request: Request) -> Response:
-    """Everything that matches, as lines of JSON; with ``explain``, how that is found out."""
+    """Find entities at once: all that match, or an error when there are too many."""
     key = request.model_key()
     explain = request.query("explain")
     if explain is not None:
@@ -40,8 +97,17 @@ async def search_direct(request: Request) -> Response:
     return await respond_with_envelopes(found.take_portions(), key, LINES, media_type=NDJSON)
 
 
+@_SEARCH.declare(
+    "POST /search/{entityName}/{modelVersion}",
+    "searchEntitiesAsArray",
+    is_read=True,
+    query=(POINT_IN_TIME, LIMIT, SORT, TRACKING),
+    body="Condition",
+    reply="Envelopes",
+    problems=SEARCH_PROBLEMS,
+)
 async def search_as_array(request: Request) -> Response:
-    """The same as one JSON array, for older clients (docs/reference/search.md#paths-for-older-clients)."""
+    """The same as a JSON array, for older libraries."""
     key = request.model_key()
     found = await _run_search(request, key, search.read_older_condition)
     return await respond_with_envelopes(found.take_portions(), key)
@@ -54,7 +120,7 @@ async def _explain_search(request: Request, key: ModelKey, kind: str) -> Respons
     found = await search.explain(request.runtime.core, request.caller, wanted, limit=limit, analyze=EXPLANATIONS[kind])
     text = " ".join(found.statement.text.split())
     arguments = [str(argument) for argument in found.statement.args]
-    return Response(encode_json({"sql": text, "arguments": arguments, "judged": found.judged, "plan": found.plan}))
+    return Response(encode_json(ExplainedSearch(sql=text, arguments=arguments, judged=found.judged, plan=found.plan)))
 
 
 async def _run_search(request: Request, key: ModelKey, read: ConditionReader = search.read_condition) -> FoundEntities:
@@ -99,47 +165,77 @@ def _read_limit(request: Request) -> int:
 _US_PER_MS: Final = 1000
 
 
+@_SEARCH.declare(
+    "POST /search/async/{entityName}/{modelVersion}",
+    "submitAsyncSearchJob",
+    is_read=True,
+    query=(POINT_IN_TIME, SORT),
+    body="Condition",
+    reply="JobId",
+    problems=SUBMIT_PROBLEMS,
+)
 async def submit_job(request: Request) -> Response:
-    """Begin a search; the answer is the id of its job."""
+    """Begin a search whose results are kept; the answer is the id of the job."""
     key, instant = request.model_key(), request.query_instant("pointInTime")
     condition, sort = await read_condition(request), read_sort(request)
     wanted = Search(key=key, condition=condition, sort=sort, instant=instant)
     return Response(encode_json(await search.submit(request.runtime.core, request.caller, wanted)))
 
 
+submit_snapshot = replace(
+    submit_job,
+    path="/search/snapshot/{entityName}/{modelVersion}",
+    id="createSnapshotSearch",
+    summary="Begin a search whose results are kept, for older libraries",
+)
+
+
+@_JOBS.declare("GET /search/async/{jobId}/status", "getAsyncSearchStatus", reply="JobStatus")
 async def get_job_status(request: Request) -> Response:
     """How a job is doing."""
     job = await search.find(request.runtime.core, request.caller, _read_job_id(request))
-    return Response(encode_json({"searchJobStatus": job.status, **_describe_progress(request, job)}))
+    return _show_progress(request, job, SearchJobProgress)
 
 
+@_JOBS.declare("GET /search/async/{jobId}", "getAsyncSearchResults", query=RESULT_PAGE, reply="JobResults")
 async def get_job_results(request: Request) -> Response:
-    """A page of the matches."""
+    """A page of what a job has found, as it was at the job's instant."""
     page = await _read_page(request)
     framing = Framing(b'{"content":[', tail=b'],"page":%b}\n' % _encode_page(page))
     return await respond_with_envelopes(page.found.take_portions(), page.key, framing)
 
 
+@_JOBS.declare(
+    "PUT /search/async/{jobId}/cancel",
+    "cancelAsyncSearch",
+    reply="JobCancellation",
+    problems=("SEARCH_JOB_ALREADY_TERMINAL",),
+)
 async def cancel_job(request: Request) -> Response:
     """Stop a running job."""
     await search.cancel(request.runtime.core, request.caller, _read_job_id(request))
-    return Response(encode_json({"isCancelled": True, "cancelled": True, "currentSearchJobStatus": "CANCELLED"}))
+    return Response(encode_json(CancelledJob(is_cancelled=True, cancelled=True, current_search_job_status="CANCELLED")))
 
 
+@_JOBS.declare("GET /search/async/{jobId}/failure", "getAsyncSearchFailure", reply="JobFailure")
 async def get_job_failure(request: Request) -> Response:
-    """Why a job failed; no reason for one that did not."""
+    """Why a job failed."""
     job = await search.find(request.runtime.core, request.caller, _read_job_id(request))
-    return Response(encode_json({"searchJobStatus": job.status, "reason": job.failure}))
+    return Response(encode_json(FailedJob(search_job_status=job.status, reason=job.failure)))
 
 
+@_JOBS.declare("GET /search/snapshot/{jobId}/status", "getSnapshotStatus", reply="SnapshotStatus")
 async def get_snapshot_status(request: Request) -> Response:
-    """How a job is doing, for older clients."""
+    """How a job is doing, for older libraries."""
     job = await search.find(request.runtime.core, request.caller, _read_job_id(request))
-    return Response(encode_json({"snapshotStatus": job.status, **_describe_progress(request, job)}))
+    return _show_progress(request, job, SnapshotProgress)
 
 
+@_JOBS.declare(
+    "GET /search/snapshot/{jobId}", "getSnapshotResults", query=RESULT_PAGE, media_type=HAL, reply="SnapshotResults"
+)
 async def get_snapshot_results(request: Request) -> Response:
-    """A page of the matches, for older clients."""
+    """A page of what a job has found, for older libraries."""
     page = await _read_page(request)
     framing = Framing(b'{"_embedded":{"objectNodes":[', tail=b']},"page":%b}\n' % _encode_page(page))
     return await respond_with_envelopes(page.found.take_portions(), page.key, framing, media_type=HAL)
@@ -156,208 +252,78 @@ async def _read_page(request: Request) -> ResultPage:
     return await search.read_page(request.runtime.core, request.caller, job, size=size, number=number)
 
 
-def _describe_progress(request: Request, job: SearchJob) -> dict[str, object]:
-    end: dict[str, object] = {} if job.finished_at is None else {"finishTime": to_rfc3339(job.finished_at)}
+def _show_progress(request: Request, job: SearchJob, kind: type[ProgressT]) -> Response:
     took_us = 0 if job.finished_at is None else job.finished_at - job.created_at
-    return end | {
-        "createTime": to_rfc3339(job.created_at),
-        "entitiesCount": job.hits,
-        "calculationTimeMillis": took_us // _US_PER_MS,
-        "expirationDate": to_rfc3339(job.created_at + request.runtime.core.search_jobs.retention_us),
-    }
+    progress = kind(
+        status=job.status,
+        create_time=to_rfc3339(job.created_at),
+        finish_time=None if job.finished_at is None else to_rfc3339(job.finished_at),
+        entities_count=job.hits,
+        calculation_time_millis=took_us // _US_PER_MS,
+        expiration_date=to_rfc3339(job.created_at + request.runtime.core.search_jobs.retention_us),
+    )
+    return Response(encode_json(progress))
 
 
 def _encode_page(page: ResultPage) -> bytes:
-    numbers = {"number": page.number, "size": page.size, "totalElements": page.total, "totalPages": page.total_pages}
+    numbers = PageNumbers(number=page.number, size=page.size, total_elements=page.total, total_pages=page.total_pages)
     return encode_json(numbers).rstrip(b"\n")
 
 
-# Routes that find entities, at once or by a job, and the indexes that help (docs/reference/search.md#search).
+# Declared indexes: an extension of ours.
 
-LIMIT: Final = QueryParameter(
-    "limit", "string", "most matches, 1 to 10000, 1000 when absent; more of them are an error", "int32"
-)
-EXPLAIN: Final = QueryParameter(
-    "explain", "string", "`plan` or `analyze`: the answer is the SQL statement and PostgreSQL's plan for it, as JSON"
-)
-TRACKING: Final = QueryParameter("trackingRead", "boolean", "a joined transaction relies on what is returned")
-RESULT_PAGE: Final = (
-    QueryParameter("pageSize", "string", "1000 when absent or not positive, at most 10000", "int32"),
-    QueryParameter("pageNumber", "string", "from 0", "int32"),
-)
-SUBMIT_PROBLEMS: Final = (
-    "BAD_REQUEST",
-    "INVALID_CONDITION",
-    "INVALID_FIELD_PATH",
-    "CONDITION_TYPE_MISMATCH",
-    "MODEL_NOT_FOUND",
-)
-SEARCH_PROBLEMS: Final = (
-    *SUBMIT_PROBLEMS,
-    "HISTORY_PRUNED",
-    "SEARCH_RESULT_LIMIT",
-    "SCAN_BUDGET_EXHAUSTED",
-    "SEARCH_SHARD_TIMEOUT",
-)
-JOB_PROBLEMS: Final = ("BAD_REQUEST", "SEARCH_JOB_NOT_FOUND")
 
-SEARCH: tuple[Route, ...] = (
-    Route(
-        method="POST",
-        path="/search/direct/{entityName}/{modelVersion}",
-        endpoint=search_direct,
-        recording="nothing",
-        is_read=True,
-        id="searchEntities",
-        tag="Search",
-        summary="Find entities at once: all that match, or an error when there are too many",
-        query=(POINT_IN_TIME, LIMIT, SORT, TRACKING, EXPLAIN),
-        body="Condition",
-        reply="Envelope",
-        other_replies=((JSON, "Explanation"),),
-        media_type=NDJSON,
-        problems=SEARCH_PROBLEMS,
-    ),
-    Route(
-        method="POST",
-        path="/search/{entityName}/{modelVersion}",
-        endpoint=search_as_array,
-        recording="nothing",
-        is_read=True,
-        id="searchEntitiesAsArray",
-        tag="Search",
-        summary="The same as a JSON array, for older libraries",
-        query=(POINT_IN_TIME, LIMIT, SORT, TRACKING),
-        body="Condition",
-        reply="Envelopes",
-        problems=SEARCH_PROBLEMS,
-    ),
-    Route(
-        method="POST",
-        path=f"{MODEL}/index",
-        endpoint=search_indexes.declare_index,
-        recording="transaction",
-        id="declareSearchIndex",
-        is_ours=True,
-        tag="Search",
-        summary="Have an index on a field built in the background; for administrators",
-        body="WantedIndex",
-        reply="SearchIndex",
-        problems=("BAD_REQUEST", "INVALID_FIELD_PATH", "FORBIDDEN", "MODEL_NOT_FOUND"),
-    ),
-    Route(
-        method="GET",
-        path=f"{MODEL}/index",
-        endpoint=search_indexes.list_indexes,
-        id="getSearchIndexes",
-        is_ours=True,
-        tag="Search",
-        summary="List the declared indexes of a model with the progress of their builds",
-        reply="SearchIndexes",
-        problems=("BAD_REQUEST", "MODEL_NOT_FOUND"),
-    ),
-    Route(
-        method="DELETE",
-        path=f"{MODEL}/index/{{indexId}}",
-        endpoint=search_indexes.drop_index,
-        recording="transaction",
-        id="withdrawSearchIndex",
-        is_ours=True,
-        tag="Search",
-        summary="Have a declared index dropped in the background; for administrators",
-        reply="Success",
-        problems=("BAD_REQUEST", "FORBIDDEN", "MODEL_NOT_FOUND", "SEARCH_INDEX_NOT_FOUND"),
-    ),
-    Route(
-        method="POST",
-        path="/search/async/{entityName}/{modelVersion}",
-        endpoint=submit_job,
-        recording="nothing",
-        is_read=True,
-        id="submitAsyncSearchJob",
-        tag="Search",
-        summary="Begin a search whose results are kept; the answer is the id of the job",
-        query=(POINT_IN_TIME, SORT),
-        body="Condition",
-        reply="JobId",
-        problems=SUBMIT_PROBLEMS,
-    ),
-    Route(
-        method="GET",
-        path="/search/async/{jobId}/status",
-        endpoint=get_job_status,
-        id="getAsyncSearchStatus",
-        tag="Search",
-        summary="How a job is doing",
-        reply="JobStatus",
-        problems=JOB_PROBLEMS,
-    ),
-    Route(
-        method="GET",
-        path="/search/async/{jobId}",
-        endpoint=get_job_results,
-        id="getAsyncSearchResults",
-        tag="Search",
-        summary="A page of what a job has found, as it was at the job's instant",
-        query=RESULT_PAGE,
-        reply="JobResults",
-        problems=JOB_PROBLEMS,
-    ),
-    Route(
-        method="PUT",
-        path="/search/async/{jobId}/cancel",
-        endpoint=cancel_job,
-        recording="nothing",
-        id="cancelAsyncSearch",
-        tag="Search",
-        summary="Stop a running job",
-        reply="JobCancellation",
-        problems=(*JOB_PROBLEMS, "SEARCH_JOB_ALREADY_TERMINAL"),
-    ),
-    Route(
-        method="GET",
-        path="/search/async/{jobId}/failure",
-        endpoint=get_job_failure,
-        id="getAsyncSearchFailure",
-        tag="Search",
-        summary="Why a job failed",
-        reply="JobFailure",
-        problems=JOB_PROBLEMS,
-    ),
-    Route(
-        method="POST",
-        path="/search/snapshot/{entityName}/{modelVersion}",
-        endpoint=submit_job,
-        recording="nothing",
-        is_read=True,
-        id="createSnapshotSearch",
-        tag="Search",
-        summary="Begin a search whose results are kept, for older libraries",
-        query=(POINT_IN_TIME, SORT),
-        body="Condition",
-        reply="JobId",
-        problems=SUBMIT_PROBLEMS,
-    ),
-    Route(
-        method="GET",
-        path="/search/snapshot/{jobId}/status",
-        endpoint=get_snapshot_status,
-        id="getSnapshotStatus",
-        tag="Search",
-        summary="How a job is doing, for older libraries",
-        reply="SnapshotStatus",
-        problems=JOB_PROBLEMS,
-    ),
-    Route(
-        method="GET",
-        path="/search/snapshot/{jobId}",
-        endpoint=get_snapshot_results,
-        id="getSnapshotResults",
-        tag="Search",
-        summary="A page of what a job has found, for older libraries",
-        query=RESULT_PAGE,
-        media_type=HAL,
-        reply="SnapshotResults",
-        problems=JOB_PROBLEMS,
-    ),
+@_INDEXES.declare(
+    f"POST {MODEL}/index",
+    "declareSearchIndex",
+    is_ours=True,
+    body="WantedIndex",
+    reply="SearchIndex",
+    problems=("BAD_REQUEST", "INVALID_FIELD_PATH", "FORBIDDEN", "MODEL_NOT_FOUND"),
 )
+async def declare_index(request: Request) -> Response:
+    """Have an index on a field built in the background; for administrators."""
+    _require_admin(request)
+    key = request.model_key()
+    try:
+        wanted = msgspec.json.decode(await request.body(), type=WantedIndex)
+    except (msgspec.DecodeError, UnicodeDecodeError) as malformed:
+        raise BadRequest(f"invalid index: {malformed}") from malformed
+    index = await search.declare(
+        request.runtime.core, request.caller, key, path=wanted.path, kind=wanted.type, state=wanted.state
+    )
+    return Response(encode_json(show_index(index)))
+
+
+@_INDEXES.declare(
+    f"GET {MODEL}/index",
+    "getSearchIndexes",
+    is_ours=True,
+    reply="SearchIndexes",
+    problems=("BAD_REQUEST", "MODEL_NOT_FOUND"),
+)
+async def list_indexes(request: Request) -> Response:
+    """List the declared indexes of a model with the progress of their builds."""
+    found = await search.list_indexes(request.runtime.core, request.caller, request.model_key())
+    return Response(encode_json([*map(show_index, found)]))
+
+
+@_INDEXES.declare(
+    f"DELETE {MODEL}/index/{{indexId}}",
+    "withdrawSearchIndex",
+    is_ours=True,
+    reply="Success",
+    problems=("BAD_REQUEST", "FORBIDDEN", "MODEL_NOT_FOUND", "SEARCH_INDEX_NOT_FOUND"),
+)
+async def drop_index(request: Request) -> Response:
+    """Have a declared index dropped in the background; for administrators."""
+    _require_admin(request)
+    key = request.model_key()
+    await search.withdraw(request.runtime.core, request.caller, key, request.path_params["indexId"])
+    return Response(encode_json({"success": True}))
+
+
+def _require_admin(request: Request) -> None:
+    """An index slows the writes of all tenants down."""
+    if "ROLE_ADMIN" not in request.principal.roles:
+        raise Forbidden("admin role required")

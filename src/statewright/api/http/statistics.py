@@ -2,33 +2,59 @@
 
 from typing import Any, Final
 
+from statewright.api.http.declaration import Subject
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, build_warning_headers, encode_json
-from statewright.api.http.router import BUILTIN, Route, bind_scope
+from statewright.api.http.router import BUILTIN, bind_scope
 from statewright.entity import EntityCount, EntityGroup
 from statewright.operations.entity_answers import GroupKeyPart, GroupTally, ModelTally, StateTally
 from statewright.operations.records import POINT_IN_TIME, QueryParameter
 from statewright.services import statistics
 from statewright.services.statistics import GroupedQuery, read_query
 
+STATES: Final = QueryParameter("states", "string", "only these states, 1000 at most", repeatable=True)
 
+_STATISTICS: Final = Subject(tag="Statistics", problems=("HISTORY_PRUNED", "SEARCH_SHARD_TIMEOUT"))
+
+
+@_STATISTICS.declare(
+    "GET /entity/stats",
+    "getEntityStatistics",
+    query=(POINT_IN_TIME, BUILTIN),
+    reply="Counts",
+    problems=("BAD_REQUEST",),
+)
 async def count_entities(request: Request) -> Response:
-    """How many entities each model has."""
+    """Count the entities of every model."""
     instant, scope = request.query_instant("pointInTime"), bind_scope(request)
     counts = await statistics.count_models(request.runtime.core, request.caller, instant=instant, scope=scope)
     return Response(encode_json([_to_model_tally(count) for count in counts]))
 
 
+@_STATISTICS.declare(
+    "GET /entity/stats/{entityName}/{modelVersion}",
+    "getEntityStatisticsForModel",
+    query=(POINT_IN_TIME,),
+    reply="Count",
+    problems=("BAD_REQUEST", "MODEL_NOT_FOUND"),
+)
 async def count_model_entities(request: Request) -> Response:
-    """How many entities one model has."""
+    """Count the entities of a model."""
     key = request.model_key()
     instant = request.query_instant("pointInTime")
     count = await statistics.count_model(request.runtime.core, request.caller, key, instant=instant)
     return Response(encode_json(_to_model_tally(count)))
 
 
+@_STATISTICS.declare(
+    "GET /entity/stats/states",
+    "getEntityStatisticsByState",
+    query=(STATES, POINT_IN_TIME, BUILTIN),
+    reply="StateCounts",
+    problems=("BAD_REQUEST",),
+)
 async def count_states(request: Request) -> Response:
-    """How many entities each model has in each state."""
+    """Count the entities of every model in each state that has any."""
     instant, states, scope = request.query_instant("pointInTime"), request.query_all("states"), bind_scope(request)
     counts = await statistics.count_by_state(
         request.runtime.core, request.caller, states=states, instant=instant, scope=scope
@@ -36,8 +62,15 @@ async def count_states(request: Request) -> Response:
     return Response(encode_json([_to_state_tally(count) for count in counts]))
 
 
+@_STATISTICS.declare(
+    "GET /entity/stats/states/{entityName}/{modelVersion}",
+    "getEntityStatisticsByStateForModel",
+    query=(STATES, POINT_IN_TIME),
+    reply="StateCounts",
+    problems=("BAD_REQUEST", "MODEL_NOT_FOUND"),
+)
 async def count_model_states(request: Request) -> Response:
-    """How many entities one model has in each state."""
+    """Count the entities of a model in each state that has any."""
     key = request.model_key()
     instant, states = request.query_instant("pointInTime"), request.query_all("states")
     counts = await statistics.count_by_state(
@@ -46,8 +79,35 @@ async def count_model_states(request: Request) -> Response:
     return Response(encode_json([_to_state_tally(count) for count in counts]))
 
 
+@_STATISTICS.declare(
+    "POST /entity/stats/{entityName}/{modelVersion}/query",
+    "queryGroupedEntityStatisticsForModel",
+    recording="nothing",
+    is_read=True,
+    body="GroupedQuery",
+    body_limited=True,
+    reply="Groups",
+    problems=(
+        "MALFORMED_REQUEST",
+        "MISSING_GROUP_BY",
+        "INVALID_GROUP_BY_PATH",
+        "DUPLICATE_GROUP_BY",
+        "INVALID_AGGREGATION_OP",
+        "INVALID_AGGREGATION_FIELD",
+        "DUPLICATE_AGGREGATION_ALIAS",
+        "INVALID_LIMIT",
+        "MODEL_NOT_FOUND",
+        "INVALID_CONDITION",
+        "INVALID_FIELD_PATH",
+        "CONDITION_TYPE_MISMATCH",
+        "SCAN_BUDGET_EXHAUSTED",
+        "GROUP_CARDINALITY_EXCEEDED",
+    ),
+)
 async def group_entities(request: Request) -> Response:
-    """Group the entities of a model. The version is no bound parameter here
+    """Group the entities of a model and work out numbers for each group.
+
+    The version is no bound parameter here
     (docs/reference/entities.md#the-request-of-a-grouped-statistic).
     """
     wanted = await request.read(lambda body: read_query(body, max_limit=request.runtime.core.max_stats_groups))
@@ -84,86 +144,3 @@ def _to_group_tally(group: EntityGroup, wanted: GroupedQuery) -> GroupTally:
 
 def _name_values(group: EntityGroup, wanted: GroupedQuery) -> dict[str, Any]:  # Any: a float stays one
     return dict(zip(wanted.aggregations, group.values, strict=True))
-
-
-# Routes that count and group entities (docs/reference/entities.md#counts).
-
-STATES: Final = QueryParameter("states", "string", "only these states, 1000 at most", repeatable=True)
-
-STATISTICS: tuple[Route, ...] = (
-    Route(
-        method="GET",
-        path="/entity/stats",
-        endpoint=count_entities,
-        id="getEntityStatistics",
-        tag="Statistics",
-        summary="Count the entities of every model",
-        query=(POINT_IN_TIME, BUILTIN),
-        reply="Counts",
-        problems=("HISTORY_PRUNED", "BAD_REQUEST", "SEARCH_SHARD_TIMEOUT"),
-    ),
-    Route(
-        method="GET",
-        path="/entity/stats/states",
-        endpoint=count_states,
-        id="getEntityStatisticsByState",
-        tag="Statistics",
-        summary="Count the entities of every model in each state that has any",
-        query=(STATES, POINT_IN_TIME, BUILTIN),
-        reply="StateCounts",
-        problems=("HISTORY_PRUNED", "BAD_REQUEST", "SEARCH_SHARD_TIMEOUT"),
-    ),
-    Route(
-        method="GET",
-        path="/entity/stats/{entityName}/{modelVersion}",
-        endpoint=count_model_entities,
-        id="getEntityStatisticsForModel",
-        tag="Statistics",
-        summary="Count the entities of a model",
-        query=(POINT_IN_TIME,),
-        reply="Count",
-        problems=("HISTORY_PRUNED", "BAD_REQUEST", "MODEL_NOT_FOUND", "SEARCH_SHARD_TIMEOUT"),
-    ),
-    Route(
-        method="GET",
-        path="/entity/stats/states/{entityName}/{modelVersion}",
-        endpoint=count_model_states,
-        id="getEntityStatisticsByStateForModel",
-        tag="Statistics",
-        summary="Count the entities of a model in each state that has any",
-        query=(STATES, POINT_IN_TIME),
-        reply="StateCounts",
-        problems=("HISTORY_PRUNED", "BAD_REQUEST", "MODEL_NOT_FOUND", "SEARCH_SHARD_TIMEOUT"),
-    ),
-    Route(
-        method="POST",
-        path="/entity/stats/{entityName}/{modelVersion}/query",
-        endpoint=group_entities,
-        recording="nothing",
-        is_read=True,
-        id="queryGroupedEntityStatisticsForModel",
-        tag="Statistics",
-        summary="Group the entities of a model and work out numbers for each group",
-        body="GroupedQuery",
-        body_limited=True,
-        reply="Groups",
-        problems=(
-            "HISTORY_PRUNED",
-            "MALFORMED_REQUEST",
-            "MISSING_GROUP_BY",
-            "INVALID_GROUP_BY_PATH",
-            "DUPLICATE_GROUP_BY",
-            "INVALID_AGGREGATION_OP",
-            "INVALID_AGGREGATION_FIELD",
-            "DUPLICATE_AGGREGATION_ALIAS",
-            "INVALID_LIMIT",
-            "MODEL_NOT_FOUND",
-            "INVALID_CONDITION",
-            "INVALID_FIELD_PATH",
-            "CONDITION_TYPE_MISMATCH",
-            "SCAN_BUDGET_EXHAUSTED",
-            "GROUP_CARDINALITY_EXCEEDED",
-            "SEARCH_SHARD_TIMEOUT",
-        ),
-    ),
-)

@@ -38,6 +38,7 @@ from statewright.api.http.router import Route
 from statewright.api.http.steps.routes import STEP_ROUTES
 from statewright.documentation.sources import APPENDED, list_error_rows, list_linked_topics, read_documents
 from statewright.failures import BadRequest, Failure, HelpTopicNotFound, MethodNotAllowed, list_kinds
+from statewright.operations.entity_answers import HelpPage, HelpSection
 from statewright.settings import SETTINGS, Settings
 from statewright.workflow.json_schema import build_workflow_schema
 
@@ -341,13 +342,13 @@ class Help:
 
     def _list_topics(self) -> Response:
         if self._tree is None:
-            found = list(self.describe_topics().values())
+            found = [*map(self._build_page, self._topics.values())]
             self._tree = encode_json({"schema": SCHEMA, "version": read_version(), "topics": found})
         return Response(self._tree)
 
     def describe_topics(self) -> dict[str, dict[str, object]]:
         """The descriptors of all pages by id, parents before children."""
-        return {topic.id: self._describe_topic(topic) for topic in self._topics.values()}
+        return {topic.id: msgspec.to_builtins(self._build_page(topic)) for topic in self._topics.values()}
 
     def run_action(self, parts: Sequence[str]) -> bytes | None:
         """The raw output that the last part names, of the topic that is named by the others; None: there is none."""
@@ -360,7 +361,7 @@ class Help:
             raise BadRequest(f"{name!r} is no help topic")
         topic = self._topics.get(".".join(parts))
         if topic is not None:
-            return Response(encode_json(self._describe_topic(topic)))
+            return Response(encode_json(self._build_page(topic)))
         action = self._find_action(parts)
         if action is not None:
             return Response(action.output(), media_type=action.media_type)
@@ -372,28 +373,26 @@ class Help:
         if topic is not None and name.endswith(".md"):
             return Response(topic.body.encode(), media_type=MARKDOWN)
         if topic is not None and name.endswith(".json"):
-            return Response(encode_json(self._describe_topic(topic)))
+            return Response(encode_json(self._build_page(topic)))
         raise HelpTopicNotFound(f"no such help topic: {name}")
 
     def _find_action(self, parts: Sequence[str]) -> Action | None:
         topic = self._topics.get(".".join(parts[:-1]))
         return None if topic is None else topic.actions.get(parts[-1])
 
-    def _describe_topic(self, topic: Topic) -> dict[str, object]:
-        sections = [{"name": name, "body": body.strip()} for name, body in _SECTION.findall(topic.body)]
-        children = [other for other in self._topics if other.rpartition(".")[0] == topic.id]
-        descriptor: dict[str, object] = {
-            "topic": topic.id,
-            "path": topic.id.split("."),
-            "title": topic.title,
-            "synopsis": _extract_synopsis(topic.body),
-            "body": topic.body,
-            "sections": sections,
-            "see_also": [other for other in topic.see_also if other in self._topics and other != topic.id],
-            "stability": topic.stability,
-            "actions": tuple(topic.actions),
-        }
-        return descriptor | {"children": children} if children else descriptor
+    def _build_page(self, topic: Topic) -> HelpPage:
+        return HelpPage(
+            topic=topic.id,
+            path=topic.id.split("."),
+            title=topic.title,
+            synopsis=_extract_synopsis(topic.body),
+            body=topic.body,
+            sections=[HelpSection(name=name, body=body.strip()) for name, body in _SECTION.findall(topic.body)],
+            see_also=[other for other in topic.see_also if other in self._topics and other != topic.id],
+            stability=topic.stability,
+            actions=tuple(topic.actions),
+            children=tuple(other for other in self._topics if other.rpartition(".")[0] == topic.id),
+        )
 
 
 def _extract_synopsis(body: str) -> str:

@@ -171,6 +171,8 @@ def _describe_problems(route: Route) -> Document:
     } | {"default": _DEFAULT}
 
 
+_MEMBERS: Final = "Calculation members"
+
 TAGS: Final = {
     "Models": "What documents look like: import from samples, lock, export",
     "Workflows": "States and transitions of the entities of a model: import and export",
@@ -179,7 +181,7 @@ TAGS: Final = {
     "Statistics": "Counts by state and grouped aggregates",
     "Audit": "What runs have done to an entity",
     "Messages": "Edge messages: content with headers, kept as it came",
-    "Calculation members": "The gRPC protocol of nodes that answer callouts: sources and schemas",
+    _MEMBERS: "The gRPC protocol of nodes that answer callouts: sources and schemas",
     "Step definitions": "JSON step engine: upload and look at definitions",
     "Step instances": "JSON step engine: start, watch, signal and cancel instances",
     "Step jobs": "JSON step engine: poll, complete and fail jobs",
@@ -206,153 +208,106 @@ def order_tag(tag: str) -> int:
 
 
 _OAUTH_ERROR: Final = define_object("error error_description", error=TEXT, error_description=TEXT)
+_PROBLEM: Final = {PROBLEM: {"schema": ref("Problem")}}
 
 
-def _describe_json(schema: Document) -> Document:
-    return {"application/json": {"schema": schema}}
-
-
-def _describe_public(operation_id: str, tag: str, summary: str, responses: Document, **more: object) -> Document:
+def _define_public(
+    operation_id: str, tag: str, summary: str, answer: Document, media_type: str = "application/json"
+) -> Document:
+    """What needs no token and has no parameters."""
     return {
         "operationId": operation_id,
         "tags": [tag],
         "summary": summary,
         "parameters": [],
         "security": [],
-        "responses": {
-            status: {"description": HTTPStatus(int(status)).phrase, **body} for status, body in responses.items()
-        },
-    } | more
+        "responses": _define_responses({"200": {media_type: {"schema": answer}}}),
+    }
 
 
-PUBLIC_PATHS: Final[dict[str, Document]] = {
-    "/health": {
-        "get": _describe_public(
-            "health",
-            "Operations",
-            "Whether the API serves",
-            {"200": {"content": _describe_json(define_object("status", status=TEXT))}},
-        )
+def _define_responses(contents: Document) -> Document:
+    return {
+        status: {"description": HTTPStatus(int(status)).phrase, "content": content}
+        for status, content in contents.items()
+    }
+
+
+_HELP: Final = define_object(
+    "schema version topics", schema={"const": 1}, version=TEXT, topics=define_array(ref("HelpTopic"))
+)
+_TOPIC: Final = _define_public(
+    "helpTopic", "Operations", "A page of help by its dotted id, or raw output that it offers", ref("HelpTopic")
+)
+_EVENT_SCHEMAS: Final = define_object(
+    "schema version specVersion baseId schemas",
+    schema={"const": 1},
+    version=TEXT,
+    specVersion=TEXT,
+    baseId=TEXT,
+    schemas=ANY_OBJECT,
+)
+_DESCRIPTORS: Final = define_object("file", file=define_array(ANY_OBJECT))
+_KEYS: Final = define_object("keys", keys=define_array(ANY_OBJECT))
+_TOKEN: Final = define_object(
+    "access_token token_type expires_in",
+    access_token=TEXT,
+    token_type=TEXT,
+    expires_in={"type": "integer"},
+    issued_token_type=TEXT,
+)
+_TOKEN_FORM: Final = define_open_object(
+    "grant_type",
+    grant_type=TEXT,
+    client_id=TEXT,
+    client_secret=TEXT,
+    client_assertion_type=TEXT,
+    client_assertion=TEXT,
+    subject_token_type=TEXT,
+    subject_token=TEXT,
+)
+
+_PUBLIC_READS: Final = {
+    "/health": _define_public("health", "Operations", "Whether the API serves", define_object("status", status=TEXT)),
+    "/help": _define_public("help", "Operations", "All pages of help", _HELP),
+    "/help/{topic}": _TOPIC
+    | {
+        "parameters": [{"name": "topic", "in": "path", "required": True, "schema": TEXT}],
+        "responses": _TOPIC["responses"] | _define_responses({"400": _PROBLEM, "404": _PROBLEM}),
     },
-    "/help": {
-        "get": _describe_public(
-            "help",
-            "Operations",
-            "All pages of help",
-            {
-                "200": {
-                    "content": _describe_json(
-                        define_object(
-                            "schema version topics",
-                            schema={"const": 1},
-                            version=TEXT,
-                            topics=define_array(ref("HelpTopic")),
-                        )
-                    )
-                }
-            },
-        )
-    },
-    "/help/{topic}": {
-        "get": _describe_public(
-            "helpTopic",
-            "Operations",
-            "A page of help by its dotted id, or raw output that it offers",
-            {
-                "200": {"content": _describe_json(ref("HelpTopic"))},
-                "400": {"content": {PROBLEM: {"schema": ref("Problem")}}},
-                "404": {"content": {PROBLEM: {"schema": ref("Problem")}}},
-            },
-            parameters=[{"name": "topic", "in": "path", "required": True, "schema": TEXT}],
-        )
-    },
-    "/help/workflows/schema-version/versions": {
-        "get": _describe_public(
-            "workflowSchemaVersions",
-            "Workflows",
-            "Which import contracts for workflows are known",
-            {"200": {"content": _describe_json(ANY_OBJECT)}},
-        )
-    },
-    "/help/grpc/proto": {
-        "get": _describe_public(
-            "grpcProtoSources",
-            "Calculation members",
-            "The protobuf sources of the gRPC services",
-            {"200": {"content": {"text/plain": {"schema": TEXT}}}},
-        )
-    },
-    "/help/grpc/json": {
-        "get": _describe_public(
-            "grpcDescriptors",
-            "Calculation members",
-            "The same as a FileDescriptorSet in protobuf JSON",
-            {"200": {"content": _describe_json(define_object("file", file=define_array(ANY_OBJECT)))}},
-        )
-    },
-    "/help/workflows/schema": {
-        "get": _describe_public(
-            "workflowSchema",
-            "Workflows",
-            "The JSON Schema of workflow definitions, for editors",
-            {"200": {"content": {"application/schema+json": {"schema": ANY_OBJECT}}}},
-        )
-    },
-    "/help/cloudevents/json": {
-        "get": _describe_public(
-            "eventSchemas",
-            "Calculation members",
-            "JSON Schemas of all event payloads",
-            {
-                "200": {
-                    "content": _describe_json(
-                        define_object(
-                            "schema version specVersion baseId schemas",
-                            schema={"const": 1},
-                            version=TEXT,
-                            specVersion=TEXT,
-                            baseId=TEXT,
-                            schemas=ANY_OBJECT,
-                        )
-                    )
-                }
-            },
-        )
-    },
-    "/.well-known/jwks.json": {
-        "get": _describe_public(
-            "jwks",
-            "Identity",
-            "The public keys of tokens (jwt mode)",
-            {"200": {"content": _describe_json(define_object("keys", keys=define_array(ANY_OBJECT)))}},
-        )
-    },
+    "/help/workflows/schema-version/versions": _define_public(
+        "workflowSchemaVersions", "Workflows", "Which import contracts for workflows are known", ANY_OBJECT
+    ),
+    "/help/grpc/proto": _define_public(
+        "grpcProtoSources", _MEMBERS, "The protobuf sources of the gRPC services", TEXT, "text/plain"
+    ),
+    "/help/grpc/json": _define_public(
+        "grpcDescriptors", _MEMBERS, "The same as a FileDescriptorSet in protobuf JSON", _DESCRIPTORS
+    ),
+    "/help/workflows/schema": _define_public(
+        "workflowSchema",
+        "Workflows",
+        "The JSON Schema of workflow definitions, for editors",
+        ANY_OBJECT,
+        "application/schema+json",
+    ),
+    "/help/cloudevents/json": _define_public(
+        "eventSchemas", _MEMBERS, "JSON Schemas of all event payloads", _EVENT_SCHEMAS
+    ),
+    "/.well-known/jwks.json": _define_public("jwks", "Identity", "The public keys of tokens (jwt mode)", _KEYS),
+}
+_ISSUE_TOKEN: Final = _define_public(
+    "getTechnicalUserToken", "Identity", "A token for a client's credentials (RFC 6749)", _TOKEN
+)
+_REFUSED: Final = ("400", "401", "403", "429", "500", "503")
+
+PUBLIC_PATHS: Final[dict[str, Document]] = {path: {"get": operation} for path, operation in _PUBLIC_READS.items()} | {
     "/oauth/token": {
-        "post": _describe_public(
-            "getTechnicalUserToken",
-            "Identity",
-            "A token for a client's credentials (RFC 6749)",
-            {
-                "200": {
-                    "content": _describe_json(
-                        define_object(
-                            "access_token token_type expires_in",
-                            access_token=TEXT,
-                            token_type=TEXT,
-                            expires_in={"type": "integer"},
-                            issued_token_type=TEXT,
-                        )
-                    )
-                },
-                "400": {"content": _describe_json(_OAUTH_ERROR)},
-                "401": {"content": _describe_json(_OAUTH_ERROR)},
-                "403": {"content": _describe_json(_OAUTH_ERROR)},
-                "429": {"content": _describe_json(_OAUTH_ERROR)},
-                "500": {"content": _describe_json(_OAUTH_ERROR)},
-                "503": {"content": _describe_json(_OAUTH_ERROR)},
-            },
-            security=[{"basicAuth": []}, {}],  # or in the form
-            parameters=[
+        "post": _ISSUE_TOKEN
+        | {
+            "responses": _ISSUE_TOKEN["responses"]
+            | _define_responses({status: {"application/json": {"schema": _OAUTH_ERROR}} for status in _REFUSED}),
+            "security": [{"basicAuth": []}, {}],  # or in the form
+            "parameters": [
                 {
                     "name": "Authorization",
                     "in": "header",
@@ -360,23 +315,10 @@ PUBLIC_PATHS: Final[dict[str, Document]] = {
                     "schema": TEXT,
                 }
             ],
-            requestBody={
+            "requestBody": {
                 "required": True,
-                "content": {
-                    "application/x-www-form-urlencoded": {
-                        "schema": define_open_object(
-                            "grant_type",
-                            grant_type=TEXT,
-                            client_id=TEXT,
-                            client_secret=TEXT,
-                            client_assertion_type=TEXT,
-                            client_assertion=TEXT,
-                            subject_token_type=TEXT,
-                            subject_token=TEXT,
-                        )
-                    }
-                },
+                "content": {"application/x-www-form-urlencoded": {"schema": _TOKEN_FORM}},
             },
-        )
+        }
     },
 }

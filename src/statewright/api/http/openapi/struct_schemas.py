@@ -6,12 +6,12 @@ from typing import Final, get_origin
 from msgspec import NODEFAULT, Struct, inspect
 
 from statewright.api.http.openapi.operations import ANY_OBJECT, TEXT, Document, allow_null, define_array, ref
-from statewright.operations.entity_answers import ClosedRecord
 
 _LIMITS: Final = {
     "min_length": "minLength",
     "max_length": "maxLength",
     "pattern": "pattern",
+    "gt": "exclusiveMinimum",
     "ge": "minimum",
     "le": "maximum",
 }
@@ -26,18 +26,24 @@ _SCALARS: Final[Mapping[type[inspect.Type], str]] = {
 }
 
 
-def describe_structs(named: Mapping[str, object]) -> Document:
-    """The schemas of the document that are types, by name; where one of them is a member it is referred to."""
+def describe_structs(named: Mapping[str, object], *, closed: bool = False) -> Document:
+    """The schemas of the document that are types, by name; where one of them is a member it is referred to. ``closed``:
+    their members are all that there will be.
+    """
     names = {type_: name for name, type_ in named.items()}
-    return {name: _Schemas(names, of=type_).describe(inspect.type_info(type_)) for name, type_ in named.items()}
+    return {
+        name: _Schemas(names, of=type_, closed=closed).describe(inspect.type_info(type_))
+        for name, type_ in named.items()
+    }
 
 
 class _Schemas:
     """Describes one type; ``names`` are those of structs that have a schema of their own."""
 
-    def __init__(self, names: Mapping[object, str], *, of: object) -> None:
+    def __init__(self, names: Mapping[object, str], *, of: object, closed: bool) -> None:
         self._names = names
         self._of = of
+        self._closed = closed
 
     def describe(self, info: inspect.Type) -> Document:
         match info:
@@ -46,6 +52,8 @@ class _Schemas:
                 return words if words.keys() & {"type", "anyOf"} else self.describe(inner) | words
             case inspect.AnyType() | inspect.RawType():
                 return {}
+            case inspect.LiteralType(values=(value,)):
+                return {"const": value}
             case inspect.LiteralType(values=values):
                 return TEXT | {"enum": list(values)}
             case inspect.StructType():
@@ -80,7 +88,7 @@ class _Schemas:
         return (
             {"type": "object", "properties": properties}
             | ({"required": required} if required else {})
-            | ({"additionalProperties": False} if _is_closed(info) else {})
+            | ({"additionalProperties": False} if self._closed or info.forbid_unknown_fields else {})
         )
 
     def _is_required(self, info: inspect.StructType, field: inspect.Field) -> bool:
@@ -88,10 +96,6 @@ class _Schemas:
         kind: type[Struct] = get_origin(info.cls) or info.cls
         is_unset = field.default is NODEFAULT and field.default_factory is NODEFAULT
         return field.required or not (kind.__struct_config__.omit_defaults or is_unset)
-
-
-def _is_closed(info: inspect.StructType) -> bool:
-    return info.forbid_unknown_fields or issubclass(get_origin(info.cls) or info.cls, ClosedRecord)
 
 
 def _drop_null(field: inspect.Field) -> inspect.Type:

@@ -1,6 +1,5 @@
 """Explanations as clients read them (docs/reference/operations.md#explain)."""
 
-from typing import Final
 
 from msgspec.structs import replace
 
@@ -36,6 +35,7 @@ from statewright.services.ops import explaining
 from statewright.services.ops.explaining import EntityExplanation, InstanceExplanation, Place
 
 
+@serve(EXPLAIN_ENTITY)
 async def explain_entity(request: Request) -> Response:
     """Why an entity is where it is, and what would move it."""
     instant = request.query_instant("pointInTime")
@@ -100,6 +100,7 @@ def _show_timer(task: ScheduledTask, transition: str | None = None) -> ArmedTime
     return ArmedTimer(transition=transition, due_at=to_rfc3339(task.arming.fire_at * 1000), attempts=task.attempts)
 
 
+@serve(EXPLAIN_INSTANCE)
 async def explain_instance(request: Request) -> Response:
     """What an instance waits for."""
     name = request.path_params["instanceId"]
@@ -168,9 +169,3 @@ def _show_suspension(suspension: Suspension) -> BlockingSuspension:
 
 def _show_incident(incident: Incident) -> OpenIncident:
     return OpenIncident(id=incident.id, kind=incident.kind, last_at=incident.last_at, message=incident.message)
-
-
-EXPLAIN: Final = (
-    serve(EXPLAIN_INSTANCE, explain_instance),
-    serve(EXPLAIN_ENTITY, explain_entity),
-)

@@ -98,6 +98,7 @@ STATUSES: Final = ("OPEN", "RESOLVED")
 SEVERITIES: Final = get_args(Severity)
 
 
+@serve(LIST_INCIDENTS)
 async def list_incidents(request: Request) -> Response:
     """Failed work, the last first."""
     wanted = IncidentFilter(
@@ -120,6 +121,7 @@ async def list_incidents(request: Request) -> Response:
     return build_list_response(request, LIST_INCIDENTS, found)
 
 
+@serve(LIST_INCIDENT_GROUPS)
 async def list_groups(request: Request) -> Response:
     """Open incidents by their cause."""
     page = read_page_request(request, LIST_INCIDENT_GROUPS, GroupKey)
@@ -127,6 +129,7 @@ async def list_groups(request: Request) -> Response:
     return build_list_response(request, LIST_INCIDENT_GROUPS, found)
 
 
+@serve(GET_INCIDENT)
 async def get_incident(request: Request) -> Response:
     """One incident, for operators with what was asked for."""
     found = await incidents.get_incident(request.runtime.core, request.caller, _read_id(request))
@@ -136,6 +139,7 @@ async def get_incident(request: Request) -> Response:
     return Response(encode_json(shown))
 
 
+@serve(RETRY_INCIDENT)
 async def retry_incident(request: Request) -> Response:
     """Do again what failed."""
     body = await read_exact_body(request, Retry)
@@ -147,6 +151,7 @@ async def retry_incident(request: Request) -> Response:
     return await respond(await incidents.retry(request.runtime.processes, caller, _read_id(request), body))
 
 
+@serve(RESOLVE_INCIDENT)
 async def resolve_incident(request: Request) -> Response:
     """Close an incident."""
     body = await read_body(request, IncidentResolution)
@@ -166,15 +171,7 @@ def _read_words(request: Request, name: str, known: tuple[str, ...]) -> tuple[st
     return given or None
 
 
-INCIDENTS: Final = (
-    serve(LIST_INCIDENTS, list_incidents),
-    serve(LIST_INCIDENT_GROUPS, list_groups),
-    serve(GET_INCIDENT, get_incident),
-    serve(RETRY_INCIDENT, retry_incident),
-    serve(RESOLVE_INCIDENT, resolve_incident),
-)
-
-
+@serve(GET_IDEMPOTENCY_RECORD)
 async def get_record(request: Request) -> Response:
     """What became of a request with a key; never what it was answered."""
     wanted = request.query("principal")
@@ -192,6 +189,3 @@ async def get_record(request: Request) -> Response:
         expires_at=to_rfc3339(found.expires_at),
     )
     return Response(encode_json(record))
-
-
-IDEMPOTENCY: Final = (serve(GET_IDEMPOTENCY_RECORD, get_record),)

@@ -136,6 +136,7 @@ def _digest(request: Request, operation: ApiOperation[object], body: bytes) -> s
     return hashlib.sha256(content + body).hexdigest()[:16]
 
 
+@serve(LIST_CHANGES)
 async def list_changes(request: Request) -> Response:
     """What was done to the entities of the tenant, the newest first."""
     wanted = ChangeFilter(
@@ -150,9 +151,7 @@ async def list_changes(request: Request) -> Response:
     return Response(encode_json(ChangedEntities(items=scan.found, scanned=scan.scanned, next_cursor=cursor)))
 
 
-CHANGES: Final = (serve(LIST_CHANGES, list_changes),)
-
-
+@serve(LIST_EVENTS)
 async def list_events(request: Request) -> Response:
     """The events of an entity, those of the newest run first."""
     transaction = request.query_transaction("transactionId")
@@ -163,9 +162,7 @@ async def list_events(request: Request) -> Response:
     return build_list_response(request, LIST_EVENTS, found)
 
 
-EVENTS: Final = (serve(LIST_EVENTS, list_events),)
-
-
+@serve(LIST_WRITTEN_ENTITIES)
 async def list_written_entities(request: Request) -> Response:
     """The entities that a transaction has written."""
     transaction = TransactionId(uuid_text("transactionId", request.path_params["transactionId"]))
@@ -174,21 +171,17 @@ async def list_written_entities(request: Request) -> Response:
     return build_list_response(request, LIST_WRITTEN_ENTITIES, found)
 
 
-TRANSACTIONS: Final = (serve(LIST_WRITTEN_ENTITIES, list_written_entities),)
-
-
+@serve(LIST_NODES)
 async def list_nodes(request: Request) -> Response:
     """The nodes of the installation that are alive."""
     page = read_page_request(request, LIST_NODES, NodeKey)
     return build_list_response(request, LIST_NODES, await lists.list_nodes(request.runtime.core, request.caller, page))
 
 
-NODES: Final = (serve(LIST_NODES, list_nodes),)
-
-
 STATUSES: Final[tuple[str, ...]] = get_args(JobStatus)
 
 
+@serve(LIST_MESSAGES)
 async def list_messages(request: Request) -> Response:
     """Edge messages, the newest first, without their payloads."""
     page = read_page_request(request, LIST_MESSAGES, MessageKey)
@@ -196,6 +189,7 @@ async def list_messages(request: Request) -> Response:
     return build_list_response(request, LIST_MESSAGES, found)
 
 
+@serve(LIST_SEARCH_JOBS)
 async def list_search_jobs(request: Request) -> Response:
     """Search jobs, the newest first."""
     statuses = request.query_all("status")
@@ -208,12 +202,7 @@ async def list_search_jobs(request: Request) -> Response:
     return build_list_response(request, LIST_SEARCH_JOBS, found)
 
 
-LISTINGS: Final = (
-    serve(LIST_MESSAGES, list_messages),
-    serve(LIST_SEARCH_JOBS, list_search_jobs),
-)
-
-
+@serve(LIST_IDLE_ENTITIES)
 async def list_idle_entities(request: Request) -> Response:
     """Entities in states that can still be left, those first that were written the longest time ago."""
     page = read_page_request(request, LIST_IDLE_ENTITIES, ScanKey)
@@ -227,9 +216,7 @@ async def list_idle_entities(request: Request) -> Response:
     return Response(encode_json(found))
 
 
-IDLE_ENTITIES: Final = (serve(LIST_IDLE_ENTITIES, list_idle_entities),)
-
-
+@serve(SEARCH_ENTITY_PAGES)
 async def search_entities(request: Request) -> Response:
     """A page of the entities that match, in order."""
     raw, wanted = await _read_search(request)
@@ -245,6 +232,7 @@ async def search_entities(request: Request) -> Response:
     return await respond_with_envelopes(found.found.take_portions(), wanted.key, framing)
 
 
+@serve(COUNT_MATCHING_ENTITIES)
 async def count_entities(request: Request) -> Response:
     """How many entities match, up to a bound."""
     _, wanted = await _read_search(request)
@@ -253,6 +241,7 @@ async def count_entities(request: Request) -> Response:
     return Response(encode_json(found))
 
 
+@serve(LIST_MODEL_ESTIMATES)
 async def list_models(request: Request) -> Response:
     """The models, with about how many entities each has."""
     page = read_page_request(request, LIST_MODEL_ESTIMATES, NameVersionKey)
@@ -267,13 +256,7 @@ async def _read_search(request: Request) -> tuple[bytes, Search]:
     return raw, Search(key=key, condition=condition, sort=read_sort(request), instant=instant)
 
 
-SEARCHES: Final = (
-    serve(LIST_MODEL_ESTIMATES, list_models),
-    serve(SEARCH_ENTITY_PAGES, search_entities),
-    serve(COUNT_MATCHING_ENTITIES, count_entities),
-)
-
-
+@serve(COUNT_INSTANCES)
 async def count_instances(request: Request) -> Response:
     """How many instances there are by definition and status."""
     found = await lists.count_instances(
@@ -285,6 +268,7 @@ async def count_instances(request: Request) -> Response:
     return Response(encode_json(found))
 
 
+@serve(COUNT_STEPS)
 async def count_steps(request: Request) -> Response:
     """How many executions are under way by step."""
     language, definition_id = _read(request, "language"), _read(request, "definitionId")
@@ -303,28 +287,19 @@ def _read(request: Request, name: str) -> str | None:
     return text
 
 
-INSTANCE_COUNTS: Final = (
-    serve(COUNT_INSTANCES, count_instances),
-    serve(COUNT_STEPS, count_steps),
-)
-
-
+@serve(SHOW_RATES)
 async def show_rates(request: Request) -> Response:
     """What the tenant has written in each minute of the last hour."""
     return Response(encode_json(await audit.show_rates(request.runtime.operations.rates, request.caller)))
 
 
-RATES: Final = (serve(SHOW_RATES, show_rates),)
-
-
+@serve(LIST_SETTINGS)
 async def list_settings(request: Request) -> Response:
     """What the node that answers runs with."""
     return Response(encode_json(SettingList(items=tuple(audit.list_settings(request.runtime.operations.settings)))))
 
 
-EFFECTIVE_SETTINGS: Final = (serve(LIST_SETTINGS, list_settings),)
-
-
+@serve(LIST_OPERATOR_ACTS)
 async def list_acts(request: Request) -> Response:
     """What operators have done, newest first."""
     wanted = ActFilter(
@@ -346,6 +321,3 @@ def _list_forms(ids: Iterable[str]) -> Iterator[str]:
         yield id_
         if uuid := ulid_to_uuid(id_):
             yield uuid
-
-
-AUDIT: Final = (serve(LIST_OPERATOR_ACTS, list_acts),)

@@ -26,6 +26,7 @@ DEFAULT_DRAIN: Final = timedelta(minutes=5)
 MAX_DRAIN: Final = timedelta(hours=24)
 
 
+@serve(LIST_MEMBERS)
 async def list_members(request: Request) -> Response:
     """The calculation members of all nodes, and workers that hold jobs."""
     kinds = request.query_all("kind")
@@ -45,6 +46,7 @@ async def list_members(request: Request) -> Response:
     return build_list_response(request, LIST_MEMBERS, found, show_worker)
 
 
+@serve(LIST_QUEUES)
 async def list_queues(request: Request) -> Response:
     """What has unfinished jobs or callouts."""
     kinds = request.query_all("kind")
@@ -61,11 +63,13 @@ async def list_queues(request: Request) -> Response:
     return build_list_response(request, LIST_QUEUES, found, show_queue)
 
 
+@serve(GET_QUEUE)
 async def get_job_queue(request: Request) -> Response:
     """The queue of a job type, which may be empty."""
     return await _get_queue(request, "JOB_TYPE", "jobType")
 
 
+@serve(GET_CALLOUT_QUEUE)
 async def get_tag_queue(request: Request) -> Response:
     """The callouts that need some tags; there may be none."""
     return await _get_queue(request, "TAG", "tags")
@@ -79,6 +83,7 @@ async def _get_queue(request: Request, kind: QueueKind, parameter: str) -> Respo
     return Response(encode_json(show_queue(queue)))
 
 
+@serve(DRAIN_MEMBER)
 async def drain_member(request: Request) -> Response:
     """Send a member nothing any more, and end its stream when it is idle."""
     text = request.query("within")
@@ -95,12 +100,3 @@ async def drain_member(request: Request) -> Response:
         within=within,
     )
     return Response(encode_json(show_worker(member)), 202)
-
-
-QUEUES: Final = (
-    serve(LIST_MEMBERS, list_members),
-    serve(DRAIN_MEMBER, drain_member),
-    serve(LIST_QUEUES, list_queues),
-    serve(GET_QUEUE, get_job_queue),
-    serve(GET_CALLOUT_QUEUE, get_tag_queue),
-)

@@ -5,27 +5,9 @@ Checks of workflows as clients read them (docs/reference/operations.md#checking-
 
 from typing import Final
 
-from statewright.api.http.ops.explain import EXPLAIN
-from statewright.api.http.ops.incidents import IDEMPOTENCY, INCIDENTS
-from statewright.api.http.ops.lists import (
-    AUDIT,
-    CHANGES,
-    EFFECTIVE_SETTINGS,
-    EVENTS,
-    IDLE_ENTITIES,
-    INSTANCE_COUNTS,
-    LISTINGS,
-    NODES,
-    RATES,
-    SEARCHES,
-    TRANSACTIONS,
-)
-from statewright.api.http.ops.queues import QUEUES
+from statewright.api.http.declaration import list_routes
+from statewright.api.http.ops import explain, incidents, lists, queues, simulations, suspensions, versions, wait
 from statewright.api.http.ops.route import OpsRoute, serve
-from statewright.api.http.ops.simulations import SIMULATIONS
-from statewright.api.http.ops.suspensions import SUSPENSIONS
-from statewright.api.http.ops.versions import VERSIONS
-from statewright.api.http.ops.wait import WAIT
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
 from statewright.operations.service import ApiDescription, Asker
@@ -34,14 +16,12 @@ from statewright.services.ops import checking
 from statewright.workflow import MAX_IMPORT_BYTES
 
 
+@serve(CHECK_WORKFLOWS)
 async def check_workflows(request: Request) -> Response:
     """What an import would come to; nothing is saved."""
     body = await request.body(MAX_IMPORT_BYTES)
     found = await checking.check_workflows(request.runtime.operations, request.caller, request.model_key(), body)
     return Response(encode_json(found))
-
-
-WORKFLOW_CHECKS: Final = (serve(CHECK_WORKFLOWS, check_workflows),)
 
 
 VERSION: Final = "1.0"
@@ -73,6 +53,7 @@ FEATURES: Final = (
 """The parts of the API that this program has, as clients look for them."""
 
 
+@serve(DESCRIBE_OPERATIONS_API)
 async def describe_api(request: Request) -> Response:
     """What this API offers, and who asks."""
     principal = request.principal
@@ -81,26 +62,10 @@ async def describe_api(request: Request) -> Response:
     return Response(encode_json(found))
 
 
+_MODULES: Final = (explain, incidents, lists, queues, simulations, suspensions, versions, wait)
+
 OPS_ROUTES: Final[tuple[OpsRoute, ...]] = (
-    serve(DESCRIBE_OPERATIONS_API, describe_api),
-    *AUDIT,
-    *CHANGES,
-    *EFFECTIVE_SETTINGS,
-    *EVENTS,
-    *EXPLAIN,
-    *IDEMPOTENCY,
-    *IDLE_ENTITIES,
-    *INCIDENTS,
-    *INSTANCE_COUNTS,
-    *LISTINGS,
-    *NODES,
-    *QUEUES,
-    *RATES,
-    *SEARCHES,
-    *SUSPENSIONS,
-    *TRANSACTIONS,
-    *VERSIONS,
-    *WAIT,
-    *SIMULATIONS,
-    *WORKFLOW_CHECKS,
+    describe_api,
+    check_workflows,
+    *(route for module in _MODULES for route in list_routes(module, OpsRoute)),
 )

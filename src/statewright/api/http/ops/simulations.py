@@ -89,6 +89,7 @@ class SimulationBody(_Body, frozen=True):
     at: str | None = None
 
 
+@serve(SIMULATE_WORKFLOWS)
 async def simulate_workflows(request: Request) -> Response:
     """What would become of an entity."""
     key = request.model_key()
@@ -209,6 +210,3 @@ def show_simulation(found: SimulationResult) -> Simulation:
         findings=found.findings,
         failure=found.failure,
     )
-
-
-SIMULATIONS: Final = (serve(SIMULATE_WORKFLOWS, simulate_workflows),)

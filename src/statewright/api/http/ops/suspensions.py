@@ -42,6 +42,7 @@ NEEDED: Final[Mapping[Scope, tuple[str, ...]]] = {
 """The members that the target of a scope has; ``TRANSITION`` may also have ``workflow``."""
 
 
+@serve(SUSPEND)
 async def suspend(request: Request) -> Response:
     """Stop movement at a chosen place, on every node."""
     body = await read_body(request, SuspensionOrder)
@@ -69,6 +70,7 @@ async def suspend(request: Request) -> Response:
     )
 
 
+@serve(RESUME)
 async def resume(request: Request) -> Response:
     """Let movement go on."""
     body = await read_body(request, Resumption)
@@ -89,6 +91,7 @@ async def resume(request: Request) -> Response:
     )
 
 
+@serve(LIST_SUSPENSIONS)
 async def list_suspensions(request: Request) -> Response:
     """Suspensions, newest first."""
     scopes = request.query_all("scope")
@@ -108,6 +111,7 @@ async def list_suspensions(request: Request) -> Response:
     return build_list_response(request, LIST_SUSPENSIONS, found, show_suspension)
 
 
+@serve(GET_SUSPENSION)
 async def get_suspension(request: Request) -> Response:
     """One suspension, active or ended."""
     return Response(
@@ -150,11 +154,3 @@ def _read_target_id(scope: Scope, text: str) -> str:
     if scope == "INSTANCE":
         return read_instance_id(text)
     return read_entity_id("id", text)
-
-
-SUSPENSIONS: Final = (
-    serve(SUSPEND, suspend),
-    serve(LIST_SUSPENSIONS, list_suspensions),
-    serve(GET_SUSPENSION, get_suspension),
-    serve(RESUME, resume),
-)

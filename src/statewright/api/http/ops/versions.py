@@ -1,6 +1,5 @@
 """Versions of entities as clients read them (docs/reference/operations.md#versions)."""
 
-from typing import Final
 
 from statewright.api.http.ops.incidents import read_body
 from statewright.api.http.ops.lists import build_list_response, read_page_request
@@ -24,6 +23,7 @@ from statewright.services.ops.versions import (
 )
 
 
+@serve(LIST_VERSIONS)
 async def list_versions(request: Request) -> Response:
     """The versions of an entity, newest first."""
     wanted = VersionFilter(
@@ -36,6 +36,7 @@ async def list_versions(request: Request) -> Response:
     return build_list_response(request, LIST_VERSIONS, found, show_version)
 
 
+@serve(GET_VERSION)
 async def get_version(request: Request) -> Response:
     """One version with its document."""
     transaction = TransactionId(uuid_text("transactionId", request.path_params["transactionId"]))
@@ -46,6 +47,7 @@ async def get_version(request: Request) -> Response:
     return Response(b'%b,"document":%b}\n' % (head[:-1], document))
 
 
+@serve(COMPARE_VERSIONS)
 async def compare_versions(request: Request) -> Response:
     """What changed between two versions."""
     newer = _read_name(request, "to", "current")
@@ -54,6 +56,7 @@ async def compare_versions(request: Request) -> Response:
     return Response(await run_by_size(found.size, lambda: encode_json(found.difference)))
 
 
+@serve(RESTORE_VERSION)
 async def restore_version(request: Request) -> Response:
     """Bring a former document back."""
     body = await read_body(request, Restoration)
@@ -86,11 +89,3 @@ def _parse_name(name: str, text: str) -> VersionName:
     if instant is not None:
         return instant
     return TransactionId(uuid_text(name, text))
-
-
-VERSIONS: Final = (
-    serve(RESTORE_VERSION, restore_version),
-    serve(LIST_VERSIONS, list_versions),
-    serve(GET_VERSION, get_version),
-    serve(COMPARE_VERSIONS, compare_versions),
-)

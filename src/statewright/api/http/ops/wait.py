@@ -22,6 +22,7 @@ DEFAULT_TIMEOUT: Final = timedelta(seconds=30)
 MAX_STATES: Final = 100
 
 
+@serve(WAIT_FOR_ENTITY)
 async def wait_for_entity(request: Request) -> Response:
     """Answer when an entity has got somewhere, or the time is over."""
     states = request.query_all("state")
@@ -50,6 +51,7 @@ async def wait_for_entity(request: Request) -> Response:
     return Response(encode_json(found))
 
 
+@serve(WAIT_FOR_INSTANCE)
 async def wait_for_instance(request: Request) -> Response:
     """Answer when an instance has ended, or waits for somebody, or the time is over."""
     until = request.query("until") or "FINISHED"
@@ -94,9 +96,3 @@ def read_instance_id(text: str) -> EntityId:
     if found is None:
         raise ProcessNotFound(f"instance {quote(text)} not found")
     return found
-
-
-WAIT: Final = (
-    serve(WAIT_FOR_ENTITY, wait_for_entity),
-    serve(WAIT_FOR_INSTANCE, wait_for_instance),
-)
