@@ -11,7 +11,7 @@ import grpc.aio
 import pytest
 from msgspec import Struct
 
-from statewright.api.grpc.handlers import InvalidCall, RequestHandler, RpcMethod, always_respond, build_operation
+from statewright.api.grpc.handlers import InvalidCall, RequestHandler, RpcMethod, build_operation
 from statewright.api.grpc.payloads import EntityResponse, Outcome
 from statewright.auth import MockAuthenticator
 from statewright.failures import Conflict, EntityNotFound, Failure, StorageUnavailable
@@ -48,7 +48,7 @@ async def failing(runtime: Runtime, failure: Exception) -> AsyncIterator[Call]:
 
     rpc = RpcMethod(
         kind="entity",
-        operations={"Fail": build_operation(Anything, fail, failing=always_respond(EntityResponse()))},
+        operations={"Fail": build_operation(Anything, fail, failing=EntityResponse())},
         unjoined=None,
     )
     served = RequestHandler(runtime, MockAuthenticator(a_principal()))

@@ -10,7 +10,7 @@ from typing import Final, Literal
 from msgspec import Raw, Struct
 
 from statewright.api.grpc.envelope import read_by_size
-from statewright.api.grpc.handlers import InvalidCall, RpcMethod, always_respond, build_operation
+from statewright.api.grpc.handlers import InvalidCall, RpcMethod, build_operation
 from statewright.api.grpc.idempotency import answer_with
 from statewright.api.grpc.payloads import (
     NO_MODEL,
@@ -22,7 +22,7 @@ from statewright.api.grpc.payloads import (
     EntityTransitionResponse,
     Instant,
     Int64,
-    ModelName,
+    ModelRequest,
     ModelSpec,
     Outcome,
     Payload,
@@ -168,7 +168,7 @@ def _delete_response(deleted: DeletionResult) -> Outcome:
     return single_response(
         EntityDeleteResponse(
             entity_id=deleted.entity_id,
-            model=ModelName(deleted.model.name, deleted.model.version),
+            model=deleted.model,
             transaction_id=deleted.transaction_id,
         )
     )
@@ -192,15 +192,9 @@ WRITE_FAILED: Final = EntityTransactionResponse()
 ENTITY_MANAGE: Final = RpcMethod(
     kind="entity",
     operations={
-        "EntityCreateRequest": build_operation(
-            Create, create, failing=always_respond(WRITE_FAILED), recording="only commit"
-        ),
-        "EntityUpdateRequest": build_operation(
-            Update, update, failing=always_respond(WRITE_FAILED), recording="only commit"
-        ),
-        "EntityPatchRequest": build_operation(
-            EntityPatch, patch, failing=always_respond(WRITE_FAILED), recording="only commit"
-        ),
+        "EntityCreateRequest": build_operation(Create, create, failing=WRITE_FAILED, recording="only commit"),
+        "EntityUpdateRequest": build_operation(Update, update, failing=WRITE_FAILED, recording="only commit"),
+        "EntityPatchRequest": build_operation(EntityPatch, patch, failing=WRITE_FAILED, recording="only commit"),
         "EntityDeleteRequest": build_operation(
             Delete,
             delete,
@@ -208,7 +202,7 @@ ENTITY_MANAGE: Final = RpcMethod(
             recording="only commit",
         ),
         "EntityTransitionRequest": build_operation(
-            EntityTransition, fire, failing=always_respond(EntityTransitionResponse()), recording="only commit"
+            EntityTransition, fire, failing=EntityTransitionResponse(), recording="only commit"
         ),
     },
     unjoined=WRITE_FAILED,
@@ -237,10 +231,9 @@ class UpdateAll(Payload, frozen=True, kw_only=True, rename="camel"):
     transaction_timeout_ms: Int64 | None = None
 
 
-class DeleteAll(Payload, frozen=True, kw_only=True, rename="camel"):
+class DeleteAll(ModelRequest, frozen=True, kw_only=True, rename="camel"):
     """``EntityDeleteAllRequest``; always of the present, and in one transaction."""
 
-    model: ModelSpec | None
     page_size: Int64 | None = None
     transaction_size: Int64 | None = None
     point_in_time: Instant | None = None
@@ -290,10 +283,9 @@ def _respond_updated(results: list[Saved]) -> Outcome:
 
 async def delete_all(runtime: Runtime, caller: Caller, request: DeleteAll) -> Outcome:
     """Delete all entities of a model; the response lists the ids if ``verbose`` (docs/reference/grpc.md#leniencies)."""
-    key = (request.model or NO_MODEL).key
     caller = answer_with(caller, _respond_deleted)
     condition = EVERYTHING if request.verbose else None
-    return _respond_deleted(await deletions.delete_all(runtime.core, caller, key, condition=condition))
+    return _respond_deleted(await deletions.delete_all(runtime.core, caller, request.key, condition=condition))
 
 
 def _respond_deleted(deletion: deletions.ModelDeletion) -> Outcome:
@@ -335,13 +327,13 @@ ENTITY_MANAGE_COLLECTION: Final = RpcMethod(
     kind="collection",
     operations={
         "EntityCreateCollectionRequest": build_operation(
-            CreateAll, create_all, failing=always_respond(WRITE_FAILED), recording="commit"
+            CreateAll, create_all, failing=WRITE_FAILED, recording="commit"
         ),
         "EntityUpdateCollectionRequest": build_operation(
-            UpdateAll, update_all, failing=always_respond(WRITE_FAILED), recording="commit"
+            UpdateAll, update_all, failing=WRITE_FAILED, recording="commit"
         ),
         "EntityDeleteAllRequest": build_operation(
-            DeleteAll, delete_all, failing=always_respond(EntityDeleteAllResponse()), recording="either"
+            DeleteAll, delete_all, failing=EntityDeleteAllResponse(), recording="either"
         ),
     },
     unjoined=WRITE_FAILED,

@@ -9,7 +9,7 @@ To add a request type, add a line to the :class:`RpcMethod` of its method (``ent
 ``models.py``, ``search.py``); nothing changes here.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from typing import Final, NoReturn, Protocol, TypeVar
 
@@ -103,17 +103,18 @@ def build_operation(
     request: type[RequestT],
     run: Callable[[Runtime, Caller, RequestT], Awaitable[Outcome]],
     *,
-    failing: Callable[[RequestT], Response],
+    failing: Response | Callable[[RequestT], Response],
     recording: Recording = "nothing",
 ) -> EventOperation:
-    """An operation on a request; ``failing`` gives the answer that a failure is put into, ``recording`` is how one with
-    an idempotency key is recorded.
+    """An operation on a request; ``failing`` is or gives the answer that a failure is put into, ``recording`` is how
+    one with an idempotency key is recorded.
     """
     decoder = make_decoder(request)
 
     def prepare(data: str | bytes, first_value_counts: bool) -> PreparedRequest:
         decoded = read_first(decoder, data) if first_value_counts else read(decoder, data)
-        return PreparedRequest(lambda runtime, caller: run(runtime, caller, decoded), failing(decoded), recording)
+        blank = failing if isinstance(failing, Response) else failing(decoded)
+        return PreparedRequest(lambda runtime, caller: run(runtime, caller, decoded), blank, recording)
 
     return EventOperation(prepare, request)
 
@@ -124,11 +125,6 @@ def build_unread_operation(
     """An operation whose payload is not read."""
     prepared = PreparedRequest(run, failing)
     return EventOperation(lambda _data, _first_value_counts: prepared, None)
-
-
-def always_respond(response: Response) -> Callable[[object], Response]:
-    """A function that gives the same response for every request."""
-    return lambda _request: response
 
 
 class RpcHandler(Protocol):
@@ -270,7 +266,7 @@ class RequestHandler:
         """The responses of an operation, each with what is to be noted on it."""
         try:
             outcome = await prepared.run(self._runtime, caller)
-            async with aclosing(_iterate(outcome.responses)) as responses:
+            async with aclosing(outcome.iterate()) as responses:
                 async for response in responses:
                     yield response, outcome.warnings
         except InvalidCall:
@@ -287,16 +283,6 @@ class RequestHandler:
 
 async def _run_to_answer(prepared: PreparedRequest, runtime: Runtime, caller: Caller) -> StoredAnswer:
     return await idempotency.encode_outcome(await prepared.run(runtime, caller))
-
-
-async def _iterate(responses: Iterable[Response] | AsyncGenerator[Response]) -> AsyncGenerator[Response]:
-    if not isinstance(responses, AsyncGenerator):
-        for response in responses:
-            yield response
-        return
-    async with aclosing(responses):
-        async for response in responses:
-            yield response
 
 
 async def _prepare(rpc: RpcMethod, event: CloudEvent) -> PreparedRequest:

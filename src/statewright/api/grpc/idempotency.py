@@ -2,7 +2,7 @@
 makes two requests the same, and how stored answers are given.
 """
 
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from hashlib import sha256
 from typing import Final, TypeVar
 
@@ -94,16 +94,7 @@ def answer_with(caller: Caller, respond: Callable[[T], Outcome]) -> Caller:
 
 async def encode_outcome(outcome: Outcome) -> StoredAnswer:
     """The responses of an operation as they are stored."""
-    return encode_answer([response async for response in _iterate(outcome.responses)], outcome.warnings)
-
-
-async def _iterate(responses: Iterable[Response] | AsyncGenerator[Response]) -> AsyncGenerator[Response]:
-    if isinstance(responses, AsyncGenerator):
-        async for response in responses:
-            yield response
-    else:
-        for response in responses:
-            yield response
+    return encode_answer([response async for response in outcome.iterate()], outcome.warnings)
 
 
 def encode_answer(responses: Iterable[Response], warnings: tuple[str, ...] = (), *, status: int = 200) -> StoredAnswer:

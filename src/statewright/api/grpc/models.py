@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from msgspec import Raw, Struct, field
 
-from statewright.api.grpc.handlers import RpcMethod, always_respond, build_operation, build_unread_operation
+from statewright.api.grpc.handlers import RpcMethod, build_operation, build_unread_operation
 from statewright.api.grpc.payloads import (
     NO_MODEL,
     NULL,
@@ -18,10 +18,9 @@ from statewright.api.grpc.payloads import (
     EntityModelSetUniqueKeysResponse,
     EntityModelTransitionResponse,
     ModelInfo,
-    ModelName,
+    ModelRequest,
     ModelSpec,
     Outcome,
-    Payload,
     document_bytes,
     single_response,
 )
@@ -32,17 +31,6 @@ from statewright.services.core import Caller
 from statewright.services.runtime import Runtime
 
 Converter = Literal["SAMPLE_DATA", "SIMPLE_VIEW"]
-
-
-class ModelRequest(Payload, frozen=True, kw_only=True):
-    """What is asked of a model."""
-
-    model: ModelSpec | None
-
-    @property
-    def spec(self) -> ModelSpec:
-        """The model, without name when it is null."""
-        return self.model or NO_MODEL
 
 
 class Import(ModelRequest, frozen=True, kw_only=True, rename="camel"):
@@ -74,7 +62,7 @@ class Transition(ModelRequest, frozen=True, kw_only=True):
 
 async def import_sample(runtime: Runtime, caller: Caller, request: Import) -> Outcome:
     """Infer a model from a sample, or extend one that is not locked."""
-    key = request.spec.key
+    key = request.key
     if not key.name:
         raise BadRequest("model name is empty")
     imported = await models.import_model(
@@ -90,18 +78,16 @@ async def import_sample(runtime: Runtime, caller: Caller, request: Import) -> Ou
 
 async def export(runtime: Runtime, caller: Caller, request: Export) -> Outcome:
     """The model's schema in an export format, with the model's id (docs/reference/grpc.md#leniencies)."""
-    key = request.spec.key
+    key = request.key
     document = await models.export(runtime.core, caller.principal, key=key, converter=request.converter)
     return single_response(
-        EntityModelExportResponse(
-            model_id=model_id(key.name, key.version), model=ModelName(key.name, key.version), payload=Raw(document)
-        )
+        EntityModelExportResponse(model_id=model_id(key.name, key.version), model=key, payload=Raw(document))
     )
 
 
 async def change_state(runtime: Runtime, caller: Caller, request: Transition) -> Outcome:
     """Lock or unlock a model."""
-    key = request.spec.key
+    key = request.key
     if request.transition == "LOCK":
         locked = await models.lock(runtime.core, caller.principal, key)
         return single_response(EntityModelTransitionResponse(model_id=locked, state="LOCKED"))
@@ -119,7 +105,7 @@ async def set_unique_keys(runtime: Runtime, caller: Caller, request: UniqueKeys)
 
 async def delete(runtime: Runtime, caller: Caller, request: ModelRequest) -> Outcome:
     """Delete a model."""
-    await models.delete(runtime.core, caller.principal, request.spec.key)
+    await models.delete(runtime.core, caller.principal, request.key)
     return single_response(EntityModelDeleteResponse())
 
 
@@ -134,23 +120,18 @@ ENTITY_MODEL_MANAGE: Final = RpcMethod(
     kind="model",
     operations={
         "EntityModelImportRequest": build_operation(
-            Import, import_sample, failing=always_respond(EntityModelImportResponse()), recording="transaction"
+            Import, import_sample, failing=EntityModelImportResponse(), recording="transaction"
         ),
-        "EntityModelExportRequest": build_operation(
-            Export, export, failing=always_respond(EntityModelExportResponse())
-        ),
+        "EntityModelExportRequest": build_operation(Export, export, failing=EntityModelExportResponse()),
         "EntityModelTransitionRequest": build_operation(
-            Transition, change_state, failing=always_respond(EntityModelTransitionResponse()), recording="transaction"
+            Transition, change_state, failing=EntityModelTransitionResponse(), recording="transaction"
         ),
         "EntityModelDeleteRequest": build_operation(
-            ModelRequest, delete, failing=always_respond(EntityModelDeleteResponse()), recording="transaction"
+            ModelRequest, delete, failing=EntityModelDeleteResponse(), recording="transaction"
         ),
         "EntityModelGetAllRequest": build_unread_operation(list_models, failing=EntityModelGetAllResponse()),
         "EntityModelSetUniqueKeysRequest": build_operation(
-            UniqueKeys,
-            set_unique_keys,
-            failing=always_respond(EntityModelSetUniqueKeysResponse()),
-            recording="transaction",
+            UniqueKeys, set_unique_keys, failing=EntityModelSetUniqueKeysResponse(), recording="transaction"
         ),
     },
     unjoined=None,

@@ -14,6 +14,7 @@ The defaults are the placeholders of failures, so the blank answer with an error
 import json
 import re
 from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
 from typing import Annotated, Final, Literal, TypeVar
 
 import msgspec
@@ -24,6 +25,7 @@ from statewright.failures import EntityNotFound
 from statewright.ids import EntityId, ulid_to_uuid
 from statewright.instants import from_rfc3339, to_rfc3339
 from statewright.jsonval.codec import MalformedJson, decode
+from statewright.operations.entity_answers import EntityMeta
 from statewright.services.writing import Saved
 
 Text = Annotated[str, Meta(pattern=r"^[^\x00]*$")]
@@ -74,6 +76,17 @@ class ModelSpec(Struct, frozen=True):
 
 
 NO_MODEL: Final = ModelSpec("", 0)
+
+
+class ModelRequest(Payload, frozen=True, kw_only=True):
+    """What is asked of a model."""
+
+    model: ModelSpec | None
+
+    @property
+    def key(self) -> ModelKey:
+        """The model, without name when it is null."""
+        return (self.model or NO_MODEL).key
 
 
 def make_decoder(request: type[RequestT]) -> msgspec.json.Decoder[RequestT]:
@@ -193,12 +206,18 @@ class Outcome(Struct, frozen=True):
     responses: Iterable[Response] | AsyncGenerator[Response]
     warnings: tuple[str, ...] = ()
 
+    async def iterate(self) -> AsyncGenerator[Response]:
+        """The answers, each made when it is asked for."""
+        if not isinstance(self.responses, AsyncGenerator):
+            for response in self.responses:
+                yield response
+            return
+        async with aclosing(self.responses) as responses:
+            async for response in responses:
+                yield response
 
-class ModelName(Struct, frozen=True):
-    """A model by name and version."""
 
-    name: str = ""
-    version: int = 0
+NO_KEY: Final = ModelKey("", 0)
 
 
 class ModelInfo(Struct, frozen=True):
@@ -217,24 +236,12 @@ class TransactionInfo(Struct, frozen=True, kw_only=True, rename="camel"):
     entity_ids: tuple[str, ...] = ()
 
 
-class EntityMetaPayload(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The metadata of an entity."""
-
-    id: str
-    model_key: ModelName
-    state: str
-    creation_date: str
-    last_update_time: str
-    transaction_id: str
-    transition_for_latest_save: str | UnsetType = UNSET
-
-
 class DataPayload(Struct, frozen=True):
     """An entity, as the text that is stored: no number passes through a float."""
 
     type: str = "JSON"
     data: Raw | UnsetType = UNSET
-    meta: EntityMetaPayload | UnsetType = UNSET
+    meta: EntityMeta | UnsetType = UNSET
 
 
 class ChangeMeta(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -264,7 +271,7 @@ class EntityDeleteResponse(CorrelatedResponse, frozen=True, kw_only=True, rename
     """Answers the deletion of an entity."""
 
     entity_id: str = ""
-    model: ModelName = ModelName()
+    model: ModelKey = NO_KEY
     transaction_id: str = NIL
 
 
@@ -290,7 +297,7 @@ class EntityModelExportResponse(Response, frozen=True, kw_only=True, rename="cam
     """Answers an export."""
 
     model_id: str = NIL
-    model: ModelName = ModelName()
+    model: ModelKey = NO_KEY
     payload: Raw = field(default_factory=lambda: Raw(b"{}"))
 
 
@@ -311,11 +318,8 @@ class EntityModelGetAllResponse(Response, frozen=True, kw_only=True, rename="cam
     models: tuple[ModelInfo, ...] = ()
 
 
-class EntityModelSetUniqueKeysResponse(Response, frozen=True, kw_only=True, rename="camel"):
+class EntityModelSetUniqueKeysResponse(EntityModelTransitionResponse, frozen=True, kw_only=True):
     """Answers the replacement of a model's unique keys."""
-
-    model_id: str = NIL
-    state: str = ""
 
 
 class EntityResponse(CorrelatedResponse, frozen=True, kw_only=True, rename="camel"):
@@ -366,14 +370,14 @@ def write_response(saved: Saved) -> Outcome:
 
 def entity_response(entity: EntityView, model: ModelKey) -> EntityResponse:
     """An entity of a model."""
-    meta = EntityMetaPayload(
+    meta = EntityMeta(
         id=entity.id,
-        model_key=ModelName(model.name, model.version),
+        model_key=model,
         state=entity.state,
         creation_date=to_rfc3339(entity.created_at),
         last_update_time=to_rfc3339(entity.updated_at),
         transaction_id=entity.transaction_id,
-        transition_for_latest_save=entity.transition or UNSET,
+        transition_for_latest_save=entity.transition or None,
     )
     return EntityResponse(payload=DataPayload(data=Raw(entity.document), meta=meta))
 

@@ -9,9 +9,8 @@ from typing import Final, Literal
 from msgspec import Raw, Struct
 
 from statewright.api.grpc.envelope import read_by_size
-from statewright.api.grpc.handlers import InvalidCall, RpcMethod, always_respond, build_operation
+from statewright.api.grpc.handlers import InvalidCall, RpcMethod, build_operation
 from statewright.api.grpc.payloads import (
-    NO_MODEL,
     EntityChangesMetadataResponse,
     EntityResponse,
     EntitySnapshotSearchResponse,
@@ -19,6 +18,7 @@ from statewright.api.grpc.payloads import (
     EntityStatsResponse,
     Instant,
     Int64,
+    ModelRequest,
     ModelSpec,
     Outcome,
     Payload,
@@ -56,10 +56,9 @@ class Get(Payload, frozen=True, kw_only=True, rename="camel"):
     transaction_id: Text | None = None
 
 
-class GetAll(Payload, frozen=True, kw_only=True, rename="camel"):
+class GetAll(ModelRequest, frozen=True, kw_only=True, rename="camel"):
     """``EntityGetAllRequest``; always of the present."""
 
-    model: ModelSpec | None
     page_size: Int64 | None = None
     page_number: Int64 | None = None
     point_in_time: Instant | None = None
@@ -78,10 +77,9 @@ class OrderBy(Struct, frozen=True):
         return SortKey(path=self.path or "", source=self.source or "data", descending=bool(self.desc))
 
 
-class SnapshotSearch(Payload, frozen=True, kw_only=True, rename="camel"):
+class SnapshotSearch(ModelRequest, frozen=True, kw_only=True, rename="camel"):
     """``EntitySnapshotSearchRequest``, and what all searches are about."""
 
-    model: ModelSpec | None
     condition: Raw
     point_in_time: Instant | None = None
     order_by: tuple[OrderBy, ...] | None = None
@@ -170,7 +168,7 @@ async def get_all(runtime: Runtime, caller: Caller, request: GetAll) -> Outcome:
     if size > entities.MAX_PAGE_SIZE:
         raise BadRequest(f"pageSize exceeds maximum {entities.MAX_PAGE_SIZE}")
     check_page_number(number)
-    key = (request.model or NO_MODEL).key
+    key = request.key
     page = OffsetPage(size=size if size > 0 else DEFAULT_PAGE_SIZE, number=number)
     return Outcome(_respond_with_entities(entities.list_portions(runtime.core, caller, key, page), key))
 
@@ -288,7 +286,7 @@ async def _read_search(runtime: Runtime, request: SnapshotSearch) -> Search:
         raise BadRequest(f"too many sort keys: {len(sort)} exceeds maximum {runtime.core.max_sort_keys}")
     check_keys(sort, max_keys=runtime.core.max_sort_keys)
     instant = request.point_in_time.micros if request.point_in_time else None
-    return Search(key=(request.model or NO_MODEL).key, condition=condition, sort=sort, instant=instant)
+    return Search(key=request.key, condition=condition, sort=sort, instant=instant)
 
 
 def _read_condition(raw: bytes) -> SearchCondition:
@@ -304,10 +302,10 @@ NO_SNAPSHOT: Final = EntitySnapshotSearchResponse()
 ENTITY_SEARCH: Final = RpcMethod(
     kind="search",
     operations={
-        "EntityGetRequest": build_operation(Get, get, failing=always_respond(NOT_FOUND)),
-        "EntitySnapshotSearchRequest": build_operation(SnapshotSearch, submit, failing=always_respond(NO_SNAPSHOT)),
-        "SnapshotGetStatusRequest": build_operation(SnapshotRequest, get_status, failing=always_respond(NO_SNAPSHOT)),
-        "SnapshotCancelRequest": build_operation(SnapshotRequest, cancel, failing=always_respond(NO_SNAPSHOT)),
+        "EntityGetRequest": build_operation(Get, get, failing=NOT_FOUND),
+        "EntitySnapshotSearchRequest": build_operation(SnapshotSearch, submit, failing=NO_SNAPSHOT),
+        "SnapshotGetStatusRequest": build_operation(SnapshotRequest, get_status, failing=NO_SNAPSHOT),
+        "SnapshotCancelRequest": build_operation(SnapshotRequest, cancel, failing=NO_SNAPSHOT),
     },
     unjoined=NOT_FOUND,
 )
@@ -315,15 +313,15 @@ ENTITY_SEARCH: Final = RpcMethod(
 ENTITY_SEARCH_COLLECTION: Final = RpcMethod(
     kind="search collection",
     operations={
-        "EntityGetAllRequest": build_operation(GetAll, get_all, failing=always_respond(NOT_FOUND)),
-        "EntitySearchRequest": build_operation(DirectSearch, find, failing=always_respond(NOT_FOUND)),
-        "SnapshotGetRequest": build_operation(GetSnapshot, get_results, failing=always_respond(NOT_FOUND)),
-        "EntityStatsGetRequest": build_operation(Count, count, failing=always_respond(EntityStatsResponse())),
+        "EntityGetAllRequest": build_operation(GetAll, get_all, failing=NOT_FOUND),
+        "EntitySearchRequest": build_operation(DirectSearch, find, failing=NOT_FOUND),
+        "SnapshotGetRequest": build_operation(GetSnapshot, get_results, failing=NOT_FOUND),
+        "EntityStatsGetRequest": build_operation(Count, count, failing=EntityStatsResponse()),
         "EntityStatsByStateGetRequest": build_operation(
-            CountByState, count_by_state, failing=always_respond(EntityStatsByStateResponse())
+            CountByState, count_by_state, failing=EntityStatsByStateResponse()
         ),
         "EntityChangesMetadataGetRequest": build_operation(
-            Changes, list_changes, failing=always_respond(EntityChangesMetadataResponse())
+            Changes, list_changes, failing=EntityChangesMetadataResponse()
         ),
     },
     unjoined=NOT_FOUND,

@@ -33,16 +33,10 @@ from statewright.storage.ops.queues import CalloutQueue, JobTypeQueue, WorkCensu
 from statewright.storage.pool import Pool
 
 
-class CallCounts(Struct, frozen=True, kw_only=True):
-    """What became of the calls to a member since it connected."""
-
-    succeeded: int
-    failed: int
-    timed_out: int
-
-
 class Worker(Struct, frozen=True, kw_only=True):
-    """Who can be given work: a member with a stream, or a worker that polls jobs. Instants in epoch microseconds."""
+    """Who can be given work: a member with a stream, or a worker that polls jobs. Instants in epoch microseconds;
+    ``succeeded``, ``failed`` and ``timed_out`` count the calls to a member since it connected.
+    """
 
     id: str
     kind: WorkerKind
@@ -53,13 +47,14 @@ class Worker(Struct, frozen=True, kw_only=True):
     connected_at: int | None = None
     last_seen_at: int | None = None
     in_flight: int | None = None
-    calls: CallCounts | None = None
+    succeeded: int | None = None
+    failed: int | None = None
+    timed_out: int | None = None
     is_draining: bool = False
 
 
 def show_worker(worker: Worker) -> MemberView:
     """As clients are told of it."""
-    calls = worker.calls
     return MemberView(
         id=worker.id,
         kind=worker.kind,
@@ -71,9 +66,9 @@ def show_worker(worker: Worker) -> MemberView:
         connected_at=None if worker.connected_at is None else to_rfc3339(worker.connected_at),
         last_seen_at=None if worker.last_seen_at is None else to_rfc3339(worker.last_seen_at),
         in_flight=worker.in_flight,
-        succeeded=None if calls is None else calls.succeeded,
-        failed=None if calls is None else calls.failed,
-        timed_out=None if calls is None else calls.timed_out,
+        succeeded=worker.succeeded,
+        failed=worker.failed,
+        timed_out=worker.timed_out,
     )
 
 
@@ -113,7 +108,7 @@ class ConnectedMembers:
 async def list_streams(core: Core, connected: ConnectedMembers, tenant: TenantId) -> list[Worker]:
     """All members of a tenant, of all nodes; what others tell of theirs is a few seconds old."""
     elsewhere = await list_members_elsewhere(core.pool, tenant, connected.node)
-    return [*connected.list_here(tenant), *map(_describe_elsewhere, elsewhere)]
+    return [*connected.list_here(tenant), *(_to_worker(member, member.node) for member in elsewhere)]
 
 
 async def drain(
@@ -153,32 +148,19 @@ async def drain(
     return drained
 
 
-def _to_worker(member: Member, node: NodeId) -> Worker:
+def _to_worker(member: Member | ObservedMember, node: NodeId) -> Worker:
     return Worker(
         id=member.id,
         kind="STREAM",
         node=node,
         software=member.software,
-        tags=member.tags,
-        connected_at=member.connected_at,
-        last_seen_at=member.last_seen_at,
-        in_flight=member.in_flight,
-        calls=CallCounts(succeeded=member.succeeded, failed=member.failed, timed_out=member.timed_out),
-        is_draining=member.is_draining,
-    )
-
-
-def _describe_elsewhere(member: ObservedMember) -> Worker:
-    return Worker(
-        id=member.id,
-        kind="STREAM",
-        node=member.node,
-        software=member.software,
         tags=frozenset(member.tags),
         connected_at=member.connected_at or None,
         last_seen_at=member.last_seen_at or None,
         in_flight=member.in_flight,
-        calls=CallCounts(succeeded=member.succeeded, failed=member.failed, timed_out=member.timed_out),
+        succeeded=member.succeeded,
+        failed=member.failed,
+        timed_out=member.timed_out,
         is_draining=member.is_draining,
     )
 

@@ -1,6 +1,5 @@
 """Versions of entities as clients read them (docs/reference/operations.md#versions)."""
 
-
 from statewright.api.http.ops.incidents import read_body
 from statewright.api.http.ops.lists import build_list_response, read_page_request
 from statewright.api.http.ops.route import serve
