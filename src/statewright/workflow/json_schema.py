@@ -16,6 +16,8 @@ from statewright.workflow.structure import MAX_NAME_BYTES
 
 SCHEMA_ID: Final = "urn:statewright:schema:workflows"
 
+_PREFIX: Final = "#/$defs/"
+
 _NAME: Final[JsonObject] = {"type": "string", "minLength": 1, "maxLength": MAX_NAME_BYTES}
 _FLAG: Final[JsonObject] = {"type": ["boolean", "null"], "default": False}
 _TAGS: Final = "tags, separated by `,` or `;`: the member must declare all of them"
@@ -25,231 +27,11 @@ _START_NEW_TX: Final[JsonObject] = {
 }
 
 
-def build_workflow_schema() -> JsonObject:
-    """A schema (draft 2020-12) of the body of an import, of an export, and of a single workflow."""
-    definitions: dict[str, JsonValue] = dict(describe_workflows(_ref).items())
-    definitions.update(describe_conditions(_ref).items())
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": SCHEMA_ID,
-        "title": "Workflows of an entity model",
-        "anyOf": [_ref("WorkflowImport"), _ref("Workflow")],
-        "$defs": definitions,
-    }
-
-
 def _ref(name: str) -> JsonObject:
-    return {"$ref": f"#/$defs/{name}"}
+    return {"$ref": f"{_PREFIX}{name}"}
 
 
-def describe_workflows(ref: Ref) -> Mapping[str, JsonObject]:
-    """The schemas of workflows by name, those of their criteria apart."""
-    return {
-        "WorkflowImport": _describe_import(ref),
-        "Workflow": _describe_workflow(ref),
-        "WorkflowState": _describe_object(
-            "a state, and the ways out of it",
-            {
-                "transitions": {
-                    "type": ["array", "null"],
-                    "items": ref("Transition"),
-                    "description": "the order counts: the first automated one whose criterion holds fires",
-                },
-                "annotations": ref("Annotations"),
-            },
-            nullable=True,
-        ),
-        "Transition": _describe_transition(ref),
-        "Processor": _describe_processor(ref),
-        "ProcessorConfig": _describe_config(),
-        "Schedule": _describe_schedule(ref),
-        "ScheduleFunction": _describe_schedule_function(),
-        "Annotations": {
-            "type": ["object", "null"],
-            "description": "for tools: kept and exported; 65,536 bytes of compact JSON at most",
-            "properties": {"displayName": {}, "description": {}, "statewright": _describe_own_annotations()},
-        },
-    }
-
-
-def _describe_own_annotations() -> JsonObject:
-    duration: JsonObject = {"type": "string", "description": "an ISO 8601 duration, at most PT10M"}
-    return _describe_object(
-        "what the service itself reads",
-        {
-            "retry": _describe_object(
-                "of processors and function criteria: when a callout is tried again",
-                {
-                    "attempts": {"type": "integer", "minimum": 1, "maximum": 20, "default": 3},
-                    "delay": duration | {"default": "PT0.5S"},
-                    "maxDelay": duration | {"default": "PT30S"},
-                    "totalTime": duration | {"default": "PT60S"},
-                    "factor": {"type": "number", "minimum": 1, "maximum": 10, "default": 2},
-                    "jitter": {"type": "number", "minimum": 0, "maximum": 1, "description": "0.2 by default"},
-                    "failover": {"type": "boolean", "default": True},
-                    "on": {"type": "array", "items": {"enum": list(RETRY_CAUSES)}},
-                },
-            )
-        },
-    )
-
-
-def _describe_import(ref: Ref) -> JsonObject:
-    return _describe_object(
-        "the body of an import, or an export that is sent as it is",
-        {
-            "importMode": {
-                "type": "string",
-                "enum": ["MERGE", "REPLACE", "ACTIVATE"],
-                "default": "MERGE",
-                "description": (
-                    "MERGE replaces workflows of the same name and keeps the others, REPLACE keeps none, "
-                    "ACTIVATE keeps the others and makes them inactive"
-                ),
-            },
-            "allowCycles": {**_FLAG, "description": "do not check for endless cascades"},
-            "workflows": {"type": ["array", "null"], "items": ref("Workflow")},
-            "entityName": {"type": "string", "description": "of an export: that of the path"},
-            "modelVersion": {"type": "integer", "format": "int32", "description": "of an export: that of the path"},
-        },
-    )
-
-
-def _describe_workflow(ref: Ref) -> JsonObject:
-    return _describe_object(
-        "a finite state machine of a model",
-        {
-            "version": {
-                "type": "string",
-                "description": "the import contract that the workflow is written for",
-                "examples": ["1.3"],
-            },
-            "name": {**_NAME, "description": "unique in the model"},
-            "desc": {"type": ["string", "null"]},
-            "initialState": {"type": "string", "minLength": 1, "description": "a key of `states`"},
-            "active": {"type": ["boolean", "null"], "default": True, "description": "false: governs no entity"},
-            "criterion": _allow_null(ref("Criterion"), "which new entities take this workflow; none: all"),
-            "criterionAnnotations": ref("Annotations"),
-            "annotations": ref("Annotations"),
-            "states": {
-                "type": "object",
-                "propertyNames": {"minLength": 1, "maxLength": MAX_NAME_BYTES},
-                "additionalProperties": ref("WorkflowState"),
-            },
-        },
-        "name",
-        "initialState",
-        "states",
-    )
-
-
-def _describe_transition(ref: Ref) -> JsonObject:
-    return _describe_object(
-        "a way out of a state",
-        {
-            "name": {**_NAME, "description": "unique in its state"},
-            "next": {"type": "string", "minLength": 1, "description": "a key of `states`"},
-            "manual": {**_FLAG, "description": "true: only a client fires it"},
-            "disabled": {**_FLAG, "description": "true: never fires"},
-            "criterion": _allow_null(ref("Criterion"), "what must hold; none: always"),
-            "criterionAnnotations": ref("Annotations"),
-            "processors": {
-                "type": ["array", "null"],
-                "items": ref("Processor"),
-                "description": "run in order before the state changes",
-            },
-            "schedule": _allow_null(ref("Schedule"), "makes it a scheduled transition; excludes `manual: true`"),
-            "annotations": ref("Annotations"),
-        },
-        "name",
-        "next",
-    )
-
-
-def _describe_processor(ref: Ref) -> JsonObject:
-    modes: list[JsonValue] = [*EXECUTION_MODES, "", None]
-    return _describe_object(
-        "a callout that is made while a transition fires",
-        {
-            "type": {"type": ["string", "null"], "examples": ["externalized", "EXTERNAL"]},
-            "name": {**_NAME, "description": "what the member knows it by"},
-            "executionMode": {
-                "enum": modes,
-                "description": "SYNC and ASYNC_SAME_TX: in the transaction; ASYNC_NEW_TX: in a savepoint, may fail; "
-                "COMMIT_BEFORE_DISPATCH: between two transactions; empty: SYNC",
-            },
-            "startNewTxOnDispatch": _START_NEW_TX,
-            "config": _allow_null(ref("ProcessorConfig"), ""),
-            "annotations": ref("Annotations"),
-        },
-        "name",
-    )
-
-
-def _describe_config() -> JsonObject:
-    return _describe_object(
-        "how a processor is called",
-        {
-            "attachEntity": {"type": ["boolean", "null"], "default": True, "description": "send the document along"},
-            "calculationNodesTags": {"type": ["string", "null"], "description": f"{_TAGS}; none: any member"},
-            "responseTimeoutMs": {
-                "type": ["integer", "null"],
-                "format": "int64",
-                "default": 30_000,
-                "description": "how long the member may take; 0 and less mean the default",
-            },
-            "retryPolicy": {"enum": ["NONE", "FIXED", "", None], "description": "empty: NONE, one attempt"},
-            "context": {"type": ["string", "null"], "description": "handed to the member as `parameters`"},
-            "startNewTxOnDispatch": _START_NEW_TX,
-            "asyncResult": {"enum": [False, None], "description": "`true` is refused"},
-            "crossoverToAsyncMs": {"type": "null", "description": "refused"},
-        },
-    )
-
-
-def _describe_schedule(ref: Ref) -> JsonObject:
-    return {
-        **_describe_object(
-            "when a scheduled transition fires: after a delay, or when a function says",
-            {
-                "delayMs": {
-                    "type": ["integer", "null"],
-                    "format": "int64",
-                    "description": "how long after the entity has settled; above 0, or 0 beside a function",
-                },
-                "timeoutMs": {
-                    "type": ["integer", "null"],
-                    "format": "int64",
-                    "description": "with `delayMs`: tolerated lateness. Absent: any; 0: none",
-                },
-                "function": _allow_null(ref("ScheduleFunction"), ""),
-            },
-        ),
-        "anyOf": [
-            {"required": ["delayMs"], "properties": {"delayMs": {"type": "integer", "exclusiveMinimum": 0}}},
-            {"required": ["function"], "properties": {"function": {"type": "object", "additionalProperties": True}}},
-        ],
-    }
-
-
-def _describe_schedule_function() -> JsonObject:
-    return _describe_object(
-        "a callout that says when to fire",
-        {
-            "name": {"type": "string", "minLength": 1, "description": "what the member knows it by"},
-            "resultKind": {"const": "Schedule"},
-            "calculationNodesTags": {"type": "string", "minLength": 1, "description": _TAGS},
-            "attachEntity": {"type": ["boolean", "null"], "default": True},
-            "context": {"type": ["string", "null"]},
-            "responseTimeoutMs": {"type": ["integer", "null"], "format": "int64", "default": 30_000},
-        },
-        "name",
-        "resultKind",
-        "calculationNodesTags",
-    )
-
-
-def _describe_object(
+def _define_object(
     description: str, members: Mapping[str, JsonObject], *required: str, nullable: bool = False
 ) -> JsonObject:
     schema: JsonObject = {
@@ -264,3 +46,221 @@ def _describe_object(
 def _allow_null(schema: JsonObject, description: str) -> JsonObject:
     told: JsonObject = {"description": description} if description else {}
     return {**told, "anyOf": [schema, {"type": "null"}]}
+
+
+_DURATION: Final[JsonObject] = {"type": "string", "description": "an ISO 8601 duration, at most PT10M"}
+_OWN_ANNOTATIONS: Final = _define_object(
+    "what the service itself reads",
+    {
+        "retry": _define_object(
+            "of processors and function criteria: when a callout is tried again",
+            {
+                "attempts": {"type": "integer", "minimum": 1, "maximum": 20, "default": 3},
+                "delay": _DURATION | {"default": "PT0.5S"},
+                "maxDelay": _DURATION | {"default": "PT30S"},
+                "totalTime": _DURATION | {"default": "PT60S"},
+                "factor": {"type": "number", "minimum": 1, "maximum": 10, "default": 2},
+                "jitter": {"type": "number", "minimum": 0, "maximum": 1, "description": "0.2 by default"},
+                "failover": {"type": "boolean", "default": True},
+                "on": {"type": "array", "items": {"enum": list(RETRY_CAUSES)}},
+            },
+        )
+    },
+)
+
+_IMPORT: Final = _define_object(
+    "the body of an import, or an export that is sent as it is",
+    {
+        "importMode": {
+            "type": "string",
+            "enum": ["MERGE", "REPLACE", "ACTIVATE"],
+            "default": "MERGE",
+            "description": (
+                "MERGE replaces workflows of the same name and keeps the others, REPLACE keeps none, "
+                "ACTIVATE keeps the others and makes them inactive"
+            ),
+        },
+        "allowCycles": {**_FLAG, "description": "do not check for endless cascades"},
+        "workflows": {"type": ["array", "null"], "items": _ref("Workflow")},
+        "entityName": {"type": "string", "description": "of an export: that of the path"},
+        "modelVersion": {"type": "integer", "format": "int32", "description": "of an export: that of the path"},
+    },
+)
+
+_WORKFLOW: Final = _define_object(
+    "a finite state machine of a model",
+    {
+        "version": {
+            "type": "string",
+            "description": "the import contract that the workflow is written for",
+            "examples": ["1.3"],
+        },
+        "name": {**_NAME, "description": "unique in the model"},
+        "desc": {"type": ["string", "null"]},
+        "initialState": {"type": "string", "minLength": 1, "description": "a key of `states`"},
+        "active": {"type": ["boolean", "null"], "default": True, "description": "false: governs no entity"},
+        "criterion": _allow_null(_ref("Criterion"), "which new entities take this workflow; none: all"),
+        "criterionAnnotations": _ref("Annotations"),
+        "annotations": _ref("Annotations"),
+        "states": {
+            "type": "object",
+            "propertyNames": {"minLength": 1, "maxLength": MAX_NAME_BYTES},
+            "additionalProperties": _ref("WorkflowState"),
+        },
+    },
+    "name",
+    "initialState",
+    "states",
+)
+
+_TRANSITION: Final = _define_object(
+    "a way out of a state",
+    {
+        "name": {**_NAME, "description": "unique in its state"},
+        "next": {"type": "string", "minLength": 1, "description": "a key of `states`"},
+        "manual": {**_FLAG, "description": "true: only a client fires it"},
+        "disabled": {**_FLAG, "description": "true: never fires"},
+        "criterion": _allow_null(_ref("Criterion"), "what must hold; none: always"),
+        "criterionAnnotations": _ref("Annotations"),
+        "processors": {
+            "type": ["array", "null"],
+            "items": _ref("Processor"),
+            "description": "run in order before the state changes",
+        },
+        "schedule": _allow_null(_ref("Schedule"), "makes it a scheduled transition; excludes `manual: true`"),
+        "annotations": _ref("Annotations"),
+    },
+    "name",
+    "next",
+)
+
+_MODES: Final[list[JsonValue]] = [*EXECUTION_MODES, "", None]
+_PROCESSOR: Final = _define_object(
+    "a callout that is made while a transition fires",
+    {
+        "type": {"type": ["string", "null"], "examples": ["externalized", "EXTERNAL"]},
+        "name": {**_NAME, "description": "what the member knows it by"},
+        "executionMode": {
+            "enum": _MODES,
+            "description": "SYNC and ASYNC_SAME_TX: in the transaction; ASYNC_NEW_TX: in a savepoint, may fail; "
+            "COMMIT_BEFORE_DISPATCH: between two transactions; empty: SYNC",
+        },
+        "startNewTxOnDispatch": _START_NEW_TX,
+        "config": _allow_null(_ref("ProcessorConfig"), ""),
+        "annotations": _ref("Annotations"),
+    },
+    "name",
+)
+
+_CONFIG: Final = _define_object(
+    "how a processor is called",
+    {
+        "attachEntity": {"type": ["boolean", "null"], "default": True, "description": "send the document along"},
+        "calculationNodesTags": {"type": ["string", "null"], "description": f"{_TAGS}; none: any member"},
+        "responseTimeoutMs": {
+            "type": ["integer", "null"],
+            "format": "int64",
+            "default": 30_000,
+            "description": "how long the member may take; 0 and less mean the default",
+        },
+        "retryPolicy": {"enum": ["NONE", "FIXED", "", None], "description": "empty: NONE, one attempt"},
+        "context": {"type": ["string", "null"], "description": "handed to the member as `parameters`"},
+        "startNewTxOnDispatch": _START_NEW_TX,
+        "asyncResult": {"enum": [False, None], "description": "`true` is refused"},
+        "crossoverToAsyncMs": {"type": "null", "description": "refused"},
+    },
+)
+
+_SCHEDULE_FUNCTION: Final = _define_object(
+    "a callout that says when to fire",
+    {
+        "name": {"type": "string", "minLength": 1, "description": "what the member knows it by"},
+        "resultKind": {"const": "Schedule"},
+        "calculationNodesTags": {"type": "string", "minLength": 1, "description": _TAGS},
+        "attachEntity": {"type": ["boolean", "null"], "default": True},
+        "context": {"type": ["string", "null"]},
+        "responseTimeoutMs": {"type": ["integer", "null"], "format": "int64", "default": 30_000},
+    },
+    "name",
+    "resultKind",
+    "calculationNodesTags",
+)
+
+_SCHEDULE: Final = {
+    **_define_object(
+        "when a scheduled transition fires: after a delay, or when a function says",
+        {
+            "delayMs": {
+                "type": ["integer", "null"],
+                "format": "int64",
+                "description": "how long after the entity has settled; above 0, or 0 beside a function",
+            },
+            "timeoutMs": {
+                "type": ["integer", "null"],
+                "format": "int64",
+                "description": "with `delayMs`: tolerated lateness. Absent: any; 0: none",
+            },
+            "function": _allow_null(_ref("ScheduleFunction"), ""),
+        },
+    ),
+    "anyOf": [
+        {"required": ["delayMs"], "properties": {"delayMs": {"type": "integer", "exclusiveMinimum": 0}}},
+        {"required": ["function"], "properties": {"function": {"type": "object", "additionalProperties": True}}},
+    ],
+}
+
+_DEFINITIONS: Final[Mapping[str, JsonObject]] = {
+    "WorkflowImport": _IMPORT,
+    "Workflow": _WORKFLOW,
+    "WorkflowState": _define_object(
+        "a state, and the ways out of it",
+        {
+            "transitions": {
+                "type": ["array", "null"],
+                "items": _ref("Transition"),
+                "description": "the order counts: the first automated one whose criterion holds fires",
+            },
+            "annotations": _ref("Annotations"),
+        },
+        nullable=True,
+    ),
+    "Transition": _TRANSITION,
+    "Processor": _PROCESSOR,
+    "ProcessorConfig": _CONFIG,
+    "Schedule": _SCHEDULE,
+    "ScheduleFunction": _SCHEDULE_FUNCTION,
+    "Annotations": {
+        "type": ["object", "null"],
+        "description": "for tools: kept and exported; 65,536 bytes of compact JSON at most",
+        "properties": {"displayName": {}, "description": {}, "statewright": _OWN_ANNOTATIONS},
+    },
+}
+"""By name, those of their criteria apart."""
+
+
+def build_workflow_schema() -> JsonObject:
+    """A schema (draft 2020-12) of the body of an import, of an export, and of a single workflow."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": SCHEMA_ID,
+        "title": "Workflows of an entity model",
+        "anyOf": [_ref("WorkflowImport"), _ref("Workflow")],
+        "$defs": {**_DEFINITIONS, **describe_conditions(_ref)},
+    }
+
+
+def describe_workflows(ref: Ref) -> Mapping[str, JsonObject]:
+    """The schemas of workflows by name, those of their criteria apart, with references as ``ref`` makes them."""
+
+    def refer(schema: JsonValue) -> JsonValue:
+        match schema:
+            case {"$ref": str(path)}:
+                return ref(path.removeprefix(_PREFIX))
+            case dict():
+                return {name: refer(part) for name, part in schema.items()}
+            case list():
+                return [refer(part) for part in schema]
+            case _:
+                return schema
+
+    return {name: {word: refer(part) for word, part in schema.items()} for name, schema in _DEFINITIONS.items()}
