@@ -19,8 +19,7 @@ from statewright.instants import parse_instant, to_rfc3339
 from statewright.jsonval.values import JsonObject
 from statewright.net import ExecutionId, Marking, Phase, marking_from_document, marking_to_document
 from statewright.net.effects import Effect
-from statewright.operations.entity_answers import ClosedRecord
-from statewright.operations.records import Int32
+from statewright.operations.records import ClosedRecord, Int32
 from statewright.processes.changes import list_moves
 from statewright.processes.language import BuiltinModel, build_states
 

@@ -34,6 +34,10 @@ class Record(Struct, frozen=True, rename="camel", omit_defaults=True):
     """What is told to clients. A member with a default is left out while it has that."""
 
 
+class ClosedRecord(Record, frozen=True, kw_only=True):
+    """A record whose members are all that there will be."""
+
+
 class RequestBody(Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
     """What clients send. Members that are not known are refused."""
 

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from statewright.conditions import KnownFields, count_compilation, find_criterion_defects, find_criterion_doubts
 from statewright.jsonval.values import quote_name
-from statewright.operations.entity_answers import CriterionFinding
+from statewright.operations.entity_answers import CriterionFinding as CriterionFinding
 from statewright.workflow.definition import Contract, Criterion, Processor, State, Transition, Workflow
 from statewright.workflow.import_request import ImportRequest, find_version_violations
 from statewright.workflow.structure import (

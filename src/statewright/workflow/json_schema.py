@@ -186,7 +186,7 @@ _SCHEDULE_FUNCTION: Final = _define_object(
     "calculationNodesTags",
 )
 
-_SCHEDULE: Final = {
+_SCHEDULE: Final[JsonObject] = {
     **_define_object(
         "when a scheduled transition fires: after a delay, or when a function says",
         {

@@ -15,8 +15,7 @@ from statewright.flows.operations import receive_event
 from statewright.ids import EntityId, parse_entity_id
 from statewright.loop.turns import is_large
 from statewright.net import uuid_to_ulid
-from statewright.operations.entity_answers import ClosedRecord
-from statewright.operations.records import Int32, Ulid
+from statewright.operations.records import ClosedRecord, Int32, Ulid
 from statewright.services.core import Caller, Core
 from statewright.services.flows import FlowHost, find_flows
 from statewright.services.processes import advancing

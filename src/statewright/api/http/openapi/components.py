@@ -30,7 +30,8 @@ ENTITY_RECORDS: Final = {**ENTITY_ANSWERS, **IDENTITY_ANSWERS, "TraceSampler": S
 
 def _describe(record: object) -> Document:
     """The schema of a record that has no name."""
-    return describe_structs({"": record}, closed=True)[""]
+    schema: Document = describe_structs({"": record}, closed=True)[""]
+    return schema
 
 
 MODELS: Final[Document] = {

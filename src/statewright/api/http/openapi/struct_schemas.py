@@ -6,6 +6,7 @@ from typing import Final, get_origin
 from msgspec import NODEFAULT, Struct, inspect
 
 from statewright.api.http.openapi.operations import ANY_OBJECT, TEXT, Document, allow_null, define_array, ref
+from statewright.operations.records import ClosedRecord
 
 _LIMITS: Final = {
     "min_length": "minLength",
@@ -88,7 +89,7 @@ class _Schemas:
         return (
             {"type": "object", "properties": properties}
             | ({"required": required} if required else {})
-            | ({"additionalProperties": False} if self._closed or info.forbid_unknown_fields else {})
+            | ({"additionalProperties": False} if self._closed or _is_closed(info) else {})
         )
 
     def _is_required(self, info: inspect.StructType, field: inspect.Field) -> bool:
@@ -96,6 +97,10 @@ class _Schemas:
         kind: type[Struct] = get_origin(info.cls) or info.cls
         is_unset = field.default is NODEFAULT and field.default_factory is NODEFAULT
         return field.required or not (kind.__struct_config__.omit_defaults or is_unset)
+
+
+def _is_closed(info: inspect.StructType) -> bool:
+    return info.forbid_unknown_fields or issubclass(get_origin(info.cls) or info.cls, ClosedRecord)
 
 
 def _drop_null(field: inspect.Field) -> inspect.Type:

@@ -1,6 +1,5 @@
 """Explanations as clients read them (docs/reference/operations.md#explain)."""
 
-
 from msgspec.structs import replace
 
 from statewright.api.http.ops.route import ADMIN, OPERATOR, serve
