@@ -92,7 +92,7 @@ class Clients:
     """The status by number; -1 for an outcome that the service does not know."""
     asked: set[int] = field(default_factory=set)
     slowest_s: float = 0.0
-    _numbers: Iterator[int] = field(default_factory=lambda: count(1))
+    _numbers: Iterator[int] = field(default_factory=lambda: count(SAMPLE["year"] + 1))
     _thread: threading.local = field(default_factory=threading.local)
 
     @property
