@@ -125,7 +125,7 @@ class ImportedWorkflows(Record, frozen=True, kw_only=True):
     ) = None
 
 
-class EntityMeta(Record, frozen=True, kw_only=True):
+class EntityMetadata(Record, frozen=True, kw_only=True):
     """What is known of an entity besides its document; ``point_in_time`` in a list of the past."""
 
     id: Uuid
@@ -143,7 +143,7 @@ class EntityEnvelope(Record, frozen=True, kw_only=True):
 
     type: Literal["ENTITY"]
     data: Value
-    meta: EntityMeta
+    meta: EntityMetadata
 
 
 class WrittenTransaction(Record, frozen=True, kw_only=True):
@@ -383,7 +383,7 @@ ENTITY_ANSWERS: Final[Mapping[str, object]] = {
     "Model": RegisteredModel,
     "ModelAction": ModelChange,
     "WorkflowImportResult": ImportedWorkflows,
-    "Meta": EntityMeta,
+    "Meta": EntityMetadata,
     "Envelope": EntityEnvelope,
     "TransactionResult": WrittenTransaction,
     "ChunkResult": Annotated[

@@ -25,7 +25,7 @@ from statewright.failures import EntityNotFound
 from statewright.ids import EntityId, ulid_to_uuid
 from statewright.instants import from_rfc3339, to_rfc3339
 from statewright.jsonval.codec import MalformedJson, decode
-from statewright.operations.entity_answers import EntityMeta
+from statewright.operations.entity_answers import EntityMetadata
 from statewright.services.writing import Saved
 
 Text = Annotated[str, Meta(pattern=r"^[^\x00]*$")]
@@ -241,7 +241,7 @@ class DataPayload(Struct, frozen=True):
 
     type: str = "JSON"
     data: Raw | UnsetType = UNSET
-    meta: EntityMeta | UnsetType = UNSET
+    meta: EntityMetadata | UnsetType = UNSET
 
 
 class ChangeMeta(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -370,7 +370,7 @@ def write_response(saved: Saved) -> Outcome:
 
 def entity_response(entity: EntityView, model: ModelKey) -> EntityResponse:
     """An entity of a model."""
-    meta = EntityMeta(
+    meta = EntityMetadata(
         id=entity.id,
         model_key=model,
         state=entity.state,
