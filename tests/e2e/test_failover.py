@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
-import httpx
 import pytest
 
 from statewright.storage.embedded.data_directory import (
@@ -106,11 +105,11 @@ def test_a_fail_over_loses_nothing_that_was_acknowledged(tmp_path: Path, cluster
     url = f"postgresql://statewright@{hosts}/postgres?target_session_attrs=read-write"
     with (
         started(tmp_path, POSTGRES_URL=url, SUPPRESS_BANNER="true") as program,
-        httpx.Client(timeout=MINUTE_S, trust_env=False) as patient,
+        ExitStack() as stack,
     ):
         api = program.ready().api()
         api.a_model()
-        clients = Clients(api, patient)
+        clients = Clients(api, stack)
         with working(clients):
             postmaster = get_postmaster(primary.directory)
             signal_all([postmaster, *list_backends(postmaster)], signal.SIGKILL)
