@@ -28,7 +28,7 @@ from tests.service import Api, RunningService, a_token, eventually, hosted
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGE = Path(statewright.__file__).parent
 TENANT = "walks"
-WARM_UP, TIMES = 2, 12
+WARM_UP, TIMES = 2, 24
 QUIET_S = 0.03
 TURNS = 30
 BESIDE = (
