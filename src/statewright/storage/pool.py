@@ -351,6 +351,8 @@ class Pool:
         if failure is not None:
             self.faults.count(error, is_lost=isinstance(failure, ConnectionLost))
             connection.is_broken = True
+        elif _comes_between(error):
+            connection.is_broken = True
         self.release(connection)
         if failure is not None:
             raise failure from error
@@ -606,6 +608,16 @@ def is_lost(error: BaseException, connection: DatabaseConnection) -> bool:
 def is_unavailable(error: BaseException) -> bool:
     """Whether the database turned the statement down for a reason that has nothing to do with the statement."""
     return isinstance(error, UNAVAILABLE_ERRORS)
+
+
+def _comes_between(error: BaseException) -> bool:
+    """Whether a statement may be prepared and not executed: it was cancelled, its time was over, or an argument cannot
+    be encoded. asyncpg sends no Sync before it executes. Until then the server takes the statement for one under way,
+    and its ``statement_timeout`` would end what the next user of the connection asks.
+    """
+    if isinstance(error, TimeoutError):
+        return not error.args  # as asyncpg raises it; others say what took too long
+    return isinstance(error, asyncio.CancelledError | asyncpg.InterfaceError | asyncpg.DataError)
 
 
 def _translate_failure(error: BaseException, connection: DatabaseConnection) -> StorageUnavailable | None:

@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from statewright.failures import StorageUnavailable
-from statewright.storage.connections import parse_database_url
+from statewright.storage.connections import add_session_settings, parse_database_url
 from statewright.storage.pool import ConnectionLost, DatabaseConnection, Pool, connect
 from tests.database import connected
 
@@ -43,6 +43,13 @@ async def execute(pool: Pool, *statements: str) -> None:
     async with pool.connection(within=PATIENTLY) as connection:
         for statement in statements:
             await connection.execute(statement)
+
+
+async def prepare_and_fail(pool: Pool, error: BaseException) -> None:
+    """Leave a connection of the pool between the two halves of a statement."""
+    async with pool.connection() as connection:
+        await connection.prepare("SELECT 1")
+        raise error
 
 
 async def backend(pool: Pool) -> int:
@@ -208,6 +215,24 @@ class TestCleanliness:
         async with single.connection(within=PATIENTLY) as other:
             assert other.process_id != connection.process_id
             assert not other.is_in_transaction()
+
+    @pytest.mark.parametrize("error", [asyncio.CancelledError(), TimeoutError(), asyncpg.DataError("no number")])
+    async def test_a_statement_that_was_prepared_only_does_not_end_that_of_the_next_user(
+        self, database: str, error: BaseException
+    ):
+        hurried = add_session_settings(parse_database_url(database), statement_timeout="200")
+        async with Pool(hurried, size=1) as single, connected(database) as other:
+            with pytest.raises(type(error)):
+                await prepare_and_fail(single, error)
+            await other.execute("SELECT pg_sleep(0.3)")
+            async with single.connection(within=PATIENTLY) as connection:
+                assert await connection.fetchval("SELECT 1") == 1
+
+    async def test_an_argument_that_cannot_be_encoded_costs_the_connection(self, single: Pool):
+        with pytest.raises(asyncpg.DataError):
+            async with single.connection() as connection:
+                await connection.fetch("SELECT $1::int", "no number")
+        assert await backend(single) != connection.process_id
 
     async def test_a_refused_statement_does_not_cost_the_connection(self, single: Pool):
         with pytest.raises(asyncpg.UndefinedTableError):

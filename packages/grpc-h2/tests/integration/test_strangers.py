@@ -16,6 +16,8 @@ WINDOWS = (0, 1, 100, 65_535, 2**24 - 1, 2**31 - 1)
 TIMEOUTS = (b"1n", b"10m", b"0S", b"99999999H", b"soon")
 DATA, HEADERS, RESET, SETTINGS, PING, GOAWAY, WINDOW = 0, 1, 3, 4, 6, 7, 8
 END_STREAM, END_HEADERS, PADDED = 1, 4, 8
+POLLER = "PollerCompletionQueue._handle_events"
+"""Of the client of grpcio, which reads a socket in the event loop that another thread may have emptied."""
 
 
 def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
@@ -93,7 +95,12 @@ class Stranger:
 
 async def test_whatever_strangers_say_nobody_else_notices(house: House):
     failures: list[dict[str, object]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, failure: failures.append(failure))
+
+    def note(_loop: asyncio.AbstractEventLoop, failure: dict[str, object]) -> None:
+        if POLLER not in str(failure["message"]):
+            failures.append(failure)
+
+    asyncio.get_running_loop().set_exception_handler(note)
     async with a_client(house) as client:
         chat = client.meet()
         for seed in range(SESSIONS):

@@ -116,7 +116,7 @@ class IndexCatalog:
         """Find out what can be looked up. One asks, the others make do with what is known meanwhile."""
         self._valid_until = monotonic() + self._refresh_s
         # Without it, what is known will do; the search itself says what is wrong.
-        with suppress(StorageUnavailable, TimeoutError):
+        with suppress(StorageUnavailable, TimeoutError, asyncpg.QueryCanceledError):
             async with asyncio.timeout(REFRESH_TIMEOUT_S):
                 await self._refresh()
 
