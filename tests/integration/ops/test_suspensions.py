@@ -7,14 +7,18 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import datetime, timedelta
+from uuid import UUID
 
 import pytest
 
 from statewright.cli.main import program
 from statewright.net import ulid_to_uuid
+from statewright.storage.connections import parse_database_url
+from statewright.storage.ops.suspensions import mark_effective
+from statewright.storage.pool import Pool
 from tests.builders import SAMPLE, Json, a_processor, a_workflow, automated, manual
 from tests.commands import CommandRunner
-from tests.database import Template
+from tests.database import Template, connected
 from tests.integration.node import Node, a_node
 from tests.integration.ops.builders import ops_api, walk
 from tests.service import PATIENCE_S, Api, RunningService, a_token, done, eventually, hosted, refused
@@ -542,3 +546,31 @@ def test_the_command_suspends_an_instance_and_resumes_it(service: RunningService
     assert instance in call("suspensions")
     assert "resumed" in call("resume", told.split()[0])
     assert len(poll(v1)) == 1
+
+
+SUSPEND = """
+    INSERT INTO suspension (tenant, id, scope, target, details, reason, by_id, by_kind, revision)
+    VALUES ('acme', $1, 'MODEL', $2::bigint::text, '{}', 'bank is down', 'olga', 'user', $2)
+"""
+
+
+async def test_nodes_that_mark_what_holds_lock_it_in_one_order(database: str) -> None:
+    first, last = UUID(int=1), UUID(int=2)
+    async with Pool(parse_database_url(database)) as pool, connected(database) as other:
+        await other.execute(SUSPEND, last, 1)  # before the other in every index but that of the ids
+        await other.execute(SUSPEND, first, 2)
+        async with other.transaction():
+            await other.execute("SELECT FROM suspension WHERE id = $1 FOR UPDATE", last)
+            marking = asyncio.create_task(mark_effective(pool))
+            async with asyncio.timeout(PATIENCE_S), pool.connection() as asking:
+                while not await asking.fetchval(BLOCKED):
+                    pass
+                assert not await asking.fetch("SELECT id FROM suspension WHERE id = $1 FOR UPDATE SKIP LOCKED", first)
+        assert (await marking).keys() == {str(first), str(last)}
+    async with connected(database) as other:
+        assert await other.fetchval("SELECT count(*) FROM suspension WHERE effective_at IS NULL") == 0
+
+
+BLOCKED = """
+    SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')
+"""

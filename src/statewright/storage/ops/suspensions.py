@@ -288,11 +288,19 @@ async def _release_children(connection: asyncpg.Connection, ended: Suspension) -
 
 
 MARK_EFFECTIVE: Final = """
-    -- Uses suspension_unconfirmed.
+    -- Uses suspension_unconfirmed. Nodes do this at the same time: with one order of locks none waits for one that
+    -- waits for it.
+    WITH unconfirmed AS (
+        SELECT tenant, id FROM suspension
+         WHERE effective_at IS NULL AND ended_at IS NULL
+           AND NOT EXISTS (SELECT FROM cluster_node WHERE lease_until > now_us() AND switches < suspension.revision)
+         ORDER BY tenant, id
+           FOR UPDATE OF suspension
+    )
     UPDATE suspension SET effective_at = now_us()
-     WHERE effective_at IS NULL AND ended_at IS NULL
-       AND NOT EXISTS (SELECT FROM cluster_node WHERE lease_until > now_us() AND switches < suspension.revision)
- RETURNING id, effective_at
+      FROM unconfirmed
+     WHERE (suspension.tenant, suspension.id) = (unconfirmed.tenant, unconfirmed.id)
+ RETURNING suspension.id, suspension.effective_at
 """
 
 
