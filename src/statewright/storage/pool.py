@@ -422,17 +422,17 @@ class Pool:
                 connection.terminate()
 
     async def _obtain_connection(self) -> DatabaseConnection:
-        while True:
-            if self._closing:
-                raise StorageUnavailable(STOPPING_MESSAGE)
-            granted = await self._wait()
-            if not granted.is_closed():
-                return granted
+        granted = await self._wait(self._waiters.append)
+        while granted.is_closed():
             self._leased.remove(granted)  # it broke on its way here
+            granted = await self._wait(self._waiters.appendleft)  # whoever it was granted to has waited longest
+        return granted
 
-    async def _wait(self) -> DatabaseConnection:
+    async def _wait(self, line_up: Callable[[_Waiter], None]) -> DatabaseConnection:
+        if self._closing:
+            raise StorageUnavailable(STOPPING_MESSAGE)
         waiter: _Waiter = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
+        line_up(waiter)
         self._open_for_waiters()
         try:
             return await waiter
