@@ -1,5 +1,7 @@
-"""``statewright keys …``: key pairs of the service, and keys of others that a tenant trusts
-(docs/reference/authentication.md#keys).
+"""Who may call: ``statewright clients …``, machine clients of a tenant (docs/reference/authentication.md#clients),
+``statewright keys …``, key pairs of the service, and keys of others that a tenant trusts
+(docs/reference/authentication.md#keys), and ``statewright providers …``, identity providers of the tenant
+(docs/reference/oidc.md).
 """
 
 import base64
@@ -15,9 +17,12 @@ from statewright.cli.client import Json, command, read_object, show_table
 if TYPE_CHECKING:
     from statewright.sdk import Client
 
+CLIENTS: Final = "/clients"
 PAIRS: Final = "/oauth/keys/keypair"
 TRUSTED: Final = "/oauth/keys/trusted"
 PUBLISHED: Final = "/.well-known/jwks.json"
+PROVIDERS: Final = "/oauth/oidc/providers"
+DISCOVERY: Final = "/.well-known/openid-configuration"
 
 
 class Audience(StrEnum):
@@ -27,10 +32,54 @@ class Audience(StrEnum):
     HUMAN = "human"
 
 
+ClientName = Annotated[str, typer.Argument(help="As `list` shows it.", metavar="ID")]
 KeyId = Annotated[str, typer.Argument(help="The `kid`.", metavar="KEY")]
 For = Annotated[Audience, typer.Option("--audience", help="Tokens of this service's clients, or of external tools.")]
 Grace = Annotated[int, typer.Option(help="For so long what it has signed still counts.", min=0, metavar="SECONDS")]
 Until = Annotated[str, typer.Option(help="The end of its validity.", metavar="RFC3339")]
+ProviderId = Annotated[str, typer.Argument(help="The `id`.", metavar="PROVIDER")]
+Issuers = Annotated[
+    list[str] | None, typer.Option("--issuer", help="What its tokens may name as `iss`; else what it publishes.")
+]
+Audiences = Annotated[
+    list[str] | None, typer.Option("--audience", help="One of these must be an audience of its tokens; else any is.")
+]
+RolesClaim = Annotated[str | None, typer.Option(help="The claim with the roles.", metavar="CLAIM")]
+
+clients = typer.Typer(help="Machine clients, which get tokens by a secret.", no_args_is_help=True)
+
+
+@command(clients, show_table("id: clientId | roles | created: creationDate | changed: lastUpdateDate"), name="list")
+def list_clients(client: "Client") -> Json:
+    """List the clients of the tenant."""
+    return client.request("GET", CLIENTS)
+
+
+def _show_credentials(credentials: Json) -> None:
+    """In the form of the variables that nodes and commands read."""
+    typer.echo(f"STATEWRIGHT_CLIENT_ID={credentials['client_id']}")
+    typer.echo(f"STATEWRIGHT_CLIENT_SECRET={credentials['client_secret']}")
+
+
+@command(clients, _show_credentials, name="create")
+def create_client(
+    client: "Client", admin: Annotated[bool, typer.Option("--admin", help="Give it ROLE_ADMIN, too.")] = False
+) -> Json:
+    """Create a client. Its secret is shown this once."""
+    return client.request("POST", CLIENTS, query={"withAdminRole": "true"} if admin else {})
+
+
+@command(clients, _show_credentials, name="rotate")
+def rotate_secret(client: "Client", id_: ClientName) -> Json:
+    """Give a client another secret, which is shown this once; the old one is of no use any more."""
+    return client.request("PUT", _build_path(CLIENTS, id_, "secret"))
+
+
+@command(clients, name="delete")
+def delete_client(client: "Client", id_: ClientName) -> None:
+    """Delete a client: it gets no more tokens."""
+    client.request("DELETE", _build_path(CLIENTS, id_))
+
 
 keys = typer.Typer(help="Keys that sign and verify tokens.", no_args_is_help=True)
 trusted = typer.Typer(help="Public keys of others that the tenant trusts.", no_args_is_help=True)
@@ -55,27 +104,27 @@ def issue(client: "Client", audience: For = Audience.CLIENT) -> Json:
     return client.request("POST", PAIRS, {"algorithm": "RS256", "audience": audience.value})
 
 
-@command(keys)
-def rotate(client: "Client", audience: For = Audience.CLIENT, grace: Grace = 3600) -> Json:
+@command(keys, name="rotate")
+def rotate_pairs(client: "Client", audience: For = Audience.CLIENT, grace: Grace = 3600) -> Json:
     """Issue a key pair that takes the place of all others of its audience."""
     wanted = {"algorithm": "RS256", "audience": audience.value, "invalidateCurrent": True}
     return client.request("POST", PAIRS, {**wanted, "invalidateGracePeriodSec": grace})
 
 
-@command(keys)
-def invalidate(client: "Client", key: KeyId, grace: Grace = 0) -> None:
+@command(keys, name="invalidate")
+def invalidate_pair(client: "Client", key: KeyId, grace: Grace = 0) -> None:
     """Have a key pair sign no more."""
     client.request("POST", _build_path(PAIRS, key, "invalidate"), {"gracePeriodSec": grace})
 
 
-@command(keys)
-def reactivate(client: "Client", key: KeyId, until: Until) -> Json:
+@command(keys, name="reactivate")
+def reactivate_pair(client: "Client", key: KeyId, until: Until) -> Json:
     """Make a key pair active again, from now on."""
     return client.request("POST", _build_path(PAIRS, key, "reactivate"), {"validTo": until})
 
 
-@command(keys)
-def delete(client: "Client", key: KeyId) -> None:
+@command(keys, name="delete")
+def delete_pair(client: "Client", key: KeyId) -> None:
     """Delete a key pair: what it has signed counts no more."""
     client.request("DELETE", _build_path(PAIRS, key))
 
@@ -86,8 +135,8 @@ def list_trusted(client: "Client") -> Json:
     return client.request("GET", TRUSTED)
 
 
-@command(trusted)
-def register(
+@command(trusted, name="register")
+def register_trusted(
     client: "Client",
     key: KeyId,
     file: Annotated[str, typer.Argument(help="File with the public key: a JWK, or PEM.", metavar="FILE")],
@@ -119,6 +168,75 @@ def reactivate_trusted(client: "Client", key: KeyId, until: Until) -> Json:
 def delete_trusted(client: "Client", key: KeyId) -> None:
     """Forget a key."""
     client.request("DELETE", _build_path(TRUSTED, key))
+
+
+providers = typer.Typer(help="Identity providers whose tokens the tenant accepts.", no_args_is_help=True)
+
+
+@command(
+    providers,
+    show_table("provider: id | active | discovery: wellKnownConfigUri | audiences: expectedAudiences"),
+    name="list",
+)
+def list_providers(
+    client: "Client",
+    active: Annotated[bool, typer.Option("--active", help="Leave out those that were invalidated.")] = False,
+) -> Json:
+    """List the providers of the tenant."""
+    return client.request("GET", PROVIDERS, query={"activeOnly": "true"} if active else {})
+
+
+@command(providers, name="register")
+def register_provider(
+    client: "Client",
+    address: Annotated[str, typer.Argument(help="The issuer, or the URL of its discovery document.", metavar="URL")],
+    issuer: Issuers = None,
+    audience: Audiences = None,
+    roles_claim: RolesClaim = None,
+) -> Json:
+    """Accept the tokens of a provider."""
+    uri = address if DISCOVERY in address else address.rstrip("/") + DISCOVERY
+    wanted: Json = {"wellKnownConfigUri": uri, "issuers": issuer, "expectedAudiences": audience}
+    return client.request("POST", PROVIDERS, wanted | {"rolesClaim": roles_claim})
+
+
+@command(providers, name="change")
+def change_provider(
+    client: "Client",
+    provider: ProviderId,
+    issuer: Issuers = None,
+    audience: Audiences = None,
+    roles_claim: RolesClaim = None,
+) -> Json:
+    """Change what is named, and fetch the keys again. An empty text clears."""
+    wanted: Json = {"issuers": issuer, "expectedAudiences": audience, "rolesClaim": roles_claim}
+    given = {name: value for name, value in wanted.items() if value is not None}
+    cleared = {name: None if value in ("", [""]) else value for name, value in given.items()}
+    return client.request("PATCH", _build_path(PROVIDERS, provider), cleared)
+
+
+@command(providers, name="invalidate")
+def invalidate_provider(client: "Client", provider: ProviderId) -> None:
+    """Accept the tokens of a provider no more."""
+    client.request("POST", _build_path(PROVIDERS, provider, "invalidate"))
+
+
+@command(providers, name="reactivate")
+def reactivate_provider(client: "Client", provider: ProviderId) -> Json:
+    """Accept the tokens of a provider again."""
+    return client.request("POST", _build_path(PROVIDERS, provider, "reactivate"))
+
+
+@command(providers, name="delete")
+def delete_provider(client: "Client", provider: ProviderId) -> None:
+    """Forget a provider."""
+    client.request("DELETE", _build_path(PROVIDERS, provider))
+
+
+@command(providers, name="reload")
+def reload_keys(client: "Client") -> None:
+    """Fetch the keys of all providers of the tenant again, on all nodes."""
+    client.request("POST", f"{PROVIDERS}/reload")
 
 
 def _build_path(base: str, key: str, *rest: str) -> str:

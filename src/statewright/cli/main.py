@@ -18,23 +18,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from statewright.cli import (
-    clients,
-    entities,
-    environment,
-    flows,
-    identity,
-    index,
-    models,
-    ops,
-    playbooks,
-    providers,
-    steps,
-    workflows,
-)
+from statewright.cli import entities, environment, flows, identity, index, models, ops, playbooks, steps, transfer
 from statewright.cli import help as help_pages
 from statewright.cli.client import add_command, explain, fail
-from statewright.cli.transfer import commands as transfer
 
 if TYPE_CHECKING:
     from statewright.settings import Settings
@@ -56,7 +42,7 @@ program = typer.Typer(
 )
 
 program.add_typer(models.models, name="models")
-program.add_typer(workflows.workflows, name="workflows")
+program.add_typer(models.workflows, name="workflows")
 program.add_typer(entities.entities, name="entities")
 program.add_typer(entities.transitions, name="transitions")
 program.command()(entities.audit)
@@ -64,9 +50,9 @@ program.add_typer(index.index, name="index")
 program.add_typer(steps.steps, name="steps")
 program.add_typer(flows.flows, name="flows")
 program.add_typer(playbooks.playbooks, name="playbooks")
-program.add_typer(clients.clients, name="clients")
+program.add_typer(identity.clients, name="clients")
 program.add_typer(identity.keys, name="keys")
-program.add_typer(providers.providers, name="providers")
+program.add_typer(identity.providers, name="providers")
 program.add_typer(ops.ops, name="ops")
 program.command(name="help")(help_pages.show_help)
 program.command(name="init")(environment.init)
