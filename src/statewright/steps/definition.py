@@ -1,7 +1,8 @@
 """Definitions of the *Workflow JSON Format*: decoded, but not yet checked
 (docs/reference/steps.md#definitions).
 
-Members keep what the author wrote. An absent member, ``null`` and the empty value of its type are the same.
+Members keep what the author wrote. An absent member, ``null`` and the empty value of its type are the same. The fields
+below, in the spelling of documents, are the members that :mod:`statewright.steps.documents` reads and writes.
 
 To add a step type, name it here, then say what it is compiled to (``compiling.py``), what it does with the variables
 (``language.py``), what it must have (``validation.py``), where it leads (``lint.py``) and its shape (``mermaid.py``).
@@ -52,7 +53,7 @@ TIMED_TYPES: Final[frozenset[str]] = frozenset({"SERVICE_TASK", "USER_TASK", "WA
 DEFAULT_HIT_POLICY: Final = "U"
 
 
-class BoundaryEvent(Struct, frozen=True, kw_only=True):
+class BoundaryEvent(Struct, frozen=True, kw_only=True, rename="camel"):
     """Something that may happen while its step is active."""
 
     type: str = ""
@@ -61,20 +62,20 @@ class BoundaryEvent(Struct, frozen=True, kw_only=True):
     target_step_id: str = ""
 
 
-class Rule(Struct, frozen=True, kw_only=True):
+class Rule(Struct, frozen=True, kw_only=True, rename="camel"):
     """A row of a decision table: cells to hold, variables to set. Both keep their order."""
 
     when: Mapping[str, str] = {}
     outputs: JsonObject = {}
 
 
-class DecisionTable(Struct, frozen=True, kw_only=True):
+class DecisionTable(Struct, frozen=True, kw_only=True, rename="camel"):
     """The rows of a decision table, in order."""
 
     rules: tuple[Rule, ...] = ()
 
 
-class Step(Struct, frozen=True, kw_only=True):
+class Step(Struct, frozen=True, kw_only=True, rename="camel"):
     """One element of ``steps``. ``type`` may be unknown; members of other step types may be set and are ignored."""
 
     id: str = ""
@@ -96,7 +97,7 @@ class Step(Struct, frozen=True, kw_only=True):
     decision_table: DecisionTable | None = None
 
 
-class Definition(Struct, frozen=True, kw_only=True):
+class Definition(Struct, frozen=True, kw_only=True, rename="camel"):
     """A whole definition, without its version, which is not the author's to choose."""
 
     id: str = ""

@@ -9,15 +9,17 @@ The wording follows the reader of the public engine (docs/reference/steps.md#par
 import json
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
-from typing import Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.values import JsonObject, JsonValue, MemberReader, WantedType, json_type, member_path, quote
 from statewright.steps.definition import BoundaryEvent, DecisionTable, Definition, Rule, Step
 
 T = TypeVar("T")
+StructT = TypeVar("StructT", bound=Struct)
 
 
 class UnreadableDefinition(Exception):
@@ -87,38 +89,6 @@ def _mismatch(value: JsonValue, path: str, wanted: WantedType) -> UnreadableDefi
     return UnreadableDefinition(f"json: cannot unmarshal {found} into {path} of type {wanted}")
 
 
-_DEFINITION: Final = map_spellings(
-    "id",
-    "version",
-    "name",
-    "description",
-    "autoStartNextWorkflow",
-    "nextWorkflowId",
-    "steps",
-    "metadata",
-)
-_STEP: Final = map_spellings(
-    "id",
-    "name",
-    "type",
-    "description",
-    "nextStep",
-    "parallelNextSteps",
-    "joinStep",
-    "conditionalNextSteps",
-    "transformations",
-    "jobType",
-    "delegateClass",
-    "retryCount",
-    "boundaryEvents",
-    "hitPolicy",
-    "decisionTable",
-)
-_EVENT: Final = map_spellings("type", "duration", "interrupting", "targetStepId")
-_TABLE: Final = map_spellings("rules", "defaultNextStep")
-_RULE: Final = map_spellings("when", "outputs", "then")
-
-
 def read_definition(raw: bytes | str) -> Definition:
     """The definition in a text; what follows its first JSON value is ignored. Raises :class:`UnreadableDefinition`."""
     return definition_from_document(_decode_first_value(raw))
@@ -126,69 +96,74 @@ def read_definition(raw: bytes | str) -> Definition:
 
 def definition_from_document(value: JsonValue) -> Definition:
     """The definition in a JSON value. Raises :class:`UnreadableDefinition`."""
-    members = DefinitionMembers({} if value is None else value, _DEFINITION, "")
+    members = DefinitionMembers({} if value is None else value, _SPELLINGS[Definition], "")
     members.integer("version")  # may be sent back as it was read; it is not the author's to choose
-    return Definition(
-        id=members.text("id"),
-        name=members.text("name"),
-        description=members.text("description"),
-        auto_start_next_workflow=members.flag("autoStartNextWorkflow") or False,
-        next_workflow_id=members.text("nextWorkflowId"),
-        steps=tuple(members.read_each("steps", _read_step)),
-        metadata=members.object("metadata") or None,
+    return _read_members(Definition, members)
+
+
+def _read_struct(kind: type[StructT]) -> Callable[[JsonValue, str], StructT]:
+    """From a value and its path to what its members say."""
+    return lambda value, path: _read_members(
+        kind, DefinitionMembers({} if value is None else value, _SPELLINGS[kind], path)
     )
 
 
-def _read_step(value: JsonValue, path: str) -> Step:
-    members = DefinitionMembers({} if value is None else value, _STEP, path)
-    step_id = members.text("id")
-    return Step(
-        id=step_id,
-        name=members.text("name"),
-        type=members.text("type"),
-        description=members.text("description"),
-        next_step=members.text("nextStep"),
-        parallel_next_steps=members.texts("parallelNextSteps"),
-        join_step=members.text("joinStep"),
-        conditional_next_steps=members.texts_by_name("conditionalNextSteps"),
-        transformations=members.object("transformations") or {},
-        job_type=members.text("jobType"),
-        delegate_class=members.text("delegateClass"),
-        retry_count=members.integer("retryCount") or 0,
-        boundary_events=tuple(members.read_each("boundaryEvents", _read_boundary_event)),
-        hit_policy=members.text("hitPolicy"),
-        decision_table=_read_decision_table(members, step_id),
-    )
+def _read_members(kind: type[StructT], members: DefinitionMembers) -> StructT:
+    """Every field by its own reader, else as the type of its default says."""
+    read: dict[str, Any] = {}  # what a reader gives is of the type of the field
+    for field, name, default in zip(
+        kind.__struct_fields__, kind.__struct_encode_fields__, kind.__struct_defaults__, strict=True
+    ):
+        read[field] = (_READERS.get(name) or _READERS_BY_TYPE[type(default)])(members, name)
+    return kind(**read)
 
 
-def _read_boundary_event(value: JsonValue, path: str) -> BoundaryEvent:
-    members = DefinitionMembers({} if value is None else value, _EVENT, path)
-    return BoundaryEvent(
-        type=members.text("type"),
-        duration=members.text("duration"),
-        interrupting=members.flag("interrupting") or False,
-        target_step_id=members.text("targetStepId"),
-    )
-
-
-def _read_decision_table(step: DefinitionMembers, step_id: str) -> DecisionTable | None:
-    value = step.get("decisionTable")
+def _read_decision_table(step: DefinitionMembers, name: str) -> DecisionTable | None:
+    value, step_id = step.get(name), step.text("id")
     if value is None:
         return None
-    members = DefinitionMembers(value, _TABLE, step.path_of("decisionTable"))
+    members = DefinitionMembers(value, _SPELLINGS[DecisionTable], step.path_of(name))
     if members.get("defaultNextStep") is not None:
-        raise _build_unsupported_error(step_id, "decisionTable.defaultNextStep")
+        raise _build_unsupported_error(step_id, f"{name}.defaultNextStep")
     rules = list(members.read_each("rules", _read_rule))
     for index, rule in enumerate(rules):
         if rule.get("then") is not None:
-            raise _build_unsupported_error(step_id, f"decisionTable.rules[{index}].then")
-    return DecisionTable(
-        rules=tuple(Rule(when=rule.texts_by_name("when"), outputs=rule.object("outputs") or {}) for rule in rules)
-    )
+            raise _build_unsupported_error(step_id, f"{name}.rules[{index}].then")
+    return DecisionTable(rules=tuple(_read_members(Rule, rule) for rule in rules))
 
 
 def _read_rule(value: JsonValue, path: str) -> DefinitionMembers:
-    return DefinitionMembers({} if value is None else value, _RULE, path)
+    return DefinitionMembers({} if value is None else value, _SPELLINGS[Rule], path)
+
+
+MemberOf: TypeAlias = Callable[[DefinitionMembers, str], object]
+"""Reads a member by its name."""
+
+_READERS: Final[Mapping[str, MemberOf]] = {
+    "steps": lambda members, name: tuple(members.read_each(name, _read_struct(Step))),
+    "metadata": lambda members, name: members.object(name) or None,
+    "parallelNextSteps": DefinitionMembers.texts,
+    "conditionalNextSteps": DefinitionMembers.texts_by_name,
+    "transformations": lambda members, name: members.object(name) or {},
+    "boundaryEvents": lambda members, name: tuple(members.read_each(name, _read_struct(BoundaryEvent))),
+    "decisionTable": _read_decision_table,
+    "when": DefinitionMembers.texts_by_name,
+    "outputs": lambda members, name: members.object(name) or {},
+}
+_READERS_BY_TYPE: Final[Mapping[type, MemberOf]] = {
+    str: DefinitionMembers.text,
+    bool: lambda members, name: members.flag(name) or False,
+    int: lambda members, name: members.integer(name) or 0,
+}
+_OTHERS: Final[Mapping[type[Struct], tuple[str, ...]]] = {
+    Definition: ("version",),
+    Step: (),
+    BoundaryEvent: (),
+    DecisionTable: ("defaultNextStep",),
+    Rule: ("then",),
+}
+"""What is no member, but looked at."""
+_SPELLINGS: Final = {kind: map_spellings(*kind.__struct_encode_fields__, *others) for kind, others in _OTHERS.items()}
 
 
 def _build_unsupported_error(step_id: str, member: str) -> UnreadableDefinition:
@@ -240,16 +215,8 @@ _ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
 
 def definition_to_document(definition: Definition, version: int | None = None) -> JsonObject:
     """The definition as clients read it: empty optional members omitted, ``version`` after ``id`` when given."""
-    return _omit_empty(
-        id=definition.id,
-        version=version,
-        name=definition.name,
-        description=definition.description,
-        autoStartNextWorkflow=definition.auto_start_next_workflow,
-        nextWorkflowId=definition.next_workflow_id,
-        steps=[_step_to_document(step) for step in definition.steps],
-        metadata=definition.metadata,
-    )
+    members: JsonObject = {"id": definition.id, "version": version, **_write_members(definition)}
+    return {name: value for name, value in members.items() if value}
 
 
 def definition_to_text(definition: Definition) -> str:
@@ -267,42 +234,22 @@ def encode_document(document: JsonObject) -> str:
     return _ENCODER.encode(document).decode()
 
 
-def _step_to_document(step: Step) -> JsonObject:
-    return _omit_empty(
-        id=step.id,
-        name=step.name,
-        type=step.type,
-        description=step.description,
-        nextStep=step.next_step,
-        parallelNextSteps=list(step.parallel_next_steps),
-        joinStep=step.join_step,
-        conditionalNextSteps=_copy_texts(step.conditional_next_steps),
-        transformations=dict(step.transformations),
-        jobType=step.job_type,
-        delegateClass=step.delegate_class,
-        retryCount=step.retry_count,
-        boundaryEvents=[_event_to_document(event) for event in step.boundary_events],
-        hitPolicy=step.hit_policy,
-        decisionTable=None if step.decision_table is None else _table_to_document(step.decision_table),
-    )
-
-
-def _event_to_document(event: BoundaryEvent) -> JsonObject:
-    return {
-        **_omit_empty(type=event.type, duration=event.duration),
-        "interrupting": event.interrupting,
-        **_omit_empty(targetStepId=event.target_step_id),
-    }
-
-
-def _table_to_document(table: DecisionTable) -> JsonObject:
-    return {"rules": [_omit_empty(when=_copy_texts(rule.when), outputs=dict(rule.outputs)) for rule in table.rules]}
-
-
-def _copy_texts(texts: Mapping[str, str]) -> JsonObject:
-    return dict(texts.items())
-
-
-def _omit_empty(**members: JsonValue) -> JsonObject:
+def _write_members(struct: Struct) -> JsonObject:
     """The members that are not empty: neither ``false`` nor ``""`` nor 0 nor without content."""
-    return {name: value for name, value in members.items() if value}
+    written: JsonObject = {}
+    for field, name in zip(struct.__struct_fields__, struct.__struct_encode_fields__, strict=True):
+        value = getattr(struct, field)
+        if value or name in _ALWAYS_WRITTEN:
+            written[name] = _write_value(value)
+    return written
+
+
+def _write_value(value: Any) -> JsonValue:  # Any: of a field of a definition
+    if isinstance(value, Struct):
+        return _write_members(value)
+    if isinstance(value, tuple):
+        return [_write_value(item) for item in value]
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+_ALWAYS_WRITTEN: Final = frozenset({"interrupting", "rules"})

@@ -6,7 +6,7 @@ All violations are found at once. Rules that belong to a step are looked at step
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
 from statewright.jsonval.values import quote
 from statewright.net import parse_delay
@@ -98,7 +98,7 @@ def _check_step(step: Step, known: Known) -> Violations:
     if step_type is None:
         yield f"{label}: unsupported type {quote(step.type)}"
     else:
-        for message in RULES[step_type](step):
+        for message in _check_members(step, step_type):
             yield f"{label} ({step_type}): {message}"
     yield from _check_references(step, label, known)
     for index, event in enumerate(step.boundary_events):
@@ -149,47 +149,16 @@ def _check_reachability(definition: Definition) -> Violations:
         yield "no END step is reachable from the first step"
 
 
-def _check_nothing(_: Step) -> Violations:
-    return iter(())
-
-
-def _check_service_task(step: Step) -> Violations:
-    if not step.job_type:
-        yield "jobType is required"
-
-
-def _check_decision(step: Step) -> Violations:
-    if not step.conditional_next_steps:
-        yield "conditionalNextSteps must not be empty"
-
-
-def _check_next_step(step: Step) -> Violations:
-    if not step.next_step:
-        yield "nextStep is required"
-
-
-def _check_transformation(step: Step) -> Violations:
-    yield from _check_next_step(step)
-    if not step.transformations:
-        yield "transformations must not be empty"
-
-
-def _check_parallel_gateway(step: Step) -> Violations:
-    if len(step.parallel_next_steps) < 2:
-        yield "parallelNextSteps must have at least 2 entries"
-    if not step.join_step:
-        yield "joinStep is required"
-
-
-def _check_decision_table(step: Step) -> Violations:
-    if step.decision_table is None or not step.decision_table.rules:
-        yield "decisionTable.rules must not be empty"
-    yield from _check_next_step(step)
-    if step.hit_policy and step.hit_policy not in HIT_POLICIES:
-        yield _describe_hit_policy_defect(step.hit_policy)
-    for name, is_given in _list_foreign_members(step):
-        if is_given:
-            yield f"{name} is not allowed"
+def _check_members(step: Step, step_type: StepType) -> Violations:
+    for has_member, message in RULES[step_type]:
+        if not has_member(step):
+            yield message
+    if step_type == "DECISION_TABLE":
+        if step.hit_policy and step.hit_policy not in HIT_POLICIES:
+            yield _describe_hit_policy_defect(step.hit_policy)
+        for name, is_given in _list_foreign_members(step):
+            if is_given:
+                yield f"{name} is not allowed"
 
 
 def _describe_hit_policy_defect(policy: str) -> str:
@@ -210,15 +179,26 @@ def _list_foreign_members(step: Step) -> Iterator[tuple[str, bool]]:
     yield "boundaryEvents", bool(step.boundary_events)
 
 
-RULES: Final[Mapping[StepType, Callable[[Step], Violations]]] = {
-    "SERVICE_TASK": _check_service_task,
-    "USER_TASK": _check_nothing,
-    "DECISION": _check_decision,
-    "DECISION_TABLE": _check_decision_table,
-    "TRANSFORMATION": _check_transformation,
-    "WAIT": _check_next_step,
-    "PARALLEL_GATEWAY": _check_parallel_gateway,
-    "JOIN_GATEWAY": _check_next_step,
-    "END": _check_nothing,
+Required: TypeAlias = tuple[Callable[[Step], object], str]
+"""A member that must have something in it, and what is said when it has not."""
+
+_NEXT_STEP: Final[Required] = (lambda step: step.next_step, "nextStep is required")
+
+RULES: Final[Mapping[StepType, tuple[Required, ...]]] = {
+    "SERVICE_TASK": ((lambda step: step.job_type, "jobType is required"),),
+    "USER_TASK": (),
+    "DECISION": ((lambda step: step.conditional_next_steps, "conditionalNextSteps must not be empty"),),
+    "DECISION_TABLE": (
+        (lambda step: step.decision_table and step.decision_table.rules, "decisionTable.rules must not be empty"),
+        _NEXT_STEP,
+    ),
+    "TRANSFORMATION": (_NEXT_STEP, (lambda step: step.transformations, "transformations must not be empty")),
+    "WAIT": (_NEXT_STEP,),
+    "PARALLEL_GATEWAY": (
+        (lambda step: len(step.parallel_next_steps) >= 2, "parallelNextSteps must have at least 2 entries"),
+        (lambda step: step.join_step, "joinStep is required"),
+    ),
+    "JOIN_GATEWAY": (_NEXT_STEP,),
+    "END": (),
 }
 """What each step type asks of its own members, beyond the rules for all steps."""
