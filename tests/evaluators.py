@@ -29,7 +29,7 @@ from statewright.flows.guards.values import FUNCTIONS as GUARD_FUNCTIONS
 from statewright.jsonval.values import DataType, JsonObject
 from statewright.loop.turns import MAX_TURN_ELEMENTS, TurnExceeded
 from statewright.playbooks.jinja.compiling import compile_text
-from statewright.playbooks.jinja.frame import EvaluationFailed, Frame
+from statewright.playbooks.jinja.values import EvaluationFailed, Frame
 from statewright.schema.node import DeclaredField
 from tests import hostile_conditions, hostile_expressions, hostile_guards, hostile_templates
 from tests.hostile_documents import DOCUMENT, measure

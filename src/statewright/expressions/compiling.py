@@ -8,8 +8,8 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Final, TypeAlias, assert_never
 
-from statewright.evaluation.charges import charge_text
 from statewright.evaluation.costs import Entry, charge_nothing
+from statewright.evaluation.values import charge_text
 from statewright.expressions.frames import SHORT_BYTES, Frame, list_items
 from statewright.expressions.functions import FUNCTIONS
 from statewright.expressions.functions.times import METHODS

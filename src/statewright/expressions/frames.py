@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from statewright import evaluation
-from statewright.evaluation.charges import count_chars
 from statewright.evaluation.costs import CHARS_PER_STEP, Cost, Entry, charge_nothing, compute_number
 from statewright.evaluation.regexes import count_compilation_steps
+from statewright.evaluation.values import count_chars
 from statewright.expressions.values import ExactNumber, ExpressionError, Map, Value
 from statewright.jsonval.values import JsonObject, JsonValue
 
@@ -165,7 +165,7 @@ def wrap_unary(apply: Callable[[Value], Value], cost: Cost = charge_nothing) -> 
     return Entry(call, cost)
 
 
-# What functions and operators cost, by their arguments, beside ``statewright.evaluation.charges``.
+# What functions and operators cost, by their arguments, beside ``statewright.evaluation.values``.
 
 
 def list_items(value: Value, *_: Value) -> int:

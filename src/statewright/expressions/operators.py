@@ -5,10 +5,16 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from statewright.evaluation.charges import charge_compared, charge_end, charge_joined, charge_search
 from statewright.evaluation.costs import Entry, charge_nothing
-from statewright.evaluation.parts import are_alike, compare_parts
 from statewright.evaluation.regexes import MalformedRegex, compile_regex
+from statewright.evaluation.values import (
+    are_alike,
+    charge_compared,
+    charge_end,
+    charge_joined,
+    charge_search,
+    compare_parts,
+)
 from statewright.expressions.frames import CHARS_PER_ELEMENT, MAX_DEPTH, Frame
 from statewright.expressions.values import (
     ExpressionError,

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
-from statewright.evaluation.charges import charge_joined
 from statewright.evaluation.costs import Entry
+from statewright.evaluation.values import charge_joined
 from statewright.expressions.frames import TOKENS_PER_ELEMENT, Frame, list_items
-from statewright.expressions.functions.arrays import is_descending, order_positions, require_elements
+from statewright.expressions.functions.collections import is_descending, order_positions, require_elements
 from statewright.expressions.operators import add
 from statewright.expressions.values import ExpressionError, Map, Value, check_hashable, type_name
 

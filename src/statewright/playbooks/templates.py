@@ -21,8 +21,15 @@ from msgspec import Struct
 from statewright.evaluation.costs import Turn
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.playbooks.jinja.compiling import Expression, InvalidTemplate, compile_expression, compile_text
-from statewright.playbooks.jinja.frame import MAX_STEPS, MAX_TEXT_CHARS, EvaluationFailed, Frame
-from statewright.playbooks.jinja.values import EventName, is_true, name_event
+from statewright.playbooks.jinja.values import (
+    MAX_STEPS,
+    MAX_TEXT_CHARS,
+    EvaluationFailed,
+    EventName,
+    Frame,
+    is_true,
+    name_event,
+)
 from statewright.playbooks.jinja.values import to_json as _to_json
 
 __all__ = [

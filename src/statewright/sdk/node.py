@@ -22,7 +22,6 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from statewright.sdk.connection import NodeConnection
 from statewright.sdk.endpoint import (
     CONTEXT_PATH_VARIABLE,
     DEFAULT_CONTEXT_PATH,
@@ -44,6 +43,7 @@ from statewright.sdk.grpc_jobs import GrpcJobs
 from statewright.sdk.http import HttpTransport
 from statewright.sdk.jobs import DEFAULT_LEASE, Job, JobWorker, PayloadRunner, Task, TaskCall
 from statewright.sdk.rest_jobs import RestJobs
+from statewright.sdk.session import NodeConnection
 from statewright.sdk.tokens import LoopTokens, Token, TokenSource, make_token_source, read_token
 from statewright.sdk.worker import CalloutWorker
 

@@ -21,7 +21,6 @@ import httpx
 from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.values import JsonObject
 from statewright.playbooks.dispatch import JOB_PREFIX, Dispatch, MalformedDispatch, dispatch_from_document
-from statewright.playbooks.http_tasks import HTTP, HttpCall, build_call, read_response, report_failure
 from statewright.playbooks.pipeline import (
     PipelineDecision,
     PipelineEnd,
@@ -33,6 +32,7 @@ from statewright.playbooks.pipeline import (
 )
 from statewright.playbooks.policies import Outcome, fail, succeed
 from statewright.playbooks.run_record import RunRecord
+from statewright.playbooks.task_requests import HTTP, HttpCall, build_call, read_response, report_failure
 from statewright.sdk.functions import Function, describe_error
 from statewright.sdk.jobs import NonRetryable, TaskCall
 from statewright.sdk.outcomes import NotJson, encode_json

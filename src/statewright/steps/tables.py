@@ -9,8 +9,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from statewright.evaluation.charges import charge_conversion
-from statewright.evaluation.parts import are_alike, compare_parts
+from statewright.evaluation.values import are_alike, charge_conversion, compare_parts
 from statewright.expressions import ExpressionBudget, ExpressionError, NotBoolean, evaluate, evaluate_bool
 from statewright.instants import format_whole_second
 from statewright.jsonval.scanning import is_in_range

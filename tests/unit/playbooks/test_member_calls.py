@@ -2,9 +2,9 @@
 
 from statewright.jsonval.values import JsonObject
 from statewright.playbooks.dispatch import Dispatch, Element, choose_job_type
-from statewright.playbooks.member_calls import DEFAULT_TIMEOUT_MS, MemberCall, build_member_call
 from statewright.playbooks.pipeline import ToolCall
 from statewright.playbooks.source import PlaybookSource, read_source
+from statewright.playbooks.task_requests import DEFAULT_TIMEOUT_MS, MemberCall, build_member_call
 
 DISPATCH = Dispatch(
     tasks=(),

@@ -12,8 +12,7 @@ from statewright.evaluation.costs import Turn
 from statewright.jsonval.values import JsonValue
 from statewright.loop.turns import TurnExceeded
 from statewright.playbooks.jinja.compiling import compile_text
-from statewright.playbooks.jinja.frame import EvaluationFailed, Frame
-from statewright.playbooks.jinja.values import to_json
+from statewright.playbooks.jinja.values import EvaluationFailed, Frame, to_json
 from statewright.playbooks.templates import Problem, compile_template, render
 from tests.hostile_templates import INLINE, KNOWN, LOOPS, SYNTAX, WORKLOAD, WORST, list_shapes, make_shapes
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright.sdk.connection import describe_rejection
 from statewright.sdk.endpoint import MAX_PAUSE_S, MIN_PAUSE_S, BackOff, UnusableEndpoint, get_first_set, parse_endpoint
 from statewright.sdk.errors import TokenUnavailable
+from statewright.sdk.session import describe_rejection
 from statewright.sdk.tokens import ClientCredentials, make_token_source
 
 

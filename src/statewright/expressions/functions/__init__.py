@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from statewright.evaluation.costs import Entry
-from statewright.expressions.functions import arrays, numbers, objects, texts, times
+from statewright.expressions.functions import collections, numbers, texts, times
 
 FUNCTIONS: Final[Mapping[str, Entry]] = {
     **texts.FUNCTIONS,
     **numbers.FUNCTIONS,
-    **arrays.FUNCTIONS,
-    **objects.FUNCTIONS,
+    **collections.FUNCTIONS,
     **times.FUNCTIONS,
     **numbers.BIT_FUNCTIONS,
 }

@@ -7,8 +7,8 @@ from decimal import ROUND_HALF_UP, Decimal
 from statistics import median
 from typing import Final
 
-from statewright.evaluation.charges import charge_text
 from statewright.evaluation.costs import Entry, charge_nothing
+from statewright.evaluation.values import charge_text
 from statewright.expressions.frames import Frame, list_all_items, wrap_unary
 from statewright.expressions.operators import is_less
 from statewright.expressions.values import (

@@ -7,7 +7,12 @@ from typing import Final
 
 import msgspec
 
-from statewright.evaluation.charges import (
+from statewright.evaluation.costs import (
+    Cost,
+    Entry,
+    charge_nothing,
+)
+from statewright.evaluation.values import (
     charge_end,
     charge_json,
     charge_search,
@@ -16,11 +21,6 @@ from statewright.evaluation.charges import (
     charge_strip,
     charge_text,
     count_chars,
-)
-from statewright.evaluation.costs import (
-    Cost,
-    Entry,
-    charge_nothing,
 )
 from statewright.expressions.frames import Frame, change_case, list_items, wrap_unary
 from statewright.expressions.values import (

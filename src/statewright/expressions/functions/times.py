@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from statewright.evaluation.charges import count_chars
 from statewright.evaluation.costs import Entry, charge_nothing
+from statewright.evaluation.values import count_chars
 from statewright.expressions.frames import Frame, wrap_unary
 from statewright.expressions.functions.layouts import MAX_LAYOUT_CHARS, format_time, parse_time
 from statewright.expressions.values import ExpressionError, Value, as_text, type_name

@@ -9,9 +9,8 @@ from contextvars import ContextVar
 from decimal import Decimal
 from typing import Final, TypeAlias, TypeGuard, TypeVar
 
-from statewright.evaluation.charges import charge_conversion
 from statewright.evaluation.costs import Budget, Entry, charge_nothing
-from statewright.evaluation.parts import are_alike, compare_parts
+from statewright.evaluation.values import are_alike, charge_conversion, compare_parts
 from statewright.jsonval.values import JsonValue, is_whole
 
 MAX_SELECTED: Final = 100_000

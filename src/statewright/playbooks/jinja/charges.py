@@ -10,13 +10,6 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Final
 
-from statewright.evaluation.charges import (
-    charge_search,
-    charge_search_backwards,
-    charge_split,
-    charge_text,
-    count_chars,
-)
 from statewright.evaluation.costs import (
     Cost,
     compute_number,
@@ -25,8 +18,14 @@ from statewright.evaluation.costs import (
     scan_text,
     visit_items,
 )
-from statewright.playbooks.jinja.frame import EvaluationFailed, Frame
-from statewright.playbooks.jinja.values import Undefined, describe, to_text
+from statewright.evaluation.values import (
+    charge_search,
+    charge_search_backwards,
+    charge_split,
+    charge_text,
+    count_chars,
+)
+from statewright.playbooks.jinja.values import EvaluationFailed, Frame, Undefined, describe, to_text
 
 MAX_NUMBER_CHARS: Final = 4_300
 """Of a text that is read as a number; a longer one is none."""

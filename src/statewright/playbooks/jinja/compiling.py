@@ -10,8 +10,8 @@ import jinja2
 from jinja2 import nodes
 
 from statewright.playbooks.jinja.expressions import Evaluate, ExpressionCompiler
-from statewright.playbooks.jinja.frame import EvaluationFailed, Frame, InvalidTemplate
 from statewright.playbooks.jinja.statements import StatementCompiler
+from statewright.playbooks.jinja.values import EvaluationFailed, Frame, InvalidTemplate
 
 MAX_TEMPLATE_CHARS: Final = 64 * 1024
 MAX_DEPTH: Final = 100

@@ -14,7 +14,6 @@ from jinja2 import nodes
 from statewright.evaluation.costs import Entry
 from statewright.jsonval.values import is_whole
 from statewright.playbooks.jinja.filters import FILTERS
-from statewright.playbooks.jinja.frame import Frame, InvalidTemplate
 from statewright.playbooks.jinja.methods import (
     FUNCTIONS,
     GET_ITEM,
@@ -24,7 +23,7 @@ from statewright.playbooks.jinja.methods import (
     get_member,
 )
 from statewright.playbooks.jinja.operators import BINARY, OPERATORS, TESTS
-from statewright.playbooks.jinja.values import Undefined, check_number, is_truthy
+from statewright.playbooks.jinja.values import Frame, InvalidTemplate, Undefined, check_number, is_truthy
 
 Evaluate: TypeAlias = Callable[[Frame], object]
 

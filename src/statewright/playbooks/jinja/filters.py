@@ -9,8 +9,8 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decima
 from typing import Final
 from urllib.parse import quote
 
-from statewright.evaluation.charges import charge_json, charge_strip
 from statewright.evaluation.costs import Entry, charge_nothing
+from statewright.evaluation.values import charge_json, charge_strip
 from statewright.jsonval.codec import MalformedJson, decode, encode
 from statewright.jsonval.numbers import parse_number
 from statewright.jsonval.scanning import MAX_DIGITS
@@ -23,7 +23,6 @@ from statewright.playbooks.jinja.charges import (
     replace_text,
     write_texts,
 )
-from statewright.playbooks.jinja.frame import EvaluationFailed, Frame
 from statewright.playbooks.jinja.sequences import (
     choose,
     find_extreme,
@@ -42,6 +41,8 @@ from statewright.playbooks.jinja.sequences import (
     take_last,
 )
 from statewright.playbooks.jinja.values import (
+    EvaluationFailed,
+    Frame,
     Undefined,
     check_number,
     describe,

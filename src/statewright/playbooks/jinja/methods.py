@@ -9,7 +9,6 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Final
 
-from statewright.evaluation.charges import charge_split, charge_strip
 from statewright.evaluation.costs import (
     CHARS_PER_STEP,
     Cost,
@@ -20,6 +19,7 @@ from statewright.evaluation.costs import (
     scan_text,
     visit_items,
 )
+from statewright.evaluation.values import charge_split, charge_strip
 from statewright.jsonval.values import is_whole, to_whole
 from statewright.playbooks.jinja.charges import (
     charge_lines,
@@ -31,8 +31,7 @@ from statewright.playbooks.jinja.charges import (
     join_text,
     replace_text,
 )
-from statewright.playbooks.jinja.frame import EvaluationFailed, Frame
-from statewright.playbooks.jinja.values import Namespace, Undefined, compare_equal, describe
+from statewright.playbooks.jinja.values import EvaluationFailed, Frame, Namespace, Undefined, compare_equal, describe
 
 MAX_PATH_CHARS: Final = 1024
 """Of the path that names a member in the arguments of filters, and of several paths with commas between them."""

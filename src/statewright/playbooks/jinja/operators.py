@@ -16,8 +16,9 @@ from statewright.playbooks.jinja.charges import (
     charge_value,
     write_texts,
 )
-from statewright.playbooks.jinja.frame import EvaluationFailed, Frame
 from statewright.playbooks.jinja.values import (
+    EvaluationFailed,
+    Frame,
     Undefined,
     check_number,
     compare_equal,

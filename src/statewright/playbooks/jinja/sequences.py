@@ -5,14 +5,21 @@ from decimal import Decimal
 from functools import cmp_to_key
 from typing import TypeAlias
 
-from statewright.evaluation.charges import charge_compared
 from statewright.evaluation.costs import expand_number, key_number
+from statewright.evaluation.values import charge_compared
 from statewright.playbooks.jinja import operators
 from statewright.playbooks.jinja.charges import join_text
-from statewright.playbooks.jinja.frame import EvaluationFailed, Frame
 from statewright.playbooks.jinja.methods import follow, read_path
 from statewright.playbooks.jinja.operators import OPERATORS
-from statewright.playbooks.jinja.values import Undefined, compare_equal, describe, is_truthy, precedes
+from statewright.playbooks.jinja.values import (
+    EvaluationFailed,
+    Frame,
+    Undefined,
+    compare_equal,
+    describe,
+    is_truthy,
+    precedes,
+)
 
 Filter: TypeAlias = Callable[..., object]
 

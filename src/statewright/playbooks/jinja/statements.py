@@ -6,9 +6,17 @@ from typing import Final, TypeAlias
 from jinja2 import nodes
 
 from statewright.playbooks.jinja.expressions import Evaluate, ExpressionCompiler
-from statewright.playbooks.jinja.frame import EvaluationFailed, Frame, InvalidTemplate
 from statewright.playbooks.jinja.sequences import list_values
-from statewright.playbooks.jinja.values import Namespace, Undefined, describe, is_truthy, to_text
+from statewright.playbooks.jinja.values import (
+    EvaluationFailed,
+    Frame,
+    InvalidTemplate,
+    Namespace,
+    Undefined,
+    describe,
+    is_truthy,
+    to_text,
+)
 
 Write: TypeAlias = Callable[[Frame, list[str]], None]
 Bind: TypeAlias = Callable[[Frame, object], None]

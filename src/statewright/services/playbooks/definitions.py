@@ -5,7 +5,6 @@ from functools import partial
 from typing import Final
 
 from statewright.failures import ProcessBadRequest
-from statewright.playbooks.http_tasks import HTTP
 from statewright.playbooks.place import Finding, InvalidPlaybook
 from statewright.playbooks.source import (
     PlaybookProcess,
@@ -13,6 +12,7 @@ from statewright.playbooks.source import (
     check_source,
     definition_to_document,
 )
+from statewright.playbooks.task_requests import HTTP
 from statewright.playbooks.tasks import needs_credentials
 from statewright.processes.language import source_to_text
 from statewright.services.core import Caller

@@ -31,10 +31,10 @@ from statewright.loop.background import run_in_thread
 from statewright.playbooks import templates
 from statewright.playbooks.definition import Credential
 from statewright.playbooks.dispatch import Dispatch, send_run
-from statewright.playbooks.http_tasks import HTTP, build_call, read_response, report_failure
 from statewright.playbooks.pipeline import PipelineEnd, PipelineState, ToolCall, begin, prepare, settle
 from statewright.playbooks.policies import Outcome, fail, succeed
 from statewright.playbooks.run_record import RunRecord
+from statewright.playbooks.task_requests import HTTP, build_call, read_response, report_failure
 from statewright.playbooks.tasks import SERVICE_KINDS, WAIT, find_due
 
 Args = TypeVarTuple("Args")

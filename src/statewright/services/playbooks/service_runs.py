@@ -34,9 +34,9 @@ from statewright.loop.background import run_by_size
 from statewright.playbooks.compiling import SERVICE
 from statewright.playbooks.dispatch import Dispatch, Pipeline, dispatch_from_document
 from statewright.playbooks.execution import EXECUTION
-from statewright.playbooks.member_calls import MemberCall, build_member_call
 from statewright.playbooks.pipeline import PipelineEnd, ToolCall, begin, prepare
 from statewright.playbooks.policies import Outcome, fail, succeed
+from statewright.playbooks.task_requests import MemberCall, build_member_call
 from statewright.playbooks.tasks import WAIT, find_due
 from statewright.services.core import Caller, Core
 from statewright.services.playbooks import find_playbooks

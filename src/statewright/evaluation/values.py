@@ -1,8 +1,14 @@
-"""Costs of entries by the values of a call: the formulas of ``costs.py`` over texts.
+"""What evaluators know of values, whatever their language makes of them.
 
-Each takes the arguments of the call, and ignores those that it does not look at. What is no text has no characters:
-either the function refuses it, or it accounts for it itself.
+Costs of entries by the values of a call: the formulas of ``costs.py`` over texts. Each takes the arguments of the call,
+and ignores those that it does not look at. What is no text has no characters: either the function refuses it, or it
+accounts for it itself.
+
+Deep equality of lists and mappings.
 """
+
+from collections.abc import Callable
+from typing import Any
 
 from statewright.evaluation.costs import (
     CHARS_PER_STEP,
@@ -69,3 +75,19 @@ def charge_split(text: object, separator: object = None, *_: object, **__: objec
 def charge_json(text: object) -> int:
     """A text is read as JSON."""
     return decode_json(count_chars(text))
+
+
+def are_alike(left: object, right: object) -> bool:
+    """Whether both are lists, or both are mappings: only then they may be equal by what they hold."""
+    if isinstance(left, list | tuple):
+        return isinstance(right, list | tuple)
+    return isinstance(left, dict) and isinstance(right, dict)
+
+
+def compare_parts(left: Any, right: Any, compare: Callable[[Any, Any], bool]) -> bool:  # Any: of any language
+    """Whether two lists or mappings, which are alike, are equal: ``compare`` says so of each pair of what they hold."""
+    if len(left) != len(right):
+        return False
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(compare(member, right[name]) for name, member in left.items())
+    return all(map(compare, left, right))
