@@ -62,24 +62,13 @@ def _test_elements(frame: Frame, elements: Iterable[Value], predicate: Evaluate 
         yield verdict
 
 
-def _all(frame: Frame, elements: tuple[Value, ...], predicate: Evaluate | None, _: Value) -> Value:
-    return all(_test_elements(frame, elements, predicate))
+Function: TypeAlias = Callable[[Frame, tuple[Value, ...], Evaluate | None, Value], Value]
+"""Takes the frame, the elements, the predicate and the third argument."""
 
 
-def _any(frame: Frame, elements: tuple[Value, ...], predicate: Evaluate | None, _: Value) -> Value:
-    return any(_test_elements(frame, elements, predicate))
-
-
-def _none(frame: Frame, elements: tuple[Value, ...], predicate: Evaluate | None, _: Value) -> Value:
-    return not any(_test_elements(frame, elements, predicate))
-
-
-def _one(frame: Frame, elements: tuple[Value, ...], predicate: Evaluate | None, _: Value) -> Value:
-    return sum(_test_elements(frame, elements, predicate)) == 1
-
-
-def _count(frame: Frame, elements: tuple[Value, ...], predicate: Evaluate | None, _: Value) -> Value:
-    return sum(_test_elements(frame, elements, predicate))
+def _make_test(judge: Callable[[Iterator[bool]], Value]) -> Function:
+    """A function of what the predicate says of the elements, one after the other as far as they are asked for."""
+    return lambda frame, elements, predicate, _: judge(_test_elements(frame, elements, predicate))
 
 
 def _filter(frame: Frame, elements: tuple[Value, ...], predicate: Evaluate | None, _: Value) -> Value:
@@ -148,11 +137,11 @@ def _reduce(frame: Frame, elements: tuple[Value, ...], predicate: Evaluate | Non
 
 
 PREDICATE_FUNCTIONS: Final[Mapping[str, Entry]] = {
-    "all": Entry(_all, list_items),
-    "any": Entry(_any, list_items),
-    "none": Entry(_none, list_items),
-    "one": Entry(_one, list_items),
-    "count": Entry(_count, list_items),
+    "all": Entry(_make_test(all), list_items),
+    "any": Entry(_make_test(any), list_items),
+    "none": Entry(_make_test(lambda verdicts: not any(verdicts)), list_items),
+    "one": Entry(_make_test(lambda verdicts: sum(verdicts) == 1), list_items),
+    "count": Entry(_make_test(sum), list_items),
     "filter": Entry(_filter, list_items),
     "map": Entry(_map, list_items),
     "find": Entry(_find, list_items),

@@ -145,12 +145,8 @@ def _read_event_wait(node: FlowNode) -> EventWait:
     )
 
 
-def _read_acquire(node: FlowNode) -> CounterChange:
-    return CounterChange(name=_read_name(node, "name"), parameters=_get_parameters(node), by=1)
-
-
-def _read_release(node: FlowNode) -> CounterChange:
-    return CounterChange(name=_read_name(node, "name"), parameters=_get_parameters(node), by=-1)
+def _read_change(by: int) -> Callable[[FlowNode], BuiltinTask]:
+    return lambda node: CounterChange(name=_read_name(node, "name"), parameters=_get_parameters(node), by=by)
 
 
 def _read_countdown(node: FlowNode) -> Countdown:
@@ -160,8 +156,8 @@ def _read_countdown(node: FlowNode) -> Countdown:
 _READERS: Final[Mapping[object, Callable[[FlowNode], BuiltinTask]]] = {
     "wait:delay": _read_delay,
     "wait:event": _read_event_wait,
-    "wait:acquire": _read_acquire,
-    "wait:release": _read_release,
+    "wait:acquire": _read_change(1),
+    "wait:release": _read_change(-1),
     "wait:countdown": _read_countdown,
 }
 BUILTIN_TASKS: Final = frozenset(_READERS)

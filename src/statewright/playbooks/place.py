@@ -153,6 +153,11 @@ class Place:
             self.expect("a mapping")
         return {}
 
+    def expect_members(self, known: Iterable[str], hints: Mapping[str, str] = {}) -> None:
+        """Note what is no mapping, and of one all members but the known ones, as :meth:`refuse_unknown` does."""
+        self.read_mapping()
+        self.refuse_unknown(known, hints)
+
     def list_items(self, what: str = "a list") -> Iterator["Place"]:
         """The items of a list."""
         if isinstance(self.value, list):

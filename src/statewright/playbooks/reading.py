@@ -156,8 +156,7 @@ class _Reader:
             if member not in ("kind", "profile", "requires", "spec"):
                 place.get(member).warn("is not known here and has no effect")
         policy = spec.get("policy")
-        policy.read_mapping()
-        policy.refuse_unknown(("failure", "final_step_failure", "limits", "pending"))
+        policy.expect_members(("failure", "final_step_failure", "limits", "pending"))
         return spec
 
     def _read_workbook(self) -> dict[str, JsonObject]:
@@ -265,14 +264,12 @@ def _list_tags(place: Place) -> list[str]:
 
 
 def _read_failure_mode(place: Place) -> FailureMode:
-    place.read_mapping()
-    place.refuse_unknown(("mode",))
+    place.expect_members(("mode",))
     return place.get("mode").read_choice(FailureMode, "fail_on_any_error")
 
 
 def _read_on_quiescence(place: Place) -> OnQuiescence:
-    place.read_mapping()
-    place.refuse_unknown(("on_quiescence",))
+    place.expect_members(("on_quiescence",))
     return place.get("on_quiescence").read_choice(OnQuiescence, "wait")
 
 
@@ -283,7 +280,6 @@ def _read_final_step_failure(place: Place) -> FinalStepFailure:
 def _read_limits(place: Place) -> Limits:
     highest = Limits()
     names = highest.__struct_fields__
-    place.read_mapping()
-    place.refuse_unknown(names)
+    place.expect_members(names)
     lowered = {name: place.get(name).read_whole(1, getattr(highest, name), getattr(highest, name)) for name in names}
     return Limits(**lowered)

@@ -79,15 +79,13 @@ def _check_spec(spec: Place) -> None:
     if spec.has("next_mode"):
         spec.get("next_mode").refuse("is no member of spec; expected next.spec.mode")
     policy = spec.get("policy")
-    policy.read_mapping()
-    policy.refuse_unknown(("admit", "failure", "lifecycle"), {"rules": "belongs to a task; expected admit.rules here"})
+    policy.expect_members(("admit", "failure", "lifecycle"), {"rules": "belongs to a task; expected admit.rules here"})
 
 
 def _read_join(place: Place, name: str, sources: Mapping[str, Sequence[str]]) -> Join | None:
     if place.is_absent:
         return None
-    place.read_mapping()
-    place.refuse_unknown(("mode", "n", "on_incomplete", "steps"))
+    place.expect_members(("mode", "n", "on_incomplete", "steps"))
     mode: JoinMode = place.get("mode").read_choice(JoinMode, "all")
     steps = tuple(dict.fromkeys(_list_sources(place.get("steps"), sources)))
     if not steps and not place.get("steps").is_absent:
@@ -125,8 +123,7 @@ def read_target(place: Place, known: Mapping[str, Sequence[str]]) -> str | None:
 def _read_timeout(place: Place) -> int | None:
     if place.is_absent:
         return None
-    place.read_mapping()
-    place.refuse_unknown(("timeout_s",))
+    place.expect_members(("timeout_s",))
     seconds = place.get("timeout_s")
     value = seconds.value
     if value is None:
@@ -138,8 +135,7 @@ def _read_timeout(place: Place) -> int | None:
 
 
 def _read_loop(place: Place, step_spec: Place) -> StepLoop:
-    place.read_mapping()
-    place.refuse_unknown(("in", "iterator", "spec"), _ITERATOR_HINTS)
+    place.expect_members(("in", "iterator", "spec"), _ITERATOR_HINTS)
     spec, items = place.get("spec"), place.get("in")
     if items.is_absent and not (isinstance(place.value, dict) and "in" in place.value):
         items.refuse("is missing; expected the list of elements")
@@ -182,8 +178,7 @@ def _read_router(place: Place, known: Mapping[str, Sequence[str]]) -> Router | N
         return None
     place.refuse_unknown(("arcs", "spec"))
     spec, arcs = place.get("spec"), place.get("arcs")
-    spec.read_mapping()
-    spec.refuse_unknown(("mode", "on_no_match", "policy"))
+    spec.expect_members(("mode", "on_no_match", "policy"))
     mode: RouterMode = spec.get("mode").read_choice(RouterMode, "exclusive")
     items = list(arcs.list_items("a list of arcs"))
     if not items and (arcs.is_absent or isinstance(arcs.value, list)):

@@ -34,8 +34,8 @@ from statewright.flows.guards.paths import (
 )
 from statewright.flows.guards.reading import GuardReader, MalformedGuard, read_index, read_number, read_string
 from statewright.flows.guards.values import (
-    ARGUMENT_COUNTS,
     COMPARISONS,
+    FUNCTIONS,
     MAX_SELECTED,
     GuardBudget,
     cut_slice,
@@ -126,13 +126,13 @@ class GuardBuilder(Transformer[Token, Query]):
         return tuple(argument for argument in arguments if argument is not None)
 
     def function(self, name: Token, arguments: tuple[Operand, ...]) -> Query:
-        counts = ARGUMENT_COUNTS.get(str(name))
-        if counts is None:
-            functions = tuple(ARGUMENT_COUNTS)
+        known = FUNCTIONS.get(str(name))
+        if known is None:
+            functions = tuple(FUNCTIONS)
             reason = f"there is no function {name}; there are {', '.join(functions)}"
             raise MalformedGuard(reason, name.start_pos or 0, piece=str(name), expected=functions)
-        if len(arguments) not in counts:
-            reason = f"{name} takes {' or '.join(map(str, counts))} arguments"
+        if len(arguments) not in known.counts:
+            reason = f"{name} takes {' or '.join(map(str, known.counts))} arguments"
             raise MalformedGuard(reason, name.start_pos or 0, piece=str(name))
         return Call(str(name), arguments)
 

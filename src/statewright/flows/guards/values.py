@@ -11,7 +11,7 @@ from typing import Final, TypeAlias, TypeGuard, TypeVar
 
 from statewright.evaluation.costs import Budget, Entry, charge_nothing
 from statewright.evaluation.values import are_alike, charge_conversion, compare_parts
-from statewright.jsonval.values import JsonValue, is_whole
+from statewright.jsonval.values import JsonObject, JsonValue, is_whole
 
 MAX_SELECTED: Final = 100_000
 """Values and pairs of values that one guard may look at."""
@@ -177,22 +177,13 @@ def _length(value: JsonValue, _: Sequence[JsonValue]) -> Sequence[JsonValue]:
     return (len(value),) if isinstance(value, list | str) else ()
 
 
-def _keys(value: JsonValue, _: Sequence[JsonValue]) -> Sequence[JsonValue]:
-    if not isinstance(value, dict):
-        return ()
-    return ([*value],)
+def _make_listing(list_parts: "Callable[[JsonObject], Iterable[JsonValue]]", /) -> Function:
+    """A function that lists parts of an object."""
+    return lambda value, _: ([*list_parts(value)],) if isinstance(value, dict) else ()
 
 
-def _values(value: JsonValue, _: Sequence[JsonValue]) -> Sequence[JsonValue]:
-    if not isinstance(value, dict):
-        return ()
-    return ([*value.values()],)
-
-
-def _entries(value: JsonValue, _: Sequence[JsonValue]) -> Sequence[JsonValue]:
-    if not isinstance(value, dict):
-        return ()
-    return ([[name, member] for name, member in value.items()],)
+def _list_entries(value: JsonObject) -> Iterator[JsonValue]:
+    return ([name, member] for name, member in value.items())
 
 
 def _char_at(value: JsonValue, arguments: Sequence[JsonValue]) -> Sequence[JsonValue]:
@@ -215,20 +206,19 @@ def _is_place(value: JsonValue) -> TypeGuard[int]:
     return is_whole(value) and value >= 0
 
 
-FUNCTIONS: Final[dict[str, Entry]] = {
-    "length": Entry(_length, charge_nothing),
-    "keys": Entry(_keys, _list_members),
-    "values": Entry(_values, _list_members),
-    "entries": Entry(_entries, _list_members),
-    "charAt": Entry(_char_at, charge_nothing),
-    "substring": Entry(_substring, copy_chars),
+class GuardFunction(Entry, frozen=True):
+    """Takes the value and the arguments, and so does its cost, in values."""
+
+    counts: tuple[int, ...]
+    """How many arguments it may have."""
+
+
+FUNCTIONS: Final[dict[str, GuardFunction]] = {
+    "length": GuardFunction(_length, charge_nothing, (0,)),
+    "keys": GuardFunction(_make_listing(dict.keys), _list_members, (0,)),
+    "values": GuardFunction(_make_listing(dict.values), _list_members, (0,)),
+    "entries": GuardFunction(_make_listing(_list_entries), _list_members, (0,)),
+    "charAt": GuardFunction(_char_at, charge_nothing, (1,)),
+    "substring": GuardFunction(_substring, copy_chars, (1, 2)),
 }
-"""Each takes the value and the arguments, and so does its cost, in values."""
-ARGUMENT_COUNTS: Final = {
-    "length": (0,),
-    "keys": (0,),
-    "values": (0,),
-    "entries": (0,),
-    "charAt": (1,),
-    "substring": (1, 2),
-}
+"""By name."""
