@@ -6,27 +6,24 @@ The stored document is the record and, beside it, what the kernel knows.
 The built-in models of flows: instances and definitions (docs/reference/flows.md#as-entities).
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, cast
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final, Literal, TypeAlias, cast
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from statewright.entity import ModelKey
+from statewright.flows.definition import MAX_ID_CHARS
 from statewright.flows.language import INPUT
 from statewright.flows.parts import SavedLoop, SavedLoops, leave_out, list_carriers, list_parts, restore_input
 from statewright.instants import parse_instant, to_rfc3339
-from statewright.jsonval.values import JsonObject
+from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import ExecutionId, Marking, Phase, marking_from_document, marking_to_document
 from statewright.net.effects import Effect
-from statewright.operations.records import ClosedRecord, Int32
+from statewright.operations.process_nouns import FLOW_NOUNS
+from statewright.operations.records import ClosedRecord, Instant, Int32, Members, Ulid, Value
 from statewright.processes.changes import list_moves
 from statewright.processes.language import BuiltinModel, build_states
-
-if TYPE_CHECKING:
-    from statewright.jsonval.values import JsonValue
-else:  # Any: msgspec, which reads documents back, cannot resolve an alias that contains itself
-    JsonValue = Any
 
 ENDED: Final[frozenset[Phase]] = frozenset({"COMPLETED", "CANCELLED", "FAILED", "TERMINATED"})
 """The states in which an instance has come to an end, from two of which it can be restarted. Its business key is free.
@@ -42,6 +39,30 @@ class NodePlace(ClosedRecord, frozen=True, kw_only=True):
     """``None``: the node as a whole."""
     reason: str | None = None
     """Why it failed."""
+
+
+_OBJECT_OR_ARRAY: Final[JsonObject] = {
+    "anyOf": [{"type": "object", "additionalProperties": True}, {"type": "array", "items": {}}]
+}
+
+
+class InstanceRecord(ClosedRecord, frozen=True, kw_only=True):
+    """An instance as clients read it (:func:`render_instance`)."""
+
+    id: Ulid
+    definition_id: Annotated[str, Meta(extra_json_schema={"maxLength": MAX_ID_CHARS})]
+    definition_version: Int32
+    status: Annotated[Phase, Meta(extra_json_schema={"enum": list(FLOW_NOUNS.statuses)})]
+    input: Annotated[Value, Meta(extra_json_schema=_OBJECT_OR_ARRAY)]
+    result: Annotated[Value, Meta(description="of a completed instance", extra_json_schema=_OBJECT_OR_ARRAY)] = None
+    active_nodes: Annotated[Sequence[Int32], Meta(description="the numbers of the nodes at which something is done")]
+    failed_nodes: Annotated[tuple[NodePlace, ...], Meta(description="that a restart begins again")] = ()
+    waiting_nodes: Annotated[tuple[NodePlace, ...], Meta(description="where values wait for others")] = ()
+    failure_reason: str | None = None
+    warning: str | None = None
+    started_at: Instant
+    completed_at: Instant | None = None
+    business_key: str | None = None
 
 
 class FlowInstance(Struct, frozen=True, kw_only=True):
@@ -137,25 +158,12 @@ def instance_to_document(instance: FlowInstance) -> JsonObject:
     return document
 
 
-class _StoredDocument(Struct, frozen=True, kw_only=True, rename="camel"):
+class _StoredDocument(InstanceRecord, frozen=True, kw_only=True):
     """The members of a stored document. It can only be damaged by a defect of ours."""
 
-    id: str
-    definition_id: str
-    definition_version: int
-    status: Phase
-    input: JsonValue
-    started_at: str
-    marking: dict[str, Any]
+    marking: Members
     """Checked where it becomes a marking."""
-    result: JsonValue = None
-    warning: str | None = None
-    failure_reason: str | None = None
-    failed_nodes: tuple[NodePlace, ...] = ()
-    waiting_nodes: tuple[NodePlace, ...] = ()
-    completed_at: str | None = None
-    business_key: str | None = None
-    saved: dict[ExecutionId, SavedLoop] = {}
+    saved: SavedLoops = field(default_factory=dict[ExecutionId, SavedLoop])
     input_at: tuple[int, ...] = ()
     """The tokens that carry the input, by their places."""
 

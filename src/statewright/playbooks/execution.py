@@ -6,28 +6,26 @@ The stored document is the record and, beside it, what the kernel knows.
 The built-in models of playbooks: executions and definitions (docs/reference/executions.md#as-entities).
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from statewright.entity import ModelKey
 from statewright.instants import parse_instant, to_rfc3339
 from statewright.jsonval.values import JsonObject
 from statewright.net import Marking, Phase, marking_from_document, marking_to_document
 from statewright.net.effects import Effect
+from statewright.operations.process_nouns import PLAYBOOK_NOUNS
+from statewright.operations.records import ClosedRecord, Instant, Int32, Members, Ulid, Value, name_words
 from statewright.playbooks.context import CTX, RESULTS, WORKLOAD, get_member
 from statewright.playbooks.events import find_execution_status
 from statewright.playbooks.graph import Status
 from statewright.playbooks.run_record import Progress, progress_from_document, progress_to_document
+from statewright.playbooks.source import MAX_PATH_CHARS
 from statewright.processes.changes import list_moves
 from statewright.processes.language import BuiltinModel, build_states
-
-if TYPE_CHECKING:
-    from statewright.jsonval.values import JsonValue
-else:  # Any: msgspec, which reads documents back, cannot resolve an alias that contains itself
-    JsonValue = Any
 
 ENDED: Final[frozenset[Phase]] = frozenset({"COMPLETED", "CANCELLED", "FAILED"})
 """The states in which an execution has come to an end, from one of which it can be restarted. Its business key is free.
@@ -85,6 +83,42 @@ class Execution(Struct, frozen=True, kw_only=True):
         return tuple(dict.fromkeys(pending))
 
 
+_STATE: Final = Meta(description="of the entity", extra_json_schema={"enum": list(PLAYBOOK_NOUNS.statuses)})
+_RESULT: Final = Meta(
+    description="status, counts, failures and the last result of one that has ended",
+    extra_json_schema={"type": "object", "additionalProperties": True},
+)
+
+
+class Branches(ClosedRecord, frozen=True, kw_only=True):
+    """How many branches of an execution came to an end."""
+
+    succeeded: Int32
+    failed: Int32
+
+
+class ExecutionRecord(ClosedRecord, frozen=True, kw_only=True):
+    """An execution as clients read it (:func:`render_execution`)."""
+
+    id: Ulid
+    path: Annotated[str, Meta(extra_json_schema={"maxLength": MAX_PATH_CHARS})]
+    version: Int32
+    status: Annotated[Status, name_words(Status)]
+    state: Annotated[Phase, _STATE]
+    workload: Members
+    ctx: Members
+    results: Annotated[Members, Meta(description="the latest result of each step")]
+    active_steps: Annotated[Sequence[str], Meta(description="of which a run is under way")]
+    pending_steps: Annotated[Sequence[str], Meta(description="for which tokens wait that are not admitted")]
+    branches: Branches
+    result: Annotated[Value, _RESULT] = None
+    started_at: Instant
+    completed_at: Instant | None = None
+    failure_reason: str | None = None
+    business_key: str | None = None
+    parent_execution_id: Ulid | None = None
+
+
 def render_execution(execution: Execution) -> JsonObject:
     """The record clients read; members that do not apply are left out."""
     marking = execution.marking
@@ -125,25 +159,13 @@ def execution_to_document(execution: Execution) -> JsonObject:
     return {**render_execution(execution), **kept, "data": data, "marking": inner}
 
 
-class _StoredDocument(Struct, frozen=True, kw_only=True, rename="camel"):
+class _StoredDocument(ExecutionRecord, frozen=True, kw_only=True):
     """The members of a stored document. It can only be damaged by a defect of ours."""
 
-    id: str
-    path: str
-    version: int
-    state: Phase
-    workload: dict[str, Any]
-    ctx: dict[str, Any]
-    results: dict[str, Any]
-    started_at: str
-    data: dict[str, Any]
-    marking: dict[str, Any]
+    data: Members
+    marking: Members
     """Checked where it becomes a marking."""
-    conclusion: JsonValue = None
-    failure_reason: str | None = None
-    completed_at: str | None = None
-    business_key: str | None = None
-    parent_execution_id: str | None = None
+    conclusion: Value = None
     awaited_by: str | None = None
 
 

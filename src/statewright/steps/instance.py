@@ -6,8 +6,8 @@ The stored document is the record and, beside it, what the kernel knows
 The built-in models of the step language: instances, definitions, user tasks (docs/reference/steps.md).
 """
 
-from collections.abc import Mapping
-from typing import Any, Final, Literal, TypeAlias, get_args
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final, Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec import Struct
@@ -17,6 +17,7 @@ from statewright.instants import parse_instant, to_rfc3339
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import Marking, Phase, is_waiting, marking_from_document, marking_to_document
 from statewright.net.effects import ChangePhase, Effect
+from statewright.operations.records import ClosedRecord, Instant, Int32, Members, Ulid, name_words
 from statewright.processes.changes import NodeExecution
 from statewright.processes.language import BuiltinModel, build_states
 from statewright.steps.language import Process
@@ -76,6 +77,21 @@ def derive_status(process: Process, marking: Marking) -> Status:
     if marking.phase == "RUNNING":
         return "WAITING" if is_waiting(process.net, marking) else "ACTIVE"
     return _STOPPED[marking.phase]
+
+
+class InstanceRecord(ClosedRecord, frozen=True, kw_only=True):
+    """An instance as clients read it (:func:`render_instance`)."""
+
+    id: Ulid
+    definition_id: str
+    definition_version: Int32
+    status: Annotated[Status, name_words(Status)]
+    current_step_ids: Sequence[str]
+    variables: Members
+    started_at: Instant
+    completed_at: Instant | None = None
+    failure_reason: str | None = None
+    business_key: str | None = None
 
 
 def render_instance(instance: Instance) -> JsonObject:
@@ -173,18 +189,9 @@ _PHASES: Final[dict[Status, Phase]] = {
 }
 
 
-class _StoredDocument(Struct, frozen=True, kw_only=True, rename="camel"):
+class _StoredDocument(InstanceRecord, frozen=True, kw_only=True):
     """The members of a stored document. It can only be damaged by a defect of ours."""
 
-    id: str
-    definition_id: str
-    definition_version: int
-    status: Status
-    variables: dict[str, Any]
-    started_at: str
-    failure_reason: str | None = None
-    completed_at: str | None = None
-    business_key: str | None = None
     parent_instance_id: str | None = None
 
 

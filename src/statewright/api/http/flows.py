@@ -64,8 +64,8 @@ async def send_event(request: Request) -> Response:
 
 async def get_counter(request: Request) -> Response:
     """The value of a counter."""
-    name = request.path_params["name"]
-    return reply({"name": name, "value": await events.get_counter(request.runtime.core, request.caller, name)})
+    counter = await events.get_counter(request.runtime.core, request.caller, request.path_params["name"])
+    return reply(to_builtins(counter))
 
 
 _ID: Final = Parameter("id", "string", "the id, where the body names none; else the name of the flow is the id")

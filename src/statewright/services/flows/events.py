@@ -15,7 +15,7 @@ from statewright.flows.operations import receive_event
 from statewright.ids import EntityId, parse_entity_id
 from statewright.loop.turns import is_large
 from statewright.net import uuid_to_ulid
-from statewright.operations.records import ClosedRecord, Int32, Ulid
+from statewright.operations.records import ClosedRecord, Int32, Int64, Ulid
 from statewright.services.core import Caller, Core
 from statewright.services.flows import FlowHost, find_flows
 from statewright.services.processes import advancing
@@ -47,6 +47,13 @@ class Delivery(ClosedRecord, frozen=True, kw_only=True):
     tasks: Annotated[Int32, Meta(description="how many tasks the event completed")]
     receipts: tuple[EventReceipt, ...]
     next: Annotated[str, Meta(description="there when more tasks may wait than one request looks at")] | None = None
+
+
+class Counter(ClosedRecord, frozen=True, kw_only=True):
+    """A counter of ``wait:acquire`` and ``wait:release``."""
+
+    name: Annotated[str, Meta(extra_json_schema={"minLength": 1, "maxLength": MAX_NAME_CHARS})]
+    value: Int64
 
 
 async def deliver(processes: Processes, caller: Caller, event: FlowEvent, *, after: str = "") -> Delivery:
@@ -84,10 +91,10 @@ async def deliver(processes: Processes, caller: Caller, event: FlowEvent, *, aft
     )
 
 
-async def get_counter(core: Core, caller: Caller, name: str) -> int:
-    """The value of a counter; zero for one that no flow has changed. Raises ``ProcessBadRequest``."""
+async def get_counter(core: Core, caller: Caller, name: str) -> Counter:
+    """A counter; its value is zero where no flow has changed it. Raises ``ProcessBadRequest``."""
     check_name("name", name)
-    return await timers.fetch_counter(core.pool, caller.tenant, name)
+    return Counter(name=name, value=await timers.fetch_counter(core.pool, caller.tenant, name))
 
 
 def check_name(member: str, name: str) -> None:

@@ -7,19 +7,15 @@ from typing import Final, get_args
 
 from statewright.api.http.openapi.operations import (
     ANY_OBJECT,
-    INSTANT,
     INT32,
     OBJECT_ARRAY_OR_NULL,
-    OBJECT_OR_ARRAY,
     TEXT,
     Document,
     define_array,
-    define_object,
     define_open_object,
     ref,
 )
 from statewright.api.http.openapi.process_schemas import (
-    ULID,
     build_examples,
     define_checks,
     define_error,
@@ -30,10 +26,10 @@ from statewright.api.http.openapi.struct_schemas import describe_structs
 from statewright.flows.builtin_tasks import MAX_NAME_CHARS
 from statewright.flows.definition import MAX_ID_CHARS, FlowSettings
 from statewright.flows.graph import NodeKind
-from statewright.flows.instance import NodePlace
+from statewright.flows.instance import InstanceRecord, NodePlace
 from statewright.flows.lexer import ErrorCode
 from statewright.operations.process_nouns import FLOW_NOUNS
-from statewright.services.flows.events import Delivery
+from statewright.services.flows.events import Counter, Delivery
 
 _ID: Final = {"type": "string", "maxLength": MAX_ID_CHARS}
 _NAME: Final = {"type": "string", "minLength": 1, "maxLength": MAX_NAME_CHARS}
@@ -47,7 +43,15 @@ _CHECKED: Final[Document] = {
 }
 
 FLOW_SCHEMAS: Final[Document] = {
-    **describe_structs({"FlowDelivery": Delivery, "FlowPlace": NodePlace, "FlowSettings": FlowSettings}),
+    **describe_structs(
+        {
+            "FlowCounter": Counter,
+            "FlowDelivery": Delivery,
+            "FlowInstance": InstanceRecord,
+            "FlowPlace": NodePlace,
+            "FlowSettings": FlowSettings,
+        }
+    ),
     "FlowError": define_error(
         code={"type": "string", "enum": list(get_args(ErrorCode)), "description": "of a defect in the text of a flow"},
         line=INT32,
@@ -78,23 +82,6 @@ FLOW_SCHEMAS: Final[Document] = {
         input=OBJECT_ARRAY_OR_NULL,
         businessKey={**TEXT, "description": "unique among the instances in flight of a definition"},
     ),
-    "FlowInstance": define_object(
-        "id definitionId definitionVersion status input activeNodes startedAt",
-        id=ULID,
-        definitionId=_ID,
-        definitionVersion=INT32,
-        status=_STATUS,
-        input=OBJECT_OR_ARRAY,
-        result={**OBJECT_OR_ARRAY, "description": "of a completed instance"},
-        activeNodes={**define_array(INT32), "description": "the numbers of the nodes at which something is done"},
-        failedNodes={**define_array(ref("FlowPlace")), "description": "that a restart begins again"},
-        waitingNodes={**define_array(ref("FlowPlace")), "description": "where values wait for others"},
-        failureReason=TEXT,
-        warning=TEXT,
-        startedAt=INSTANT,
-        completedAt=INSTANT,
-        businessKey=TEXT,
-    ),
     "FlowCancel": define_open_object(reason=TEXT),
     "FlowChange": define_open_object(
         "node input",
@@ -110,7 +97,6 @@ FLOW_SCHEMAS: Final[Document] = {
         output={**OBJECT_ARRAY_OR_NULL, "description": "of the tasks; their inputs when absent"},
         after={**TEXT, "description": "`next` of the answer before: go on with the tasks after those"},
     ),
-    "FlowCounter": define_object("name value", name=_NAME, value={"type": "integer", "format": "int64"}),
 }
 
 

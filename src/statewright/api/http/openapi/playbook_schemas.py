@@ -28,7 +28,7 @@ from statewright.api.http.openapi.process_schemas import (
 from statewright.api.http.openapi.struct_schemas import describe_structs
 from statewright.operations.process_nouns import PLAYBOOK_NOUNS
 from statewright.playbooks.events import EntityType, EventStatus
-from statewright.playbooks.graph import Status
+from statewright.playbooks.execution import ExecutionRecord
 from statewright.playbooks.place import Finding
 from statewright.playbooks.source import MAX_PATH_CHARS
 
@@ -48,7 +48,7 @@ _DEFINITION: Final[Document] = {
 }
 
 PLAYBOOK_SCHEMAS: Final[Document] = {
-    **describe_structs({"PlaybookFinding": Finding}),
+    **describe_structs({"PlaybookExecution": ExecutionRecord, "PlaybookFinding": Finding}),
     "PlaybookError": define_error(
         findings={**define_array(TEXT), "description": "all that is wrong with a document, each with its place"},
         parameter={**TEXT, "description": "the parameter that does not bind"},
@@ -79,26 +79,6 @@ PLAYBOOK_SCHEMAS: Final[Document] = {
     ),
     "ExecutionToken": define_open_object("step", step=TEXT, args=ANY_OBJECT),
     "ExecutionCancel": define_open_object(reason=TEXT),
-    "PlaybookExecution": define_object(
-        "id path version status state workload ctx results activeSteps pendingSteps branches startedAt",
-        id=ULID,
-        path=_PATH,
-        version=INT32,
-        status={"type": "string", "enum": list(get_args(Status))},
-        state={**_STATE, "description": "of the entity"},
-        workload=ANY_OBJECT,
-        ctx=ANY_OBJECT,
-        results={**ANY_OBJECT, "description": "the latest result of each step"},
-        activeSteps={**define_array(TEXT), "description": "of which a run is under way"},
-        pendingSteps={**define_array(TEXT), "description": "for which tokens wait that are not admitted"},
-        branches=define_object("succeeded failed", succeeded=INT32, failed=INT32),
-        result={**ANY_OBJECT, "description": "status, counts, failures and the last result of one that has ended"},
-        startedAt=INSTANT,
-        completedAt=INSTANT,
-        failureReason=TEXT,
-        businessKey=TEXT,
-        parentExecutionId=ULID,
-    ),
     "PlaybookEvents": define_object(
         "items next ended",
         items=define_array(ref("PlaybookEvent")),

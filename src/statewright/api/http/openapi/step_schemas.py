@@ -21,10 +21,10 @@ from statewright.api.http.openapi.operations import (
     ref,
 )
 from statewright.api.http.openapi.process_schemas import JOB_EXAMPLES, JOB_SCHEMAS, ULID, define_error
-from statewright.operations.process_nouns import STEP_NOUNS
+from statewright.api.http.openapi.struct_schemas import describe_structs
 from statewright.steps.definition import STEP_TYPES
+from statewright.steps.instance import InstanceRecord
 
-_STATUS: Final = {"type": "string", "enum": list(STEP_NOUNS.statuses)}
 _EXECUTION_STATUS: Final = {"type": "string", "enum": ["RUNNING", "COMPLETED", "FAILED", "SKIPPED"]}
 _HIT_POLICY: Final = {"type": "string", "enum": ["U", "F", "A", "R", "C", "C+", "C#", "C>", "C<"], "default": "U"}
 
@@ -46,6 +46,7 @@ def _name_in_go(name: str, schema: Document) -> Document:
 
 STEP_SCHEMAS: Final[Document] = {
     **JOB_SCHEMAS,
+    **describe_structs({"StepInstance": InstanceRecord}),
     "StepError": define_error(),
     "StepDefinition": define_object(
         "id name steps",
@@ -112,19 +113,6 @@ STEP_SCHEMAS: Final[Document] = {
         definitionVersion={**INT32, "description": "the latest when absent or not positive"},
         variables=allow_null(ANY_OBJECT),
         businessKey={**TEXT, "description": "unique among the instances in flight of a definition"},
-    ),
-    "StepInstance": define_object(
-        "id definitionId definitionVersion status currentStepIds variables startedAt",
-        id=ULID,
-        definitionId=TEXT,
-        definitionVersion=INT32,
-        status=_STATUS,
-        currentStepIds=define_array(TEXT),
-        variables=ANY_OBJECT,
-        startedAt=INSTANT,
-        completedAt=INSTANT,
-        failureReason=TEXT,
-        businessKey=TEXT,
     ),
     "StepInstances": define_page("StepInstance"),
     "StepHistory": define_object("items", items=define_array(ref("StepExecution"))),
