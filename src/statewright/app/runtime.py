@@ -34,7 +34,7 @@ from statewright.services.builtin import BuiltinModels
 from statewright.services.core import Core
 from statewright.services.definitions import DefinitionCache, Refresher
 from statewright.services.deletions import Pruner
-from statewright.services.flows import dialect as flows
+from statewright.services.flows.dialect import FLOW_DIALECT
 from statewright.services.flows.service_tasks import ServiceTasks
 from statewright.services.idempotency.requests import IdempotencySweeper, IdempotentRequests
 from statewright.services.incident_reports import IncidentReports
@@ -45,10 +45,10 @@ from statewright.services.ops.queue_watch import QueueWatch, WorkPresence
 from statewright.services.ops.queues import ConnectedMembers, WorkCounts
 from statewright.services.ops.suspensions import SuspensionEnder, SuspensionFollower
 from statewright.services.ops.waiting import EntityWaits
-from statewright.services.playbooks import dialect as playbooks
+from statewright.services.playbooks.dialect import PLAYBOOK_DIALECT
 from statewright.services.playbooks.service_runs import MemberTasks, ServiceRuns
 from statewright.services.processes.background import ProcessHostConfig, run_process_services
-from statewright.services.processes.dialects import build_node_retry
+from statewright.services.processes.dialects import build_node_retry, build_transitions
 from statewright.services.processes.hosting import Processes, ProcessHosts
 from statewright.services.processes.installing import BackgroundService, InstalledLanguage, install_language
 from statewright.services.processes.jobs import to_job_record
@@ -165,8 +165,10 @@ LANGUAGES: Final[tuple[InstalledLanguage, ...]] = (
         shares_jobs=True,
         retry_node=build_node_retry(steps.STEP_DIALECT, "retry", "stepId"),
     ),
-    install_language(FLOWS, transitions=flows.TRANSITIONS, render_job=to_job_record, shares_jobs=True),
-    install_language(PLAYBOOKS, transitions=playbooks.TRANSITIONS, render_job=to_job_record, shares_jobs=True),
+    install_language(FLOWS, transitions=build_transitions(FLOW_DIALECT), render_job=to_job_record, shares_jobs=True),
+    install_language(
+        PLAYBOOKS, transitions=build_transitions(PLAYBOOK_DIALECT), render_job=to_job_record, shares_jobs=True
+    ),
 )
 
 

@@ -5,9 +5,9 @@ It is complete: the state of an execution can be made from it, and nothing else 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from statewright.instants import to_rfc3339
 from statewright.jsonval.values import JsonObject, JsonValue, is_whole
@@ -23,13 +23,52 @@ from statewright.net.effects import (
     StartChild,
     Trace,
 )
+from statewright.operations.records import ClosedRecord, Instant, Int32, Int64, Members, Ulid, name_words
 from statewright.playbooks.compiling import CompiledPlaybook
 from statewright.playbooks.graph import Status, describe_error, get_result
 from statewright.playbooks.language import get_args
 from statewright.playbooks.pipeline import TASK_ENDED
 
 EntityType: TypeAlias = Literal["playbook", "workflow", "token", "step", "task", "loop", "next", "policy", "ctx"]
+EventSource: TypeAlias = Literal["server", "worker"]
 EventStatus: TypeAlias = Literal["in_progress", "success", "error", "skipped", "paused"]
+
+
+class LargeValue(ClosedRecord, frozen=True, kw_only=True):
+    """Where a large member of a payload is."""
+
+    value: str
+    """The name by which it is read."""
+    bytes: Int32
+
+
+class EventRecord(ClosedRecord, frozen=True, kw_only=True, rename=None):
+    """An entry of the log as clients read it (:func:`render_event`)."""
+
+    event_id: str
+    event_type: str
+    timestamp: Instant
+    execution_id: Ulid
+    seq: Annotated[Int64, Meta(description="from 1, without gaps")]
+    source: Annotated[EventSource, name_words(EventSource)]
+    entity_type: Annotated[EntityType, name_words(EntityType)]
+    entity_id: str
+    status: Annotated[EventStatus, name_words(EventStatus)]
+    references: (
+        Annotated[
+            Mapping[str, LargeValue],
+            Meta(description="members of the payload that are null here since they have more than 64 KiB, by name"),
+        ]
+        | None
+    ) = None
+    step: str | None = None
+    step_run_id: str | None = None
+    task_run_id: str | None = None
+    iteration: Int32 | None = None
+    attempt: Int32 | None = None
+    duration_ms: Int32 | None = None
+    parent_id: str | None = None
+    payload: Members
 
 
 WORKER_EVENT: Final = "worker.event"
@@ -48,7 +87,7 @@ class LogEvent(Struct, frozen=True, kw_only=True):
     entity_id: str = ""
     """The token, the run, the task; empty: the execution."""
     status: EventStatus = "success"
-    source: Literal["server", "worker"] = "server"
+    source: EventSource = "server"
     step: str | None = None
     step_run_id: str | None = None
     task_run_id: str | None = None

@@ -12,11 +12,14 @@ from msgspec import UNSET, inspect
 
 from statewright.api.http.openapi import build_openapi_document
 from statewright.api.http.openapi.components import ENTITY_RECORDS
+from statewright.api.http.openapi.flow_schemas import FLOW_RECORDS
 from statewright.api.http.openapi.ops_schemas import NAMED_RECORDS
+from statewright.api.http.openapi.playbook_schemas import PLAYBOOK_RECORDS
+from statewright.api.http.openapi.step_schemas import STEP_RECORDS
 from statewright.api.http.response import encode_json
 
 COMPONENTS = build_openapi_document()["components"]
-RECORDS = NAMED_RECORDS | ENTITY_RECORDS
+RECORDS = NAMED_RECORDS | ENTITY_RECORDS | FLOW_RECORDS | PLAYBOOK_RECORDS | STEP_RECORDS
 
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(), lambda inner: st.lists(inner), max_leaves=3
@@ -30,6 +33,9 @@ BY_TYPE = {
     "string": st.text(),
     "number": st.integers(-99, 99),
 }
+
+SAID_BESIDE = {"enum", "type", "anyOf", "pattern", "minLength"}
+"""What a schema may say of values that their types do not."""
 
 VALIDATORS = {
     name: Draft202012Validator({"$ref": f"#/components/schemas/{name}", "components": COMPONENTS}) for name in RECORDS
@@ -52,7 +58,7 @@ def build_strategy(info: inspect.Type) -> st.SearchStrategy[Any]:
     match info:
         case inspect.Metadata(type=inner, extra_json_schema=said):
             schema = said or {}
-            return build_from_schema(schema) if schema.keys() & {"enum", "type", "anyOf"} else build_strategy(inner)
+            return build_from_schema(schema) if schema.keys() & SAID_BESIDE else build_strategy(inner)
         case inspect.LiteralType(values=values):
             return st.sampled_from(values)
         case inspect.StructType(cls=kind, fields=fields):
@@ -84,6 +90,10 @@ def build_from_schema(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
         return st.one_of(*map(build_from_schema, schema["anyOf"]))
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
+    if "pattern" in schema:
+        return st.from_regex(schema["pattern"], fullmatch=True)
+    if "minLength" in schema:
+        return st.text(min_size=schema["minLength"], max_size=schema["minLength"] + 5)
     if "properties" in schema:
         needed = {name: build_from_schema(schema["properties"][name]) for name in schema["required"]}
         return st.fixed_dictionaries(needed)

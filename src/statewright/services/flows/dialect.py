@@ -27,7 +27,6 @@ from statewright.services.processes.dialects import (
     ProcessDialect,
     RequestReader,
     Verb,
-    build_transitions,
     read_bare,
     read_reasoned,
 )
@@ -83,7 +82,6 @@ FLOW_DIALECT: Final = ProcessDialect(
             read=read_reasoned(cancel_instance),
             body="FlowCancel",
             use="optional",
-            errors=(400, 404, 409, 413),
             ends=True,
         ),
         Verb(
@@ -104,7 +102,6 @@ FLOW_DIALECT: Final = ProcessDialect(
             read=_read_change,
             body="FlowChange",
             use="required",
-            errors=(400, 404, 409, 413),
         ),
     ),
     intake=DefinitionIntake(
@@ -119,5 +116,3 @@ FLOW_DIALECT: Final = ProcessDialect(
     draw_instance=draw_instance,
     drawing_options=("format", "direction", "docs"),
 )
-
-TRANSITIONS: Final = build_transitions(FLOW_DIALECT)

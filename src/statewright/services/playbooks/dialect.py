@@ -32,7 +32,6 @@ from statewright.services.processes.dialects import (
     ProcessDialect,
     RequestReader,
     Verb,
-    build_transitions,
     read_bare,
     read_reasoned,
 )
@@ -88,7 +87,6 @@ PLAYBOOK_DIALECT: Final = ProcessDialect(
             read=_read_patch,
             body="ExecutionPatch",
             use="required",
-            errors=(400, 404, 409, 413),
         ),
         Verb(
             name="inject",
@@ -98,7 +96,6 @@ PLAYBOOK_DIALECT: Final = ProcessDialect(
             path="tokens",
             body="ExecutionToken",
             use="required",
-            errors=(400, 404, 409, 413),
         ),
         Verb(
             name="evaluate",
@@ -111,7 +108,6 @@ PLAYBOOK_DIALECT: Final = ProcessDialect(
             read=read_reasoned(cancel_execution),
             body="ExecutionCancel",
             use="optional",
-            errors=(400, 404, 409, 413),
             ends=True,
         ),
         Verb(
@@ -135,5 +131,3 @@ PLAYBOOK_DIALECT: Final = ProcessDialect(
     adapt=_adapt,
     unknown_definition=definitions.NOT_FOUND,
 )
-
-TRANSITIONS: Final = build_transitions(PLAYBOOK_DIALECT)

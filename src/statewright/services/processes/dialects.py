@@ -151,11 +151,17 @@ class Verb(Struct, Generic[P, I], frozen=True, kw_only=True):
     """Whether a body that cannot be read counts as an empty one."""
     answers: bool = True
     """With the instance; else with nothing."""
-    errors: tuple[int, ...] = (404, 409)
     ends: bool = False
     """Whether it ends an instance, which a suspension does not prevent."""
     unknown: str = ""
     """What is said of an unknown instance; empty: what is always said."""
+
+    @property
+    def errors(self) -> tuple[int, ...]:
+        """The statuses of its own refusals: those of a body, too, where it has one."""
+        if self.use == "none":
+            return (404, 409)
+        return (404, 409, 413) if self.forgives else (400, 404, 409, 413)
 
 
 RenderEvent: TypeAlias = Callable[[JsonObject, str, int, int], JsonObject]

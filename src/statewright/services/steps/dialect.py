@@ -100,7 +100,6 @@ STEP_DIALECT: Final[ProcessDialect[StepSource, Process, Instance]] = ProcessDial
             body="StepCancel",
             use="optional",
             forgives=True,
-            errors=(404, 409, 413),
             ends=True,
         ),
         Verb(
@@ -112,7 +111,6 @@ STEP_DIALECT: Final[ProcessDialect[StepSource, Process, Instance]] = ProcessDial
             path="steps/{stepId}/retry",
             body="StepVariables",
             use="optional",
-            errors=(400, 404, 409, 413),
             unknown=INSTANCE_NOT_FOUND,
         ),
         Verb(
@@ -125,7 +123,6 @@ STEP_DIALECT: Final[ProcessDialect[StepSource, Process, Instance]] = ProcessDial
             body="StepVariableMap",
             use="optional",
             answers=False,
-            errors=(400, 404, 409, 413),
             unknown=INSTANCE_NOT_FOUND,
         ),
         Verb(
@@ -139,7 +136,6 @@ STEP_DIALECT: Final[ProcessDialect[StepSource, Process, Instance]] = ProcessDial
             body="StepTaskResult",
             use="optional",
             answers=False,
-            errors=(400, 404, 409, 413),
             unknown=INSTANCE_NOT_FOUND,
         ),
     ),

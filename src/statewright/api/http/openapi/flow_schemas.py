@@ -42,16 +42,14 @@ _CHECKED: Final[Document] = {
     "warnings": define_array(TEXT),
 }
 
+FLOW_RECORDS: Final = {
+    "FlowCounter": Counter,
+    "FlowDelivery": Delivery,
+    "FlowInstance": InstanceRecord,
+    "FlowPlace": NodePlace,
+}
 FLOW_SCHEMAS: Final[Document] = {
-    **describe_structs(
-        {
-            "FlowCounter": Counter,
-            "FlowDelivery": Delivery,
-            "FlowInstance": InstanceRecord,
-            "FlowPlace": NodePlace,
-            "FlowSettings": FlowSettings,
-        }
-    ),
+    **describe_structs({**FLOW_RECORDS, "FlowSettings": FlowSettings}),
     "FlowError": define_error(
         code={"type": "string", "enum": list(get_args(ErrorCode)), "description": "of a defect in the text of a flow"},
         line=INT32,

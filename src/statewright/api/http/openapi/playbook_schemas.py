@@ -3,31 +3,28 @@
 Examples of playbooks: parameters, bodies and answers.
 """
 
-from typing import Final, get_args
+from typing import Final
 
 from statewright.api.http.openapi.operations import (
     ANY_OBJECT,
-    FLAG,
-    INSTANT,
     INT32,
     TEXT,
     Document,
     define_array,
-    define_object,
     define_open_object,
     ref,
 )
 from statewright.api.http.openapi.process_schemas import (
-    ULID,
     build_examples,
     define_checks,
     define_error,
     define_history,
     define_lists,
+    define_log,
 )
 from statewright.api.http.openapi.struct_schemas import describe_structs
 from statewright.operations.process_nouns import PLAYBOOK_NOUNS
-from statewright.playbooks.events import EntityType, EventStatus
+from statewright.playbooks.events import EventRecord
 from statewright.playbooks.execution import ExecutionRecord
 from statewright.playbooks.place import Finding
 from statewright.playbooks.source import MAX_PATH_CHARS
@@ -47,8 +44,13 @@ _DEFINITION: Final[Document] = {
     "source": {**TEXT, "description": "the document as it was uploaded"},
 }
 
+PLAYBOOK_RECORDS: Final = {
+    "PlaybookEvent": EventRecord,
+    "PlaybookExecution": ExecutionRecord,
+    "PlaybookFinding": Finding,
+}
 PLAYBOOK_SCHEMAS: Final[Document] = {
-    **describe_structs({"PlaybookExecution": ExecutionRecord, "PlaybookFinding": Finding}),
+    **describe_structs(PLAYBOOK_RECORDS),
     "PlaybookError": define_error(
         findings={**define_array(TEXT), "description": "all that is wrong with a document, each with its place"},
         parameter={**TEXT, "description": "the parameter that does not bind"},
@@ -62,6 +64,7 @@ PLAYBOOK_SCHEMAS: Final[Document] = {
     ),
     **define_lists(PLAYBOOK_NOUNS, _PATH, _STATE, abridged="ExecutionAbridged"),
     **define_history(PLAYBOOK_NOUNS, "PlaybookRun", {"step": TEXT}, elements="a loop"),
+    **define_log(PLAYBOOK_NOUNS),
     "Playbook": {**ANY_OBJECT, "description": "a playbook, as JSON or as YAML (help topic `playbooks`)"},
     "ExecutionStart": define_open_object(
         "path",
@@ -79,38 +82,6 @@ PLAYBOOK_SCHEMAS: Final[Document] = {
     ),
     "ExecutionToken": define_open_object("step", step=TEXT, args=ANY_OBJECT),
     "ExecutionCancel": define_open_object(reason=TEXT),
-    "PlaybookEvents": define_object(
-        "items next ended",
-        items=define_array(ref("PlaybookEvent")),
-        next={"type": "integer", "format": "int64", "description": "the number to ask behind next time"},
-        ended={**FLAG, "description": "the execution had ended before: behind an empty page nothing more comes"},
-    ),
-    "PlaybookValue": define_object("value", value={"description": "any JSON value"}),
-    "PlaybookEvent": define_object(
-        "event_id event_type timestamp execution_id seq source entity_type entity_id status payload",
-        event_id=TEXT,
-        event_type=TEXT,
-        timestamp=INSTANT,
-        execution_id=ULID,
-        seq={"type": "integer", "format": "int64", "description": "from 1, without gaps"},
-        source={"type": "string", "enum": ["server", "worker"]},
-        entity_type={"type": "string", "enum": list(get_args(EntityType))},
-        entity_id=TEXT,
-        status={"type": "string", "enum": list(get_args(EventStatus))},
-        references={
-            "type": "object",
-            "description": "members of the payload that are null here since they have more than 64 KiB, by name",
-            "additionalProperties": define_object("value bytes", value=TEXT, bytes=INT32),
-        },
-        step=TEXT,
-        step_run_id=TEXT,
-        task_run_id=TEXT,
-        iteration=INT32,
-        attempt=INT32,
-        duration_ms=INT32,
-        parent_id=TEXT,
-        payload=ANY_OBJECT,
-    ),
 }
 
 

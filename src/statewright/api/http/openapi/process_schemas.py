@@ -8,6 +8,7 @@ from statewright.api.http.openapi.operations import (
     FLAG,
     INSTANT,
     INT32,
+    INT64,
     OBJECT_ARRAY_OR_NULL,
     TEXT,
     Document,
@@ -122,6 +123,20 @@ def define_history(nouns: Nouns, line: str, place: Document, *, elements: str, s
             valuesOmitted={**FLAG, "description": omitted},
             failureReason=TEXT,
         ),
+    }
+
+
+def define_log(nouns: Nouns) -> Document:
+    """A part of the event log of an instance, and a large value of it."""
+    ended = f"the {nouns.instance} had ended before: behind an empty page nothing more comes"
+    return {
+        name_schema(nouns, "events"): define_object(
+            "items next ended",
+            items=define_array(ref(name_schema(nouns, "event"))),
+            next={**INT64, "description": "the number to ask behind next time"},
+            ended={**FLAG, "description": ended},
+        ),
+        name_schema(nouns, "value"): define_object("value", value={"description": "any JSON value"}),
     }
 
 

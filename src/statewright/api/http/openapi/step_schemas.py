@@ -22,6 +22,7 @@ from statewright.api.http.openapi.operations import (
 )
 from statewright.api.http.openapi.process_schemas import JOB_EXAMPLES, JOB_SCHEMAS, ULID, define_error
 from statewright.api.http.openapi.struct_schemas import describe_structs
+from statewright.api.http.steps.interface import DefinitionSummary, DefinitionWarnings, PurgeAnswer, UploadAnswer
 from statewright.steps.definition import STEP_TYPES
 from statewright.steps.instance import InstanceRecord
 
@@ -44,9 +45,16 @@ def _name_in_go(name: str, schema: Document) -> Document:
     return {"x-go-name": go} | ({"x-go-type-name": go} if "enum" in schema else {})
 
 
+STEP_RECORDS: Final = {
+    "StepInstance": InstanceRecord,
+    "StepPurged": PurgeAnswer,
+    "StepSummary": DefinitionSummary,
+    "StepUpload": UploadAnswer,
+    "StepWarnings": DefinitionWarnings,
+}
 STEP_SCHEMAS: Final[Document] = {
     **JOB_SCHEMAS,
-    **describe_structs({"StepInstance": InstanceRecord}),
+    **describe_structs(STEP_RECORDS),
     "StepError": define_error(),
     "StepDefinition": define_object(
         "id name steps",
@@ -88,24 +96,7 @@ STEP_SCHEMAS: Final[Document] = {
         interrupting=FLAG,
         targetStepId=TEXT,
     ),
-    "StepUpload": define_object(
-        "id version name uploadedAt",
-        id=TEXT,
-        version=INT32,
-        name=TEXT,
-        uploadedAt=INSTANT,
-        warnings={**define_array(TEXT), "description": "only with ?warnings=true"},
-    ),
-    "StepSummary": define_object(
-        "id version name uploadedAt versions",
-        id=TEXT,
-        version=INT32,
-        name=TEXT,
-        uploadedAt=INSTANT,
-        versions=define_array(INT32),
-    ),
     "StepSummaries": define_page("StepSummary"),
-    "StepWarnings": define_object("version warnings", version=INT32, warnings=define_array(TEXT)),
     "Mermaid": {"type": "string", "description": "a flowchart in Mermaid's notation"},
     "StepStart": define_open_object(
         "definitionId",
@@ -139,7 +130,6 @@ STEP_SCHEMAS: Final[Document] = {
     "StepVariables": define_open_object(variables=allow_null(ANY_OBJECT)),
     "StepVariableMap": ANY_OBJECT,
     "StepPurge": define_open_object("olderThan", olderThan={"type": "string", "format": "duration"}),
-    "StepPurged": define_object("purged complete", purged=INT32, complete=FLAG),
     "StepInbox": define_page("StepUserTask"),
     "StepUserTask": define_open_object(
         "id instanceId stepId definitionId createdAt", id=ULID, instanceId=ULID, stepId=TEXT

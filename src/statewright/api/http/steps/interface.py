@@ -2,9 +2,11 @@
 public engine, streamed, and what is ours beside it (docs/reference/steps.md#operations).
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from datetime import timedelta
-from typing import Final
+from typing import Annotated, Final
+
+from msgspec import Meta, to_builtins
 
 from statewright.api.http.processes import bodies
 from statewright.api.http.processes.bodies import build_error, encode_items, read, reply, reply_by_size
@@ -15,6 +17,7 @@ from statewright.failures import Failure, Forbidden, ProcessBadRequest, ProcessN
 from statewright.instants import to_rfc3339
 from statewright.jsonval.values import JsonObject, JsonValue, quote
 from statewright.net import parse_delay
+from statewright.operations.records import ClosedRecord, Instant, Int32
 from statewright.services.ops.awaiting import wait_for_instance
 from statewright.services.processes import background, dialects
 from statewright.services.processes.advancing import parse_instance_id
@@ -30,6 +33,40 @@ from statewright.steps.upload import lint_definition
 
 ADMIN: Final = "ROLE_ADMIN"
 _XML: Final = ("application/xml", "text/xml")
+
+
+class UploadAnswer(ClosedRecord, frozen=True, kw_only=True):
+    """What an upload came to."""
+
+    id: str
+    version: Int32
+    name: str
+    uploaded_at: Instant
+    warnings: Annotated[Sequence[str], Meta(description="only with ?warnings=true")] | None = None
+
+
+class DefinitionSummary(ClosedRecord, frozen=True, kw_only=True):
+    """A definition in a list, in its latest version."""
+
+    id: str
+    version: Int32
+    name: str
+    uploaded_at: Instant
+    versions: Sequence[Int32]
+
+
+class DefinitionWarnings(ClosedRecord, frozen=True, kw_only=True):
+    """What looks like a mistake in the latest version of a definition."""
+
+    version: Int32
+    warnings: Sequence[str]
+
+
+class PurgeAnswer(ClosedRecord, frozen=True, kw_only=True):
+    """How many instances were removed, and whether that was all."""
+
+    purged: Int32
+    complete: bool
 
 
 class StepInterface(ProcessInterface[StepSource, Process, Instance]):
@@ -65,7 +102,8 @@ class StepInterface(ProcessInterface[StepSource, Process, Instance]):
         """What looks like a mistake in the latest version."""
         id_ = bodies.read_definition_id(request)
         found = await dialects.get_version(self.dialect, request.runtime.processes, request.caller, id_)
-        return reply({"version": found.version, "warnings": list(lint_definition(found.process.definition))})
+        warnings = lint_definition(found.process.definition)
+        return reply(to_builtins(DefinitionWarnings(version=found.version, warnings=warnings)))
 
     async def list_instances(self, request: Request) -> Response:
         """A page of instances."""
@@ -116,32 +154,33 @@ class StepInterface(ProcessInterface[StepSource, Process, Instance]):
         body = await read(request)
         host = self.dialect.find_host(request.runtime.processes)
         purged = await background.purge(host, request.caller, older_than=_read_age(body.text("olderThan")))
-        return reply({"purged": purged.removed, "complete": purged.is_complete})
+        return reply(to_builtins(PurgeAnswer(purged=purged.removed, complete=purged.is_complete)))
 
 
 STEP_INTERFACE: Final = StepInterface(STEP_DIALECT, Request.body)
 
 
 def _respond_uploaded(stored: UploadedDefinition, *, with_warnings: bool) -> Response:
-    summary: JsonObject = {
-        "id": stored.new.id,
-        "version": stored.version,
-        "name": stored.new.name,
-        "uploadedAt": to_rfc3339(stored.uploaded_at),
-    }
-    if with_warnings:
-        summary["warnings"] = list(stored.new.warnings)
-    return reply(summary, 201)
+    answer = UploadAnswer(
+        id=stored.new.id,
+        version=stored.version,
+        name=stored.new.name,
+        uploaded_at=to_rfc3339(stored.uploaded_at),
+        warnings=stored.new.warnings if with_warnings else None,
+    )
+    return reply(to_builtins(answer), 201)
 
 
-def _summarize(summary: Summary) -> JsonObject:
-    return {
-        "id": summary.id,
-        "version": summary.version,
-        "name": summary.name,
-        "uploadedAt": to_rfc3339(summary.uploaded_at),
-        "versions": list(summary.versions),
-    }
+def _summarize(summary: Summary) -> JsonValue:
+    shown = DefinitionSummary(
+        id=summary.id,
+        version=summary.version,
+        name=summary.name,
+        uploaded_at=to_rfc3339(summary.uploaded_at),
+        versions=summary.versions,
+    )
+    summarized: JsonObject = to_builtins(shown)
+    return summarized
 
 
 async def _stream_page(found: StreamedPage[Instance]) -> AsyncGenerator[bytes]:
