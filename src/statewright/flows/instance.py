@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Final, Literal, TypeAlias, cast
 
 import msgspec
-from msgspec import Meta, Struct, field
+from msgspec import Meta, field
 
 from statewright.entity import ModelKey
 from statewright.flows.definition import MAX_ID_CHARS
@@ -18,16 +18,12 @@ from statewright.flows.language import INPUT
 from statewright.flows.parts import SavedLoop, SavedLoops, leave_out, list_carriers, list_parts, restore_input
 from statewright.instants import parse_instant, to_rfc3339
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.net import ExecutionId, Marking, Phase, marking_from_document, marking_to_document
+from statewright.net import ExecutionId, Phase, marking_from_document, marking_to_document
 from statewright.net.effects import Effect
 from statewright.operations.process_nouns import FLOW_NOUNS
 from statewright.operations.records import ClosedRecord, Instant, Int32, Members, Ulid, Value
 from statewright.processes.changes import list_moves
-from statewright.processes.language import BuiltinModel, build_states
-
-ENDED: Final[frozenset[Phase]] = frozenset({"COMPLETED", "CANCELLED", "FAILED", "TERMINATED"})
-"""The states in which an instance has come to an end, from two of which it can be restarted. Its business key is free.
-"""
+from statewright.processes.language import BuiltinModel, ProcessInstance, build_states, read_stored
 
 
 class NodePlace(ClosedRecord, frozen=True, kw_only=True):
@@ -65,47 +61,19 @@ class InstanceRecord(ClosedRecord, frozen=True, kw_only=True):
     business_key: str | None = None
 
 
-class FlowInstance(Struct, frozen=True, kw_only=True):
-    """One run of one version of a flow. Instants are microseconds of the epoch."""
+class FlowInstance(ProcessInstance, frozen=True, kw_only=True):
+    """One run of one version of a flow. Nobody waits for it, and no other instance starts it."""
 
-    id: str
-    """A ULID; the same 128 bits are the id of the entity."""
-    definition_id: str
-    definition_version: int
-    marking: Marking
-    started_at: int
     failed_nodes: tuple[NodePlace, ...] = ()
     waiting_nodes: tuple[NodePlace, ...] = ()
     """Where values wait for others, of an instance that does not go on."""
-    completed_at: int | None = None
-    """When it ended; ``None`` in flight."""
-    business_key: str | None = None
-    saved: SavedLoops = {}
+    saved: SavedLoops = field(default_factory=dict[ExecutionId, SavedLoop])
     """What is stored apart from the document."""
 
     @property
     def saved_chars(self) -> int:
         """Of what is stored apart."""
         return sum(loop.chars for loop in self.saved.values())
-
-    @property
-    def status(self) -> Phase:
-        return self.marking.phase
-
-    @property
-    def is_terminal(self) -> bool:
-        """Whether it has ended. A failed or terminated one goes on when it is restarted."""
-        return self.marking.phase in ENDED
-
-    @property
-    def parent_instance_id(self) -> str | None:
-        """Flows are not started by others."""
-        return None
-
-    @property
-    def awaited_by(self) -> str | None:
-        """Nor waited for."""
-        return None
 
     @property
     def input(self) -> JsonValue:
@@ -170,10 +138,7 @@ class _StoredDocument(InstanceRecord, frozen=True, kw_only=True):
 
 def instance_from_document(document: JsonObject) -> FlowInstance:
     """The instance that :func:`instance_to_document` wrote. Raises ValueError for anything else."""
-    try:
-        stored = msgspec.convert(document, _StoredDocument)
-    except msgspec.ValidationError as defect:
-        raise ValueError(f"stored instance is damaged: {defect}") from defect
+    stored = read_stored(document, _StoredDocument)
     outer: JsonObject = {
         "phase": stored.status,
         "reason": stored.failure_reason,

@@ -246,7 +246,7 @@ def _to_applied(
     )
     if after.saved_chars > MAX_SAVED_CHARS:
         raise InstanceTooLarge(after.saved_chars, MAX_SAVED_CHARS)
-    moves = list_transitions(None if before is None else before.status, result.effects)
+    moves = list_transitions(None if before is None else before.marking.phase, result.effects)
     return Applied(instance=after, effects=(*result.effects, *stored), transitions=moves)
 
 

@@ -9,13 +9,12 @@ The built-in models of playbooks: executions and definitions (docs/reference/exe
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Final, Literal, TypeAlias
 
-import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from statewright.entity import ModelKey
 from statewright.instants import parse_instant, to_rfc3339
 from statewright.jsonval.values import JsonObject
-from statewright.net import Marking, Phase, marking_from_document, marking_to_document
+from statewright.net import Phase, marking_from_document, marking_to_document
 from statewright.net.effects import Effect
 from statewright.operations.process_nouns import PLAYBOOK_NOUNS
 from statewright.operations.records import ClosedRecord, Instant, Int32, Members, Ulid, Value, name_words
@@ -25,50 +24,26 @@ from statewright.playbooks.graph import Status
 from statewright.playbooks.run_record import Progress, progress_from_document, progress_to_document
 from statewright.playbooks.source import MAX_PATH_CHARS
 from statewright.processes.changes import list_moves
-from statewright.processes.language import BuiltinModel, build_states
+from statewright.processes.language import BuiltinModel, ProcessInstance, build_states, read_stored
 
-ENDED: Final[frozenset[Phase]] = frozenset({"COMPLETED", "CANCELLED", "FAILED"})
-"""The states in which an execution has come to an end, from one of which it can be restarted. Its business key is free.
-"""
 PROGRESS: Final = "progress"
 """The member of the stored ``data`` that is none of the marking's."""
 SHARED: Final = (WORKLOAD, CTX, RESULTS)
 """The members of the shared data that clients see as members of the record."""
 
 
-class Execution(Struct, frozen=True, kw_only=True):
-    """One run of one version of a playbook. Instants are microseconds of the epoch."""
+class Execution(ProcessInstance, frozen=True, kw_only=True):
+    """One run of one version of a playbook, whose path is the id of its definition. What playbooks call status is
+    ``outcome``.
+    """
 
-    id: str
-    """A ULID; the same 128 bits are the id of the entity."""
-    definition_id: str
-    """The path of the playbook."""
-    definition_version: int
-    marking: Marking
-    started_at: int
-    completed_at: int | None = None
-    """When it ended; ``None`` in flight."""
-    business_key: str | None = None
-    parent_instance_id: str | None = None
-    """The execution whose step is this one."""
-    awaited_by: str | None = None
     progress: Mapping[str, Progress] = {}
     """What runs have reported that go on, by job."""
-
-    @property
-    def status(self) -> Phase:
-        """The state of the entity; what playbooks call status is ``outcome``."""
-        return self.marking.phase
 
     @property
     def outcome(self) -> Status:
         """The status in the words of playbooks."""
         return find_execution_status(self.marking)
-
-    @property
-    def is_terminal(self) -> bool:
-        """Whether it has ended. A failed one goes on when it is restarted."""
-        return self.marking.phase in ENDED
 
     @property
     def active_steps(self) -> tuple[str, ...]:
@@ -171,10 +146,7 @@ class _StoredDocument(ExecutionRecord, frozen=True, kw_only=True):
 
 def execution_from_document(document: JsonObject) -> Execution:
     """The execution that :func:`execution_to_document` wrote. Raises ValueError for anything else."""
-    try:
-        stored = msgspec.convert(document, _StoredDocument)
-    except msgspec.ValidationError as defect:
-        raise ValueError(f"stored execution is damaged: {defect}") from defect
+    stored = read_stored(document, _StoredDocument, noun="execution")
     outer: JsonObject = {"phase": stored.state, "reason": stored.failure_reason, "result": stored.conclusion}
     inner = {name: value for name, value in stored.data.items() if name != PROGRESS}
     data = {WORKLOAD: stored.workload, CTX: stored.ctx, RESULTS: stored.results, **inner}

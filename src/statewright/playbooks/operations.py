@@ -343,7 +343,7 @@ def _to_applied(
     if after.progress:
         open_jobs = {token.work for token in marking.tokens}
         after = replace(after, progress={job: one for job, one in after.progress.items() if job in open_jobs})
-    moves = list_transitions(None if before is None else before.status, effects)
+    moves = list_transitions(None if before is None else before.marking.phase, effects)
     return Applied(instance=after, effects=direct_children(effects), transitions=moves)
 
 

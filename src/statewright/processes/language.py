@@ -4,14 +4,14 @@ What a built-in model is; the service registers those it has in ``services.built
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Final, Generic, Literal, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from statewright.entity import ModelKey
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.net import Marking, Moment
+from statewright.net import Marking, Moment, Phase
 from statewright.net.effects import CloseHumanTask, Effect, OpenHumanTask
 from statewright.processes.changes import Backoff
 
@@ -27,6 +27,14 @@ def source_to_text(source: Struct) -> str:
 def source_from_text(text: str, type_: type[SourceT]) -> SourceT:
     """The definition that :func:`source_to_text` wrote."""
     return msgspec.json.decode(text, type=type_)
+
+
+def read_stored(document: JsonObject, type_: type[SourceT], *, noun: str = "instance") -> SourceT:
+    """The members of a stored document of an instance. Raises ValueError for one that is damaged."""
+    try:
+        return msgspec.convert(document, type_)
+    except msgspec.ValidationError as defect:
+        raise ValueError(f"stored {noun} is damaged: {defect}") from defect
 
 
 class BuiltinModel(Struct, frozen=True, kw_only=True):
@@ -62,53 +70,36 @@ def build_states(
     return states
 
 
-class ProcessInstance(Protocol):
+ENDED: Final[frozenset[Phase]] = frozenset({"COMPLETED", "CANCELLED", "FAILED", "TERMINATED"})
+"""The phases in which an instance has come to an end; from the last two it can be restarted."""
+
+
+class ProcessInstance(Struct, frozen=True, kw_only=True):
     """One run of one version of a definition. Instants are microseconds of the epoch."""
 
-    @property
-    def id(self) -> str:
-        """A ULID; the same 128 bits are the id of the entity."""
-        ...
-
-    @property
-    def definition_id(self) -> str: ...
-
-    @property
-    def definition_version(self) -> int: ...
+    id: str
+    """A ULID; the same 128 bits are the id of the entity."""
+    definition_id: str
+    definition_version: int
+    marking: Marking
+    started_at: int
+    completed_at: int | None = None
+    """When it ended; ``None`` in flight."""
+    business_key: str | None = None
+    parent_instance_id: str | None = None
+    """The instance that started this one."""
+    awaited_by: str | None = None
+    """The execution of the parent that goes on when this one has ended; ``None``: nobody waits for it."""
 
     @property
     def status(self) -> str:
         """The state of the entity. What is ``COMPLETED`` or ``CANCELLED`` may be purged."""
-        ...
+        return self.marking.phase
 
     @property
     def is_terminal(self) -> bool:
         """Whether it has ended; until then it holds its business key."""
-        ...
-
-    @property
-    def marking(self) -> Marking: ...
-
-    @property
-    def started_at(self) -> int: ...
-
-    @property
-    def completed_at(self) -> int | None:
-        """When it ended; ``None`` in flight."""
-        ...
-
-    @property
-    def business_key(self) -> str | None: ...
-
-    @property
-    def parent_instance_id(self) -> str | None:
-        """The instance that started this one."""
-        ...
-
-    @property
-    def awaited_by(self) -> str | None:
-        """The execution of the parent that goes on when this one has ended; ``None``: nobody waits for it."""
-        ...
+        return self.marking.phase in ENDED
 
 
 P = TypeVar("P")

@@ -9,9 +9,6 @@ The built-in models of the step language: instances, definitions, user tasks (do
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Final, Literal, TypeAlias, get_args
 
-import msgspec
-from msgspec import Struct
-
 from statewright.entity import ModelKey
 from statewright.instants import parse_instant, to_rfc3339
 from statewright.jsonval.values import JsonObject, JsonValue
@@ -19,30 +16,21 @@ from statewright.net import Marking, Phase, is_waiting, marking_from_document, m
 from statewright.net.effects import ChangePhase, Effect
 from statewright.operations.records import ClosedRecord, Instant, Int32, Members, Ulid, name_words
 from statewright.processes.changes import NodeExecution
-from statewright.processes.language import BuiltinModel, build_states
+from statewright.processes.language import ENDED, BuiltinModel, ProcessInstance, build_states, read_stored
 from statewright.steps.language import Process
 
 Status: TypeAlias = Literal["ACTIVE", "WAITING", "COMPLETED", "FAILED", "CANCELLED"]
 
-IN_FLIGHT: Final[frozenset[Status]] = frozenset({"ACTIVE", "WAITING"})
-"""The states in which an instance goes on, and in which its business key is taken."""
 
+class Instance(ProcessInstance, frozen=True, kw_only=True):
+    """One run of one version of a definition. Its parent is the instance whose end started it; nobody waits for it."""
 
-class Instance(Struct, frozen=True, kw_only=True):
-    """One run of one version of a definition. Instants are microseconds of the epoch."""
+    status: Status  # pyright: ignore[reportIncompatibleMethodOverride]: frozen, as a property is
 
-    id: str
-    """A ULID; the same 128 bits are the id of the entity."""
-    definition_id: str
-    definition_version: int
-    status: Status
-    marking: Marking
-    started_at: int
-    completed_at: int | None = None
-    """When it reached its terminal state; ``None`` in flight."""
-    business_key: str | None = None
-    parent_instance_id: str | None = None
-    """The instance whose end started this one."""
+    @property
+    def is_terminal(self) -> bool:
+        """Whether nothing but a manual retry of a failed instance can happen any more."""
+        return self.marking.phase in ENDED
 
     @property
     def variables(self) -> JsonObject:
@@ -58,16 +46,6 @@ class Instance(Struct, frozen=True, kw_only=True):
     def failure_reason(self) -> str | None:
         """Why it failed, or was cancelled (then maybe empty)."""
         return self.marking.reason
-
-    @property
-    def awaited_by(self) -> str | None:
-        """Always ``None``: no instance waits for another."""
-        return None
-
-    @property
-    def is_terminal(self) -> bool:
-        """Whether nothing but a manual retry of a failed instance can happen any more."""
-        return self.status not in IN_FLIGHT
 
 
 def derive_status(process: Process, marking: Marking) -> Status:
@@ -151,10 +129,7 @@ def instance_to_document(instance: Instance) -> JsonObject:
 
 def instance_from_document(document: JsonObject) -> Instance:
     """The instance that :func:`to_document` wrote. Raises ValueError for anything else."""
-    try:
-        stored = msgspec.convert(document, _StoredDocument)
-    except msgspec.ValidationError as defect:
-        raise ValueError(f"stored instance is damaged: {defect}") from defect
+    stored = read_stored(document, _StoredDocument)
     inner: JsonObject = {name: document[written] for name, written in _INNER.items() if written in document}
     inner |= {"phase": _PHASES[stored.status], "reason": stored.failure_reason}
     return Instance(

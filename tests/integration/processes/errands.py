@@ -66,6 +66,7 @@ from statewright.processes.language import (
     JobPlace,
     LanguageModels,
     NewInstance,
+    ProcessInstance,
     ProcessLanguage,
     Rejection,
 )
@@ -110,26 +111,8 @@ class Plan(Struct, frozen=True):
     is_brief: bool = False
 
 
-class Errand(Struct, frozen=True, kw_only=True):
+class Errand(ProcessInstance, frozen=True, kw_only=True):
     """An instance."""
-
-    id: str
-    definition_id: str
-    definition_version: int
-    marking: Marking
-    started_at: int
-    completed_at: int | None = None
-    business_key: str | None = None
-    parent_instance_id: str | None = None
-    awaited_by: str | None = None
-
-    @property
-    def status(self) -> str:
-        return self.marking.phase
-
-    @property
-    def is_terminal(self) -> bool:
-        return self.marking.phase != "RUNNING"
 
 
 class Data(Language):
