@@ -41,7 +41,6 @@ from statewright.services.processes.hosting import find_shared_queue
 from statewright.services.processes.instances import StartRequest
 from statewright.services.processes.jobs import ClaimedJob, JobClaim
 from statewright.services.runtime import Runtime
-from statewright.services.steps import find_steps
 from statewright.services.steps.dialect import STEP_DIALECT
 from statewright.settings import Secret, Settings
 from statewright.storage import migrate
@@ -90,7 +89,7 @@ class Engine:
 
     async def start(self) -> None:
         await hosted.start(
-            find_steps(self._runtime.processes),
+            STEP_DIALECT.find_host(self._runtime.processes),
             self._caller,
             StartRequest(definition_id="bench::chain", variables={**VARIABLES}),
         )

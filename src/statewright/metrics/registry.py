@@ -28,7 +28,7 @@ from statewright.metrics.runs import (
 )
 from statewright.services.runtime import Runtime
 from statewright.services.scheduler import ScheduleMetrics
-from statewright.services.steps import find_steps
+from statewright.services.steps.dialect import STEP_DIALECT
 
 
 class Metrics:
@@ -69,7 +69,7 @@ class Metrics:
         self._registry.register(ResourceCollector(runtime, members))
         self._registry.register(ComputationCollector(runtime.core.computations))
         self._registry.register(ClusterCollector(node))
-        self._registry.register(StepCollector(find_steps(runtime.processes).metrics))
+        self._registry.register(StepCollector(STEP_DIALECT.find_host(runtime.processes).metrics))
         self._registry.register(LanguageCollector(runtime.processes.hosts))
         ops, sweeper = runtime.operations.metrics, runtime.operations.audit_sweeper
         incidents = runtime.operations.concerns.incident_sweeper

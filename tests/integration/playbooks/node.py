@@ -8,7 +8,6 @@ from uuid import uuid4
 from statewright.jsonval.values import JsonObject
 from statewright.playbooks.execution import Execution
 from statewright.playbooks.source import PlaybookSource
-from statewright.services.playbooks import find_playbooks
 from statewright.services.playbooks.dialect import PLAYBOOK_DIALECT
 from statewright.services.processes import dialects, event_log, jobs
 from statewright.services.processes.dialects import TransitionMembers
@@ -57,7 +56,7 @@ class PlaybookNode:
     async def events(self, execution: str, *types: str) -> list[JsonObject]:
         """The events of the log, of some types or all."""
         found = await event_log.list_events(
-            find_playbooks(self.host.runtime.processes), self.host.caller, execution, limit=1000
+            PLAYBOOK_DIALECT.find_host(self.host.runtime.processes), self.host.caller, execution, limit=1000
         )
         return [one.event for one in found.events if not types or one.event["event_type"] in types]
 

@@ -8,6 +8,7 @@ from statewright.jsonval.values import JsonObject
 from statewright.playbooks.source import PlaybookSource
 from statewright.services.playbooks.dialect import PLAYBOOK_DIALECT
 from statewright.services.processes import dialects
+from statewright.services.processes.dialects import InstanceQuery
 from tests.integration.playbooks.node import PlaybookNode
 from tests.integration.steps.conftest import a_node
 
@@ -20,9 +21,8 @@ PARENT = (
 
 async def list_children(node: PlaybookNode) -> list[str]:
     """The statuses of the executions of the child."""
-    found = await dialects.list_instances(
-        PLAYBOOK_DIALECT, node.host.runtime.processes, node.host.caller, definition_id="child"
-    )
+    wanted = InstanceQuery(definition_id="child")
+    found = await dialects.list_instances(PLAYBOOK_DIALECT, node.host.runtime.processes, node.host.caller, wanted)
     return sorted([(await node.read(one.id)).outcome for one in found.items])
 
 

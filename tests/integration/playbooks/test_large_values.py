@@ -4,7 +4,7 @@ from statewright.jsonval.codec import encode
 from statewright.playbooks.compiling import compile_net
 from statewright.playbooks.events import LogEvent
 from statewright.playbooks.source import PlaybookSource, read_source
-from statewright.services.playbooks import find_playbooks
+from statewright.services.playbooks.dialect import PLAYBOOK_DIALECT
 from statewright.services.processes import event_log
 from statewright.services.processes.writing import to_entity_id
 from tests.builders import Json
@@ -35,7 +35,7 @@ async def to_log_event(runtime: Json, caller: Json, execution: str, event: Json)
     for name, reference in event.get("references", {}).items():
         assert payload[name] is None
         payload[name] = await event_log.read_value(
-            find_playbooks(runtime.processes), caller, execution, reference["value"]
+            PLAYBOOK_DIALECT.find_host(runtime.processes), caller, execution, reference["value"]
         )
         assert len(encode(payload[name])) == reference["bytes"]
     known: dict[str, Json] = {name: event.get(name) for name in ("step", "step_run_id", "iteration", "attempt")}

@@ -23,15 +23,16 @@ from statewright.services.core import Caller
 from statewright.services.processes import dialects, failed_jobs, jobs, successors
 from statewright.services.processes import instances as hosted
 from statewright.services.processes.background import LeaseSweeper, RestingJobs
-from statewright.services.processes.hosting import find_shared_queue
+from statewright.services.processes.dialects import InstanceQuery
+from statewright.services.processes.hosting import ProcessHost, find_shared_queue
 from statewright.services.processes.instances import StartRequest, StreamedPage
 from statewright.services.processes.jobs import ClaimedJob, JobClaim
 from statewright.services.processes.timers import TimerScanner
 from statewright.services.runtime import Runtime
-from statewright.services.steps import find_steps, instances
+from statewright.services.steps import instances
 from statewright.services.steps.dialect import STEP_DIALECT
 from statewright.settings import Secret, Settings
-from statewright.steps import Instance
+from statewright.steps import Instance, Process
 from tests.builders import Json
 from tests.rehosting import rehost
 
@@ -60,16 +61,20 @@ class Host:
     caller: Caller
     clock: Watch
 
+    @property
+    def steps(self) -> ProcessHost[Process, Instance]:
+        return STEP_DIALECT.find_host(self.runtime.processes)
+
     async def upload(self, *documents: Json) -> None:
         for document in documents:
             await dialects.upload_definition(STEP_DIALECT, self.runtime.processes, self.caller, json.dumps(document))
 
     async def start(self, definition: str, business_key: str = "", **variables: Json) -> Instance:
         request = StartRequest(definition_id=definition, variables=variables, business_key=business_key)
-        return await hosted.start(find_steps(self.runtime.processes), self.caller, request)
+        return await hosted.start(self.steps, self.caller, request)
 
     async def read(self, instance: "Instance | str") -> Instance:
-        return await hosted.get_instance(find_steps(self.runtime.processes), self.caller, _id(instance))
+        return await hosted.get_instance(self.steps, self.caller, _id(instance))
 
     async def history(self, instance: "Instance | str") -> tuple[NodeExecution, ...]:
         found = await instances.stream_history(self.runtime.processes, self.caller, _id(instance))
@@ -130,8 +135,11 @@ class Host:
         return done.instance
 
     async def all(self, **filters: Json) -> tuple[Instance, ...]:
-        return await read_page(
-            await instances.stream_instances(self.runtime.processes, self.caller, page_size=1000, **filters)
+        return await read_page(await self.stream(page_size=1000, **filters))
+
+    async def stream(self, **wanted: Json) -> StreamedPage[Instance]:
+        return await dialects.stream_instances(
+            STEP_DIALECT, self.runtime.processes, self.caller, InstanceQuery(**wanted)
         )
 
     async def after(self, **span: float) -> int:

@@ -9,7 +9,7 @@ from statewright.failures import BadRequest, BusinessKeyInUse, ProcessBadRequest
 from statewright.jsonval.codec import decode
 from statewright.services.core import Caller
 from statewright.services.processes import dialects, tasks
-from statewright.services.steps import find_steps, instances
+from statewright.services.steps import instances
 from statewright.services.steps.dialect import STEP_DIALECT
 from statewright.steps.documents import definition_to_document
 from tests.builders import Json
@@ -158,7 +158,7 @@ async def test_cancelling_withdraws_everything_and_is_final(host: Host):
 async def test_a_user_task_is_in_the_inbox_until_it_is_done(host: Host):
     await host.upload(definition("d", step("review", "USER_TASK", "end", jobType="review-form"), end()))
     instance = await host.start("d", "K-1", amount=5)
-    inbox = await tasks.list_open_tasks(find_steps(host.runtime.processes), host.caller)
+    inbox = await tasks.list_open_tasks(host.steps, host.caller)
     [task] = inbox.items
     assert instances.to_task_record(task) | {"createdAt": "", "stepExecutionId": "", "id": ""} == {
         "id": "",
@@ -174,7 +174,7 @@ async def test_a_user_task_is_in_the_inbox_until_it_is_done(host: Host):
         "businessKey": "K-1",
     }
     await host.approve(instance, "review", by="carol", approved=True)
-    assert (await tasks.list_open_tasks(find_steps(host.runtime.processes), host.caller)).total == 0
+    assert (await tasks.list_open_tasks(host.steps, host.caller)).total == 0
     assert (await host.read(instance)).variables == {"amount": 5, "approved": True}
     with pytest.raises(ProcessConflict, match="terminal state"):
         await host.approve(instance, "review")
@@ -183,7 +183,7 @@ async def test_a_user_task_is_in_the_inbox_until_it_is_done(host: Host):
 async def test_a_user_task_can_be_done_by_its_own_id_once(host: Host):
     await host.upload(definition("d", step("review", "USER_TASK", "hold"), step("hold", "WAIT", "end"), end()))
     instance = await host.start("d")
-    [task] = (await tasks.list_open_tasks(find_steps(host.runtime.processes), host.caller)).items
+    [task] = (await tasks.list_open_tasks(host.steps, host.caller)).items
     await instances.complete_by_id(host.runtime.processes, host.caller, task.id, {"ok": True})
     assert (await host.read(instance)).current_step_ids == ("hold",)
     for name in (task.id, "01JABC3V9E6K8M2Q4S6T8W0Y2Z", "nonsense"):
@@ -197,7 +197,7 @@ async def test_the_inbox_is_filtered_by_type_definition_and_age(host: Host):
         await host.start(name)
 
     async def found(**filters: object) -> list[str]:
-        inbox = await tasks.list_open_tasks(find_steps(host.runtime.processes), host.caller, **filters)  # type: ignore[arg-type]
+        inbox = await tasks.list_open_tasks(host.steps, host.caller, **filters)  # type: ignore[arg-type]
         return [task.definition_id for task in inbox.items]
 
     assert await found() == ["d1", "d2"]
@@ -309,11 +309,9 @@ async def test_instances_are_listed_newest_first_by_any_filter(host: Host):
     assert [one.id for one in await host.all(status="COMPLETED")] == [done.id]
     assert await host.all(status="NONSENSE") == ()
     assert await host.all(status="ACTIVE", definition_id="quick") == ()
-    page = await instances.stream_instances(
-        host.runtime.processes, host.caller, definition_id="chain", page=1, page_size=2
-    )
+    page = await host.stream(definition_id="chain", page=1, page_size=2)
     assert ([one.id for one in await read_page(page)], page.total) == ([running[0].id], 3)
-    beyond = await instances.stream_instances(host.runtime.processes, host.caller, page=2**62, page_size=10**6)
+    beyond = await host.stream(page=2**62, page_size=10**6)
     assert (await read_page(beyond), beyond.page_size, beyond.total) == ((), 1000, 4)
 
 

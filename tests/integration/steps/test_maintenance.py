@@ -7,7 +7,6 @@ import pytest
 from statewright.failures import ProcessBadRequest, ProcessNotFound
 from statewright.metrics.processes import StepCollector
 from statewright.services.processes.background import MAX_PURGE_BATCH, InstancePurger, PurgeResult, purge
-from statewright.services.steps import find_steps
 from tests.integration.steps.conftest import THREE_STEPS, Host, definition, end, service_task, step
 
 EVERYWHERE = ("entity", "entity_history", "entity_audit", "process_instance", "process_execution")
@@ -28,12 +27,12 @@ async def test_finished_instances_are_removed_by_age_with_all_that_is_theirs(hos
     stranger = host.of("stranger")
     await stranger.upload(definition("quick", end()))
     await stranger.start("quick")
-    assert await purge(find_steps(host.runtime.processes), host.caller, older_than=timedelta(days=1)) == PurgeResult(
+    assert await purge(host.steps, host.caller, older_than=timedelta(days=1)) == PurgeResult(
         removed=0, is_complete=True
     )
     host.clock.advance(timedelta(days=2))
     gone = [one for one in await host.all() if one.status in {"COMPLETED", "CANCELLED"}]
-    assert await purge(find_steps(host.runtime.processes), host.caller, older_than=timedelta(days=1)) == PurgeResult(
+    assert await purge(host.steps, host.caller, older_than=timedelta(days=1)) == PurgeResult(
         removed=2, is_complete=True
     )
     assert sorted(one.status for one in await host.all()) == ["ACTIVE", "FAILED"]
@@ -71,16 +70,14 @@ async def test_one_request_removes_what_its_time_allows_and_says_whether_that_wa
         await host.start("quick")
     host.clock.advance(timedelta(days=2))
     at_once, age = timedelta(0), timedelta(days=1)
-    first = await purge(find_steps(host.runtime.processes), host.caller, older_than=age, within=at_once)
+    first = await purge(host.steps, host.caller, older_than=age, within=at_once)
     assert first == PurgeResult(removed=MAX_PURGE_BATCH, is_complete=False)
-    assert await purge(find_steps(host.runtime.processes), host.caller, older_than=age) == PurgeResult(
-        removed=1, is_complete=True
-    )
+    assert await purge(host.steps, host.caller, older_than=age) == PurgeResult(removed=1, is_complete=True)
 
 
 async def test_a_negative_age_is_refused(host: Host):
     with pytest.raises(ProcessBadRequest, match="must not be negative"):
-        await purge(find_steps(host.runtime.processes), host.caller, older_than=timedelta(days=-1))
+        await purge(host.steps, host.caller, older_than=timedelta(days=-1))
 
 
 async def test_everything_that_happens_is_counted(host: Host):
@@ -95,7 +92,7 @@ async def test_everything_that_happens_is_counted(host: Host):
 
     samples = {
         (sample.name, *sample.labels.values()): sample.value
-        for metric in StepCollector(find_steps(host.runtime.processes).metrics).collect()
+        for metric in StepCollector(host.steps.metrics).collect()
         for sample in metric.samples
     }
     expected = {

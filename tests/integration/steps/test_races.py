@@ -13,7 +13,6 @@ import pytest
 from statewright.failures import BusinessKeyInUse, ProcessConflict, ProcessNotFound
 from statewright.services.processes import dialects
 from statewright.services.processes.successors import start_successor as start_child
-from statewright.services.steps import find_steps
 from statewright.services.steps.dialect import STEP_DIALECT
 from statewright.steps import Instance
 from statewright.storage.work import STARTS
@@ -169,7 +168,7 @@ async def test_a_successor_is_started_once_whoever_tries(hosts: tuple[Host, Host
     hosts[0].clock.advance(timedelta(minutes=1))
     due = await take(hosts[0].runtime.core.pool, STARTS, ["steps"], now=hosts[0].clock(), until=hosts[0].clock() + 1)
     assert len(due) == 1
-    told = await outcomes([start_child(find_steps(host.runtime.processes), due[0]) for host in (*hosts, *hosts)])
+    told = await outcomes([start_child(host.steps, due[0]) for host in (*hosts, *hosts)])
     assert told == [None] * 4
     [successor] = await hosts[0].all(definition_id="second")
     assert (successor.parent_instance_id, successor.business_key) == (parent.id, "K-1")
@@ -252,7 +251,7 @@ async def test_starts_that_meet_ask_for_the_latest_version_with_one_statement(ho
 
 async def test_a_version_that_many_ask_for_is_loaded_once(host: Host, database: str):
     await host.upload(THREE_STEPS)
-    processes = find_steps(host.runtime.processes).processes
+    processes = host.steps.processes
     async with connected(database) as connection, connected(database) as observer, connection.transaction():
         await connection.execute("LOCK TABLE process_definition IN ACCESS EXCLUSIVE MODE")
         asked = [asyncio.ensure_future(processes.find(host.caller.tenant, "chain", 1)) for _ in range(100)]

@@ -6,17 +6,3 @@ Every function takes the running service and the caller first. What cannot be do
 flow has a defect. Beside these any of them may raise ``StorageUnavailable`` and, when too many others change the same
 instance at once, ``Conflict``.
 """
-
-from typing import TypeAlias
-
-from statewright.flows.definition import FlowProcess
-from statewright.flows.instance import FlowInstance
-from statewright.flows.process_language import FLOWS
-from statewright.services.processes.hosting import Processes, ProcessHost, find_host
-
-FlowHost: TypeAlias = ProcessHost[FlowProcess, FlowInstance]
-
-
-def find_flows(processes: Processes) -> FlowHost:
-    """The host that runs the instances of flows."""
-    return find_host(processes, FLOWS)

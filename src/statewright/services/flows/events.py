@@ -11,17 +11,19 @@ from msgspec.structs import replace
 from statewright.failures import ProcessBadRequest, ProcessNotFound
 from statewright.flows.advancing import Arrival, FlowEvent
 from statewright.flows.builtin_tasks import MAX_NAME_CHARS
+from statewright.flows.definition import FlowProcess
+from statewright.flows.instance import FlowInstance
 from statewright.flows.operations import receive_event
 from statewright.ids import EntityId, parse_entity_id
 from statewright.loop.turns import is_large
 from statewright.net import uuid_to_ulid
 from statewright.operations.records import ClosedRecord, Int32, Int64, Ulid
 from statewright.services.core import Caller, Core
-from statewright.services.flows import FlowHost, find_flows
+from statewright.services.flows.dialect import FLOW_DIALECT
 from statewright.services.processes import advancing
 from statewright.services.processes.advancing import refuse_joined
 from statewright.services.processes.documents import refuse_unstorable
-from statewright.services.processes.hosting import Processes
+from statewright.services.processes.hosting import Processes, ProcessHost
 from statewright.storage.processes import timers
 from statewright.storage.processes.timers import Waiter
 
@@ -71,7 +73,7 @@ async def deliver(processes: Processes, caller: Caller, event: FlowEvent, *, aft
     if not isinstance(event.output, dict | list | None):
         raise ProcessBadRequest("output must be an object or an array")
     await refuse_unstorable({"fields": event.fields, "output": event.output})
-    host = find_flows(processes)
+    host = FLOW_DIALECT.find_host(processes)
     position = parse_entity_id(after)
     if after and position is None:
         raise ProcessBadRequest("after must be what an earlier answer has as next")
@@ -104,7 +106,7 @@ def check_name(member: str, name: str) -> None:
 
 
 async def _deliver_to(
-    host: FlowHost,
+    host: ProcessHost[FlowProcess, FlowInstance],
     caller: Caller,
     instance: EntityId,
     waiters: list[Waiter],

@@ -29,7 +29,7 @@ from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.services import entities
 from statewright.services.core import Caller, Core
-from statewright.services.flows import find_flows
+from statewright.services.flows.dialect import FLOW_DIALECT
 from statewright.services.processes.documents import read_object_by_size
 from statewright.services.processes.hosting import Processes
 from statewright.services.processes.jobs import ClaimedJob
@@ -138,7 +138,7 @@ class ServiceTasks:
         self._egress = processes.egress
         types = (*ENTITY_TYPES, *(REQUEST_TYPES if sends_requests else ()))
         lease = timedelta(seconds=self._egress.policy.limits.timeout_s) + LEASE_MARGIN
-        self._worker = ServiceWorker(find_flows(processes), types, self._do_and_report, lease=lease)
+        self._worker = ServiceWorker(FLOW_DIALECT.find_host(processes), types, self._do_and_report, lease=lease)
 
     async def run(self) -> None:
         """Work until cancelled."""

@@ -6,17 +6,3 @@ Every function takes the running service and the caller first. What cannot be do
 wrong with a document. Beside these any of them may raise ``StorageUnavailable`` and, when too many others change the
 same execution at once, ``Conflict``.
 """
-
-from typing import TypeAlias
-
-from statewright.playbooks.execution import Execution
-from statewright.playbooks.process_language import PLAYBOOKS
-from statewright.playbooks.source import PlaybookProcess
-from statewright.services.processes.hosting import Processes, ProcessHost, find_host
-
-PlaybookHost: TypeAlias = ProcessHost[PlaybookProcess, Execution]
-
-
-def find_playbooks(processes: Processes) -> PlaybookHost:
-    """The host that runs the executions of playbooks."""
-    return find_host(processes, PLAYBOOKS)

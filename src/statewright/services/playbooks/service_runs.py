@@ -39,7 +39,7 @@ from statewright.playbooks.policies import Outcome, fail, succeed
 from statewright.playbooks.task_requests import MemberCall, build_member_call
 from statewright.playbooks.tasks import WAIT, find_due
 from statewright.services.core import Caller, Core
-from statewright.services.playbooks import find_playbooks
+from statewright.services.playbooks.dialect import PLAYBOOK_DIALECT
 from statewright.services.playbooks.pipelines import Keychain, PipelineComputer, run_pipeline
 from statewright.services.processes import definitions
 from statewright.services.processes.hosting import Processes
@@ -162,7 +162,7 @@ class ServiceRuns:
         self._keychain = Keychain(processes.credentials)
         self._members = members
         self._egress = processes.egress if processes.sends_requests else None
-        self._worker = ServiceWorker(find_playbooks(processes), (SERVICE,), self.do, lease=LEASE)
+        self._worker = ServiceWorker(PLAYBOOK_DIALECT.find_host(processes), (SERVICE,), self.do, lease=LEASE)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -208,7 +208,7 @@ class ServiceRuns:
     async def _read_dispatch(self, caller: Caller, job: ClaimedJob) -> Dispatch | str:
         """The run with its credentials; a text says which of them cannot be had."""
         published = await definitions.get_version(
-            find_playbooks(self._processes), caller.tenant, job.definition_id, job.definition_version
+            PLAYBOOK_DIALECT.find_host(self._processes), caller.tenant, job.definition_id, job.definition_version
         )
         playbook = published.process.playbook
         step = playbook.by_name[str(job.variables["step"])]

@@ -42,7 +42,7 @@ from statewright.services.processes.hosting import (
     PublishedDefinition,
     find_host,
 )
-from statewright.services.processes.instances import AbridgedPage, StartRequest
+from statewright.services.processes.instances import AbridgedPage, StartRequest, StreamedPage
 from statewright.storage.processes.instances import InstanceFilter
 
 S = TypeVar("S")
@@ -319,21 +319,37 @@ async def get_instance(dialect: ProcessDialect[S, P, I], processes: Processes, c
     return await instances.get_instance(dialect.find_host(processes), caller, instance_id)
 
 
+class InstanceQuery(Struct, frozen=True, kw_only=True):
+    """Which instances are wanted: those that match all that is given exactly, a page of them."""
+
+    definition_id: str = ""
+    status: str = ""
+    business_key: str = ""
+    page: int = 0
+    page_size: int = 0
+
+    @property
+    def matching(self) -> InstanceFilter:
+        """The same without the page."""
+        return InstanceFilter(definition_id=self.definition_id, status=self.status, business_key=self.business_key)
+
+
 async def list_instances(
-    dialect: ProcessDialect[S, P, I],
-    processes: Processes,
-    caller: Caller,
-    *,
-    definition_id: str = "",
-    status: str = "",
-    business_key: str = "",
-    page: int = 0,
-    page_size: int = 0,
+    dialect: ProcessDialect[S, P, I], processes: Processes, caller: Caller, wanted: InstanceQuery
 ) -> AbridgedPage[I]:
-    """Instances that match all filters exactly (``instances.list_abridged_instances``)."""
-    matching = InstanceFilter(definition_id=definition_id, status=status, business_key=business_key)
+    """Instances (``instances.list_abridged_instances``)."""
     host = dialect.find_host(processes)
-    return await instances.list_abridged_instances(host, caller, matching, page=page, page_size=page_size)
+    return await instances.list_abridged_instances(
+        host, caller, wanted.matching, page=wanted.page, page_size=wanted.page_size
+    )
+
+
+async def stream_instances(
+    dialect: ProcessDialect[S, P, I], processes: Processes, caller: Caller, wanted: InstanceQuery
+) -> StreamedPage[I]:
+    """The same, all of them as they are (``instances.stream_instances``)."""
+    host = dialect.find_host(processes)
+    return await instances.stream_instances(host, caller, wanted.matching, page=wanted.page, page_size=wanted.page_size)
 
 
 async def get_process_of(dialect: ProcessDialect[S, P, I], processes: Processes, caller: Caller, instance: I) -> P:

@@ -19,16 +19,3 @@ BusinessKeyInUse    409   conflict (a ProcessConflict)     ALREADY_EXISTS
 Beside these any of them may raise ``StorageUnavailable`` (503, retryable) and, when too many others change the same
 instance at once, ``Conflict`` (409, retryable).
 """
-
-from typing import TypeAlias
-
-from statewright.services.processes.hosting import Processes, ProcessHost, find_host
-from statewright.steps import Instance, Process
-from statewright.steps.process_language import STEPS
-
-StepHost: TypeAlias = ProcessHost[Process, Instance]
-
-
-def find_steps(processes: Processes) -> StepHost:
-    """The host that runs the instances of the step language."""
-    return find_host(processes, STEPS)

@@ -1,4 +1,4 @@
-"""Instances of the step language: lists and histories that are streamed (docs/reference/steps.md#operations).
+"""Instances of the step language: histories that are streamed (docs/reference/steps.md#operations).
 
 User tasks: their records, and completing them (docs/reference/steps.md#user-tasks-and-signals).
 """
@@ -21,31 +21,14 @@ from statewright.services.processes import instances as hosted
 from statewright.services.processes import tasks as inbox
 from statewright.services.processes.advancing import AdvanceResult, parse_instance_id
 from statewright.services.processes.documents import refuse_unstorable
-from statewright.services.processes.hosting import Processes
-from statewright.services.processes.instances import StreamedPage
+from statewright.services.processes.hosting import Processes, find_host
 from statewright.services.processes.tasks import UserTask
-from statewright.services.steps import find_steps
 from statewright.steps import Instance, Process, complete_user_task_by_id
 from statewright.steps.operations import NO_TASK
-from statewright.storage.processes.instances import InstanceFilter
+from statewright.steps.process_language import STEPS
 
 INSTANCE_NOT_FOUND: Final = "workflow instance not found"
 """What tasks, signals and retries say of an unknown instance."""
-
-
-async def stream_instances(
-    processes: Processes,
-    caller: Caller,
-    *,
-    definition_id: str = "",
-    status: str = "",
-    business_key: str = "",
-    page: int = 0,
-    page_size: int = 0,
-) -> StreamedPage[Instance]:
-    """Instances that match all filters exactly (``processes.instances.stream_instances``)."""
-    matching = InstanceFilter(definition_id=definition_id, status=status, business_key=business_key)
-    return await hosted.stream_instances(find_steps(processes), caller, matching, page=page, page_size=page_size)
 
 
 class StreamedHistory(Struct, frozen=True, kw_only=True):
@@ -60,7 +43,7 @@ async def stream_history(processes: Processes, caller: Caller, instance_id: str)
 
     Raises ``ProcessNotFound``.
     """
-    host = find_steps(processes)
+    host = find_host(processes, STEPS)
     found = await hosted.get_instance(host, caller, instance_id)
     published = await definitions.get_version(host, caller.tenant, found.definition_id, found.definition_version)
     portions = hosted.stream_history(host, caller, instance_id)
@@ -95,7 +78,7 @@ async def complete_by_id(
     await refuse_unstorable({"completedBy": completed_by})
     unknown = ProcessNotFound(NO_TASK)
     task = parse_instance_id(task_id, unknown)
-    instance = await inbox.find_instance_of_task(find_steps(processes), caller, task)
+    instance = await inbox.find_instance_of_task(find_host(processes, STEPS), caller, task)
     if instance is None:
         raise unknown
     await complete_open_task(processes, caller, instance, task, variables, completed_by=completed_by, unknown=unknown)
@@ -114,7 +97,7 @@ async def complete_open_task(
     """A person's result for a task of an instance. Raises ``unknown`` when there is no such instance."""
     name = uuid_to_ulid(task)
     return await advancing.advance(
-        find_steps(processes),
+        find_host(processes, STEPS),
         caller,
         instance,
         partial(complete_user_task_by_id, task=name, variables=variables, by=completed_by),

@@ -56,11 +56,12 @@ from statewright.services.idempotency.execution import execute_for
 from statewright.services.processes import dialects, failed_jobs, jobs
 from statewright.services.processes import instances as hosted
 from statewright.services.processes.definitions import UploadedDefinition
+from statewright.services.processes.dialects import InstanceQuery
 from statewright.services.processes.hosting import JobQueue, Processes, find_shared_queue
 from statewright.services.processes.instances import StartRequest
 from statewright.services.processes.jobs import MAX_WAIT, JobClaim, clamp_batch_size, clamp_lease_s
 from statewright.services.runtime import Runtime
-from statewright.services.steps import find_steps, instances
+from statewright.services.steps import instances
 from statewright.services.steps.dialect import STEP_DIALECT
 from statewright.steps import Instance
 from statewright.telemetry.tracing import Span, get_error_code
@@ -167,7 +168,7 @@ async def _start_instance(request: pb.StartInstanceRequest, call: EngineCall) ->
     if not start.definition_id:
         raise ProcessBadRequest("definitionId is required")
     caller, respond = _answer_told(call.caller, pb.StartInstanceResponse)
-    return await respond(await hosted.start(find_steps(call.processes), caller, start))
+    return await respond(await hosted.start(STEP_DIALECT.find_host(call.processes), caller, start))
 
 
 async def _get_instance(request: pb.GetInstanceRequest, call: EngineCall) -> pb.GetInstanceResponse:
@@ -190,15 +191,14 @@ async def _cancel_instance(request: pb.CancelInstanceRequest, call: EngineCall) 
 
 
 async def _list_instances(request: pb.ListInstancesRequest, call: EngineCall) -> pb.ListInstancesResponse:
-    found = await instances.stream_instances(
-        call.processes,
-        call.caller,
+    wanted = InstanceQuery(
         definition_id=request.definition_id,
         status=read_status_filter(request.status),
         business_key=request.business_key,
         page=request.page,
         page_size=request.page_size,
     )
+    found = await dialects.stream_instances(STEP_DIALECT, call.processes, call.caller, wanted)
     response, size = pb.ListInstancesResponse(total=found.total), 0
     async for portion in found.portions:
         for instance in portion:

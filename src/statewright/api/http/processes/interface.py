@@ -32,7 +32,7 @@ from statewright.processes.language import Drawing, I, P
 from statewright.services.processes import dialects, instances
 from statewright.services.processes.advancing import AdvanceResult
 from statewright.services.processes.definitions import Summaries, UploadedDefinition
-from statewright.services.processes.dialects import Demand, ProcessDialect, Verb
+from statewright.services.processes.dialects import Demand, InstanceQuery, ProcessDialect, Verb
 from statewright.services.processes.hosting import PublishedDefinition
 from statewright.services.processes.instances import AbridgedInstance
 
@@ -125,18 +125,19 @@ class ProcessInterface(Generic[S, P, I]):
 
     async def list_instances(self, request: Request) -> Response:
         """A page of instances."""
-        nouns = self.dialect.nouns
-        found = await dialects.list_instances(
-            self.dialect,
-            request.runtime.processes,
-            request.caller,
-            definition_id=bodies.read_text(request, nouns.definition_member),
-            status=bodies.read_text(request, nouns.status_member),
+        wanted = self.read_query(request)
+        found = await dialects.list_instances(self.dialect, request.runtime.processes, request.caller, wanted)
+        return await reply_page([self._render_item(item) for item in found.items], found)
+
+    def read_query(self, request: Request) -> InstanceQuery:
+        """Which instances a request asks for."""
+        return InstanceQuery(
+            definition_id=bodies.read_text(request, self.dialect.nouns.definition_member),
+            status=bodies.read_text(request, self.dialect.nouns.status_member),
             business_key=bodies.read_text(request, "businessKey"),
             page=bodies.read_number(request, "page"),
             page_size=bodies.read_number(request, "pageSize"),
         )
-        return await reply_page([self._render_item(item) for item in found.items], found)
 
     async def get_instance(self, request: Request) -> Response:
         """An instance."""

@@ -107,15 +107,8 @@ class StepInterface(ProcessInterface[StepSource, Process, Instance]):
 
     async def list_instances(self, request: Request) -> Response:
         """A page of instances."""
-        found = await instances.stream_instances(
-            request.runtime.processes,
-            request.caller,
-            definition_id=bodies.read_text(request, "definitionId"),
-            status=bodies.read_text(request, "status"),
-            business_key=bodies.read_text(request, "businessKey"),
-            page=bodies.read_number(request, "page"),
-            page_size=bodies.read_number(request, "pageSize"),
-        )
+        wanted = self.read_query(request)
+        found = await dialects.stream_instances(self.dialect, request.runtime.processes, request.caller, wanted)
         parts = _stream_page(found)
         return Response(b"".join([part async for part in parts]) if found.is_small else parts)
 

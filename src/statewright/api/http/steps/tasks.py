@@ -12,15 +12,15 @@ from statewright.api.http.processes.bodies import (
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response
 from statewright.services.processes import tasks
-from statewright.services.steps import find_steps, instances
-from statewright.services.steps.dialect import read_task_result
+from statewright.services.steps import instances
+from statewright.services.steps.dialect import STEP_DIALECT, read_task_result
 from statewright.services.steps.instances import to_task_record
 
 
 async def list_inbox(request: Request) -> Response:
     """A page of open tasks."""
     found = await tasks.list_open_tasks(
-        find_steps(request.runtime.processes),
+        STEP_DIALECT.find_host(request.runtime.processes),
         request.caller,
         job_type=bodies.read_text(request, "jobType"),
         definition_id=bodies.read_text(request, "definitionId"),
