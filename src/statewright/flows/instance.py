@@ -42,7 +42,7 @@ _OBJECT_OR_ARRAY: Final[JsonObject] = {
 }
 
 
-class InstanceRecord(ClosedRecord, frozen=True, kw_only=True):
+class FlowInstanceRecord(ClosedRecord, frozen=True, kw_only=True):
     """An instance as clients read it (:func:`render_instance`)."""
 
     id: Ulid
@@ -126,7 +126,7 @@ def instance_to_document(instance: FlowInstance) -> JsonObject:
     return document
 
 
-class _StoredDocument(InstanceRecord, frozen=True, kw_only=True):
+class _StoredDocument(FlowInstanceRecord, frozen=True, kw_only=True):
     """The members of a stored document. It can only be damaged by a defect of ours."""
 
     marking: Members

@@ -26,7 +26,7 @@ from statewright.api.http.openapi.struct_schemas import describe_structs
 from statewright.flows.builtin_tasks import MAX_NAME_CHARS
 from statewright.flows.definition import MAX_ID_CHARS, FlowSettings
 from statewright.flows.graph import NodeKind
-from statewright.flows.instance import InstanceRecord, NodePlace
+from statewright.flows.instance import FlowInstanceRecord, NodePlace
 from statewright.flows.lexer import ErrorCode
 from statewright.operations.process_nouns import FLOW_NOUNS
 from statewright.services.flows.events import Counter, Delivery
@@ -45,7 +45,7 @@ _CHECKED: Final[Document] = {
 FLOW_RECORDS: Final = {
     "FlowCounter": Counter,
     "FlowDelivery": Delivery,
-    "FlowInstance": InstanceRecord,
+    "FlowInstance": FlowInstanceRecord,
     "FlowPlace": NodePlace,
 }
 FLOW_SCHEMAS: Final[Document] = {

@@ -1,5 +1,6 @@
 """What the step dialect does otherwise than the interfaces of other languages: uploads and lists in the form of the
-public engine, streamed, and what is ours beside it (docs/reference/steps.md#operations).
+public engine, streamed, user tasks (docs/reference/steps.md#user-tasks-and-signals), and what is ours
+beside it, such as the inbox (docs/reference/steps.md#operations).
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -9,7 +10,17 @@ from typing import Annotated, Final
 from msgspec import Meta, to_builtins
 
 from statewright.api.http.processes import bodies
-from statewright.api.http.processes.bodies import build_error, encode_items, read, reply, reply_by_size
+from statewright.api.http.processes.bodies import (
+    NO_CONTENT,
+    build_error,
+    encode_items,
+    read,
+    read_optional,
+    reply,
+    reply_by_size,
+    reply_page,
+    respond_empty,
+)
 from statewright.api.http.processes.interface import ProcessInterface
 from statewright.api.http.request import Request, add_wait_headers, read_wish
 from statewright.api.http.response import Response
@@ -19,15 +30,15 @@ from statewright.jsonval.values import JsonObject, JsonValue, quote
 from statewright.net import parse_delay
 from statewright.operations.records import ClosedRecord, Instant, Int32
 from statewright.services.ops.awaiting import wait_for_instance
-from statewright.services.processes import background, dialects
+from statewright.services.processes import background, dialects, tasks
 from statewright.services.processes.advancing import parse_instance_id
 from statewright.services.processes.definitions import Summary, UploadedDefinition
 from statewright.services.processes.hosting import PublishedDefinition
 from statewright.services.processes.instances import StreamedPage
 from statewright.services.steps import instances
 from statewright.services.steps.definitions import StepSource
-from statewright.services.steps.dialect import STEP_DIALECT
-from statewright.services.steps.instances import StreamedHistory
+from statewright.services.steps.dialect import STEP_DIALECT, read_task_result
+from statewright.services.steps.instances import StreamedHistory, to_task_record
 from statewright.steps import Instance, Process, render_history_item, render_instance
 from statewright.steps.upload import lint_definition
 
@@ -151,6 +162,31 @@ class StepInterface(ProcessInterface[StepSource, Process, Instance]):
 
 
 STEP_INTERFACE: Final = StepInterface(STEP_DIALECT, Request.body)
+
+
+async def list_inbox(request: Request) -> Response:
+    """A page of open tasks."""
+    found = await tasks.list_open_tasks(
+        STEP_DIALECT.find_host(request.runtime.processes),
+        request.caller,
+        job_type=bodies.read_text(request, "jobType"),
+        definition_id=bodies.read_text(request, "definitionId"),
+        older_than=timedelta(seconds=max(bodies.read_number(request, "olderThanSeconds"), 0)),
+        page=bodies.read_number(request, "page"),
+        page_size=bodies.read_number(request, "pageSize"),
+    )
+    return await reply_page([to_task_record(task) for task in found.items], found)
+
+
+async def complete_task_by_id(request: Request) -> Response:
+    """Take a person's result, for a task by its own id."""
+    body = await read_optional(request)
+    result, by = read_task_result(body)
+    caller = request.answer_with(respond_empty)
+    await instances.complete_by_id(
+        request.runtime.processes, caller, request.path_params["taskId"], result, completed_by=by
+    )
+    return NO_CONTENT
 
 
 def _respond_uploaded(stored: UploadedDefinition, *, with_warnings: bool) -> Response:

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 from statewright.api.http.processes.bodies import PAGE, Parameter, ProcessRoute
 from statewright.api.http.processes.jobs import JOB_ROUTES
 from statewright.api.http.processes.tables import build_table
-from statewright.api.http.steps import tasks
-from statewright.api.http.steps.interface import STEP_INTERFACE
+from statewright.api.http.steps.interface import STEP_INTERFACE, complete_task_by_id, list_inbox
 
 _WARNINGS: Final = Parameter("warnings", "boolean", "ours: tell in the answer what looks like a mistake")
 _OTHERWISE: Final[Mapping[str, Mapping[str, object]]] = {
@@ -59,7 +58,7 @@ STEP_ROUTES: Final[tuple[ProcessRoute, ...]] = (
     ProcessRoute(
         method="GET",
         path="/v1/user-tasks",
-        endpoint=tasks.list_inbox,
+        endpoint=list_inbox,
         id="listUserTasks",
         tag="Step user tasks",
         summary="The inbox: open user tasks, the oldest first",
@@ -75,7 +74,7 @@ STEP_ROUTES: Final[tuple[ProcessRoute, ...]] = (
     ProcessRoute(
         method="POST",
         path="/v1/user-tasks/{taskId}/complete",
-        endpoint=tasks.complete_task_by_id,
+        endpoint=complete_task_by_id,
         id="completeUserTaskById",
         tag="Step user tasks",
         summary="A person's result for a task by its own id",
