@@ -23,8 +23,7 @@ import uvloop
 from statewright.api.grpc.members import KeepAlive, MemberStreams
 from statewright.api.grpc.server import CloudEventsService, GrpcListenConfig, start_grpc_server
 from statewright.compute.callout import Callout
-from statewright.compute.dispatch import Dispatcher
-from statewright.compute.members import Member, Members
+from statewright.compute.members import Dispatcher, Member, Members
 from statewright.entity import Principal
 from statewright.ids import IdSource, TenantId
 from statewright.proto.cloudevents_pb2 import CloudEvent

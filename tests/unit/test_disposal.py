@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from statewright.jsonval.values import JsonValue
-from statewright.loop.disposal import Disposer
+from statewright.loop.background import Disposer
 from statewright.loop.freeing import Container, take_apart, use_once
 
 

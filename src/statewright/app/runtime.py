@@ -16,14 +16,12 @@ from statewright.app.database import Pools, open_pools
 from statewright.cluster.node import ClusterNode
 from statewright.computations import ComputationLimits, ComputationPool
 from statewright.compute.members import Members
-from statewright.compute.transaction_tokens import TransactionTokens
 from statewright.engine.callouts import CalloutDispatcher
 from statewright.engine.engine import Engine
 from statewright.engine.metrics import RunMetrics
 from statewright.engine.processors import RetryPolicy
-from statewright.engine.run import RunSpans
+from statewright.engine.run import RunSpans, TracedRuns
 from statewright.engine.simulation import SimulationLimits
-from statewright.engine.traced import TracedRuns
 from statewright.flows.process_language import FLOWS
 from statewright.ids import IdSource, system_clock
 from statewright.loop.background import ShutdownBudget, finish_all, run_in_background
@@ -58,7 +56,7 @@ from statewright.services.scheduler import ScheduleConfig, Scheduler
 from statewright.services.search_runner import IndexBuilder, SearchRunner
 from statewright.services.steps import dialect as steps
 from statewright.services.takings import Takings
-from statewright.services.transactions import OpenTransactions
+from statewright.services.transactions import OpenTransactions, TransactionTokens
 from statewright.settings import Settings
 from statewright.steps.process_language import STEPS
 from statewright.storage import models

@@ -28,8 +28,7 @@ from statewright.app.listeners import Listeners, bind_http, serve_admin
 from statewright.app.runtime import build_runtime, run_scheduler, run_step_engine
 from statewright.cluster.node import ClusterNode, NodeConfig, open_cluster_node
 from statewright.computations import ComputationPool
-from statewright.compute.dispatch import Dispatcher
-from statewright.compute.members import Members
+from statewright.compute.members import Dispatcher, Members
 from statewright.failures import StorageUnavailable
 from statewright.loop.background import (
     ShutdownBudget,

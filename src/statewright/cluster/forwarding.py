@@ -22,8 +22,7 @@ from msgspec import Struct
 from statewright.cluster.channels import Channels, NodeUnreachable, decode_result, encode_callout
 from statewright.cluster.heartbeat import PeerTable, RemoteMember
 from statewright.compute.callout import Callout, CalloutResult
-from statewright.compute.dispatch import Dispatcher
-from statewright.compute.members import Members
+from statewright.compute.members import Dispatcher, Members
 from statewright.failures import ForwardFailed, NoComputeMember
 from statewright.ids import NodeId, TenantId
 from statewright.proto.cluster_pb2_grpc import NodeStub

@@ -37,8 +37,7 @@ from statewright.cluster.channels import (
 from statewright.cluster.forwarding import ClusterDispatcher
 from statewright.cluster.heartbeat import Heartbeat, PeerTable, start_heartbeat
 from statewright.cluster.http_proxy import Application, HttpProxy, serve_proxied_request
-from statewright.compute.dispatch import Dispatcher
-from statewright.compute.members import Members
+from statewright.compute.members import Dispatcher, Members
 from statewright.failures import ComputeMemberDisconnected, Failure, MemberNotFound
 from statewright.ids import NodeId, TenantId
 from statewright.loop.deadlines import Lease

@@ -8,7 +8,7 @@ within limits of time and memory. Whatever ends that process is a failure of tha
 - ``sharing``: which computation is next, so that tenants share the processes. Pure.
 - ``pool``: the event loop's end.
 - ``process``: one process as a thread of this one sees it, which waits for it.
-- ``fork_server``: the program that the processes are forked from. ``child``: what they do.
+- ``fork_server``: the program that the processes are forked from, and what they do.
 - ``messages``: what goes between the two, without holding the interpreter for long.
 
 The reasons are in docs/adr/0026.

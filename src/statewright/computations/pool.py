@@ -17,7 +17,7 @@ from typing import Final, Generic, ParamSpec, TypeVar, cast
 
 from msgspec import Struct
 
-from statewright.computations.child import ChildLimits
+from statewright.computations.fork_server import ChildLimits
 from statewright.computations.messages import Task
 from statewright.computations.process import ComputingProcess, ForkServer
 from statewright.failures import ComputationKilled, ComputationsBusy, StorageUnavailable

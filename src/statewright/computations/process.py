@@ -15,8 +15,7 @@ from typing import Final
 import msgspec
 import psutil
 
-from statewright.computations.child import ChildLimits, limit_seconds
-from statewright.computations.fork_server import PID_BYTES
+from statewright.computations.fork_server import PID_BYTES, ChildLimits, limit_seconds
 from statewright.computations.messages import Task, decode, encode, measure, receive, send
 from statewright.failures import ComputationKilled, ComputationTooLarge, ComputationTooLong
 

@@ -1,6 +1,6 @@
 """The state of a run: its anchor entity, held in memory until the run is saved
 (docs/reference/workflows.md#what-holds-for-every-run), how that becomes the next version, and what every step of the
-run shares.
+run shares; the spans of runs, where traces are switched on (docs/reference/traces.md#spans).
 
 Noting with a failure where its run failed, for those who keep incidents (docs/reference/operations.md#incidents).
 """
@@ -33,7 +33,7 @@ from statewright.jsonval.codec import MalformedJson, canonicalise
 from statewright.jsonval.values import JsonValue, json_type
 from statewright.schema import NULL_OR_INVALID
 from statewright.telemetry import logs
-from statewright.telemetry.tracing import NO_SPAN, Span
+from statewright.telemetry.tracing import NO_SPAN, Attribute, Span, Tracer
 from statewright.workflow import Transition, Workflow
 
 _encode_text = msgspec.json.Encoder().encode
@@ -332,3 +332,50 @@ class RunSpans:
     ) -> AbstractContextManager[Span | None]:
         """The span of an attempt at a callout; the work of the member is a part of it."""
         return NO_SPAN
+
+
+class TracedRuns(RunSpans):
+    """Begins the spans ``engine.run``, ``engine.transition``, ``dispatch.processor``, ``dispatch.criteria`` and
+    ``dispatch.function``.
+    """
+
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer = tracer
+
+    def begin_run(self, unit: Unit, model: Model, entity: EntityId) -> Span:
+        """The span of a run."""
+        attributes = {
+            "tenant": unit.tenant,
+            "entity.id": entity,
+            "entity.model": f"{model.key.name}/{model.key.version}",
+            "tx.id": unit.id,
+        }
+        return self._tracer.begin("engine.run", attributes=attributes)
+
+    def begin_transition(self, run: Run, draft: EntityDraft, transition: Transition) -> Span:
+        """The span of a transition with its processors."""
+        attributes = {
+            "entity.id": draft.id,
+            "workflow.name": run.workflow.name,
+            "transition.name": transition.name,
+            "state.from": draft.state,
+            "state.to": transition.next,
+        }
+        return self._tracer.begin("engine.transition", attributes=attributes)
+
+    def begin_callout(self, spec: CalloutSpec, run: Run, draft: EntityDraft, transition: Transition | None) -> Span:
+        """The span of an attempt at a callout."""
+        subject = "criterion" if spec.kind == "criteria" else spec.kind
+        attributes: dict[str, Attribute] = {
+            f"{subject}.name": spec.name,
+            f"{subject}.tags": spec.tags,
+            "entity.id": draft.id,
+            "workflow.name": run.workflow.name,
+            "transition.name": transition.name if transition else "",
+            "tx.id": run.unit.id,
+        }
+        if spec.execution_mode:
+            attributes["processor.execution_mode"] = spec.execution_mode
+        if spec.target:
+            attributes["criterion.target"] = spec.target
+        return self._tracer.begin(f"dispatch.{spec.kind}", "client", attributes)

@@ -6,7 +6,7 @@ from itertools import islice
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from statewright.compute.dispatch import Dispatcher
+from statewright.compute.members import Dispatcher
 from statewright.metrics.families import build_counter, build_counters, build_histogram, build_labelled_histograms
 from statewright.services.ops.queue_watch import MAX_QUEUES, QueueWatch, select_queues
 from statewright.services.processes.hosting import ProcessHosts, ProcessMetrics

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from statewright.computations.child import ChildLimits
+from statewright.computations.fork_server import ChildLimits
 from statewright.computations.process import ComputingProcess, ForkServer
 from statewright.failures import ComputationTooLarge
 from statewright.flows.definition import FlowSource

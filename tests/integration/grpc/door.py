@@ -12,8 +12,7 @@ from statewright.api.grpc.members import KeepAlive, MemberStreams
 from statewright.api.grpc.server import CloudEventsService, GrpcListenConfig, GrpcServer, start_grpc_server
 from statewright.auth import AuthenticationFailed
 from statewright.compute.callout import Callout, CalloutResult
-from statewright.compute.dispatch import Dispatcher
-from statewright.compute.members import Member, Members
+from statewright.compute.members import Dispatcher, Member, Members
 from statewright.entity import Principal
 from statewright.ids import TenantId
 from statewright.jsonval.codec import decode, encode

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from statewright.compute.transaction_tokens import TransactionTokens
 from statewright.ids import TransactionId, system_clock
 from statewright.sdk import Context, Node
+from statewright.services.transactions import TransactionTokens
 from statewright.settings import Secret
 from tests.builders import SAMPLE, Json, a_processor, a_workflow, automated, manual, when
 from tests.database import Template

@@ -5,8 +5,7 @@ import asyncio
 import pytest
 
 from statewright.compute.callout import Callout, CalloutResult, CalloutTimeout
-from statewright.compute.dispatch import Dispatcher
-from statewright.compute.members import Member, Members, PendingCallout
+from statewright.compute.members import Dispatcher, Member, Members, PendingCallout
 from statewright.failures import ComputeMemberDisconnected, DispatchTimeout, NoComputeMember
 from tests.unit.compute.builders import a_callout, join
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright.compute.transaction_tokens import TransactionTokens
 from statewright.failures import TransactionExpired, Unauthorized
 from statewright.ids import TransactionId
+from statewright.services.transactions import TransactionTokens
 
 TRANSACTION = TransactionId("2c5ea4c0-4067-11e9-8bad-9b1deb4d3b7d")
 

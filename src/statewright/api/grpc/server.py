@@ -32,7 +32,7 @@ from statewright.api.grpc.members import MemberStreams
 from statewright.api.grpc.models import ENTITY_MODEL_MANAGE
 from statewright.api.grpc.search import ENTITY_SEARCH, ENTITY_SEARCH_COLLECTION
 from statewright.auth import Authenticator
-from statewright.compute.dispatch import Dispatcher
+from statewright.compute.members import Dispatcher
 from statewright.documentation.sources import find_protos
 from statewright.network.sockets import bind_watched_socket
 from statewright.proto import cyoda_cloud_api_pb2

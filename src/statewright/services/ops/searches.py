@@ -10,9 +10,10 @@ from statewright.operations.listings import ModelEstimate
 from statewright.services.core import Caller, Core
 from statewright.services.ops.lists import Page, PageRequest, build_page
 from statewright.services.search import Search, prepare
-from statewright.storage.search import grouping, paging
-from statewright.storage.search.paging import EntityKey as EntityKey
-from statewright.storage.search.paging import EntityPage as EntityPage
+from statewright.storage.search import grouping
+from statewright.storage.search.query import EntityKey as EntityKey
+from statewright.storage.search.query import EntityPage as EntityPage
+from statewright.storage.search.query import fetch_page
 
 COUNT_WITHIN_S: Final = 2.0
 """Who counts for a person to see should not keep the database busy for longer."""
@@ -28,7 +29,7 @@ class NameVersionKey(Struct, frozen=True, array_like=True):
 async def search_page(core: Core, caller: Caller, wanted: Search, page: PageRequest[EntityKey]) -> EntityPage:
     """A page of the entities that match, in order. Raises the failures of ``prepare`` and of ``fetch_page``."""
     query = await prepare(core, caller.tenant, wanted)
-    return await paging.fetch_page(core.search, query, size=page.size, after=page.after)
+    return await fetch_page(core.search, query, size=page.size, after=page.after)
 
 
 async def count_matches(core: Core, caller: Caller, wanted: Search, *, limit: int) -> int:
