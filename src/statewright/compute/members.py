@@ -409,7 +409,8 @@ class Dispatcher:
         """
         while True:
             member = self._choose(callout, avoiding)
-            self._begin()
+            self._in_flight += 1
+            self._idle.clear()
             pending = member.send(callout)
             self.handed_out.count((callout.tenant, callout.tags))
             begun = time.monotonic()
@@ -426,7 +427,9 @@ class Dispatcher:
             finally:
                 self.times[callout.kind].observe(time.monotonic() - begun)
                 member.cancel(pending)
-                self._end()
+                self._in_flight -= 1
+                if not self._in_flight:
+                    self._idle.set()
 
     def _choose(self, callout: Callout, avoiding: Collection[str]) -> Member:
         member = self._members.select(callout.tenant, callout.tags, avoiding=avoiding)
@@ -446,12 +449,3 @@ class Dispatcher:
         if key not in self.calls and len(self.calls) >= MAX_TENANTS * len(CALL_OUTCOMES):
             key = (OTHER_TENANTS, outcome)
         self.calls[key] += 1
-
-    def _begin(self) -> None:
-        self._in_flight += 1
-        self._idle.clear()
-
-    def _end(self) -> None:
-        self._in_flight -= 1
-        if not self._in_flight:
-            self._idle.set()

@@ -136,17 +136,7 @@ class Engine:
         """Give an entity a new document, fire the named transition or look for automated ones, and stage the result."""
         with self._spans.begin_run(unit, model, request.entity.id):
             entity = request.entity
-            draft = EntityDraft(
-                id=entity.id,
-                model=model.key,
-                state=entity.state,
-                document=request.document,
-                text=request.text,
-                created_at=entity.created_at,
-                now=unit.started_at,
-                transition=request.transition or "",
-                transaction_id=unit.id,
-            )
+            draft = _draft_version(unit, model, request, request.text, request.transition or "")
             name, if_match = request.transition, request.if_match
             writer = EntityWriter(
                 entity.id, model, base=entity, transition=name, if_match=if_match, submitted=request.text
@@ -173,17 +163,7 @@ class Engine:
         with self._spans.begin_run(unit, model, request.entity.id):
             entity, transition, task = request.entity, request.transition, request.task
             await self._admit(unit, model, entity.id, request.workflow, transition)
-            draft = EntityDraft(
-                id=entity.id,
-                model=model.key,
-                state=entity.state,
-                document=request.document,
-                text=entity.document,
-                created_at=entity.created_at,
-                now=unit.started_at,
-                transition=entity.transition,
-                transaction_id=unit.id,
-            )
+            draft = _draft_version(unit, model, request, entity.document, entity.transition)
             writer = EntityWriter(
                 entity.id, model, base=entity, transition=entity.transition, submitted=entity.document
             )
@@ -215,17 +195,7 @@ class Engine:
         function = transition.criterion.condition
         assert isinstance(function, Function)  # noqa: S101
         entity = request.entity
-        draft = EntityDraft(
-            id=entity.id,
-            model=model.key,
-            state=entity.state,
-            document=request.document,
-            text=request.text,
-            created_at=entity.created_at,
-            now=unit.started_at,
-            transition=transition.name if transition.manual else "",
-            transaction_id=unit.id,
-        )
+        draft = _draft_version(unit, model, request, request.text, transition.name if transition.manual else "")
         writer = EntityWriter(entity.id, model, base=entity)
         run = Run(unit=unit, model=model, workflow=workflow, stored_workflow_name=entity.workflow, writer=writer)
         return await self._evaluator.ask_outside(run, draft, function, transition, within_s=ASK_WITHIN_S)
@@ -411,6 +381,24 @@ class Engine:
                     **run.describe(),
                 )
             return draft.with_state(transition.next)
+
+
+def _draft_version(
+    unit: Unit, model: Model, request: UpdateEntity | ScheduledFire, text: str, transition: str
+) -> EntityDraft:
+    """The draft of a stored entity with the document of a request, of which ``text`` is the encoded form."""
+    entity = request.entity
+    return EntityDraft(
+        id=entity.id,
+        model=model.key,
+        state=entity.state,
+        document=request.document,
+        text=text,
+        created_at=entity.created_at,
+        now=unit.started_at,
+        transition=transition,
+        transaction_id=unit.id,
+    )
 
 
 def find_fireable_transition(workflow: Workflow, state: str, name: str) -> Transition:
