@@ -2,6 +2,8 @@
 (docs/reference/models.md#operations).
 """
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from functools import partial
 
 import msgspec
@@ -145,15 +147,12 @@ async def validate(core: Core, principal: Principal, *, key: ModelKey, body: byt
 
 async def set_change_level(core: Core, principal: Principal, key: ModelKey, level: str) -> ModelId:
     """Say how far documents may extend the schema, in either state (docs/reference/models.md#set-the-change-level)."""
-    core.builtin.refuse_model(key)
-    async with models.edit_model(core.pool, principal.tenant, key) as edit:
-        await _require_model(edit)
+    async with _change_model(core, principal, key) as (edit, _):
         valid = tuple(each.value for each in ChangeLevel)
         if level not in valid:
             text = f'invalid change level "{level}"; valid values: {", ".join(valid)}'
             raise InvalidChangeLevel(text, to_properties(key) | {"suppliedValue": level, "validValues": valid})
         await edit.set_change_level(level)
-    core.definitions.forget(principal.tenant, edit.id)
     return edit.id
 
 
@@ -161,50 +160,39 @@ async def set_unique_keys(core: Core, principal: Principal, *, key: ModelKey, bo
     """Replace the unique keys of an unlocked model (docs/reference/models.md#set-unique-keys)."""
     core.builtin.refuse_model(key)
     unique_keys = await run_by_size(len(body), partial(_read_unique_keys, body))
-    async with models.edit_model(core.pool, principal.tenant, key) as edit:
-        model = await _require_model(edit)
+    async with _change_model(core, principal, key) as (edit, model):
         _refuse_locked(model, key, "process")
         schema = await run_by_size(len(model.schema), partial(_decode_schema, model.schema))
         await _set_unique_keys(edit, unique_keys, schema)
-    core.definitions.forget(principal.tenant, edit.id)
     return edit.id
 
 
 async def lock(core: Core, principal: Principal, key: ModelKey) -> ModelId:
     """Let entities be created."""
-    core.builtin.refuse_model(key)
-    async with models.edit_model(core.pool, principal.tenant, key) as edit:
-        model = await _require_model(edit)
+    async with _change_model(core, principal, key) as (edit, model):
         _refuse_locked(model, key, "process")
         await edit.set_state("LOCKED")
-    core.definitions.forget(principal.tenant, edit.id)
     return edit.id
 
 
 async def unlock(core: Core, principal: Principal, key: ModelKey) -> ModelId:
     """Let the model be changed again; it must have no entities. What the schema has learnt stays (decision S7)."""
-    core.builtin.refuse_model(key)
-    async with models.edit_model(core.pool, principal.tenant, key) as edit:
-        model = await _require_model(edit)
+    async with _change_model(core, principal, key) as (edit, model):
         if model.state == "UNLOCKED":
             states = {"expectedState": "LOCKED", "actualState": "UNLOCKED"}
             text = f"cannot process {_describe_expectation(key, expected='LOCKED', actual='UNLOCKED')}"
             raise ModelAlreadyUnlocked(text, to_properties(key) | states)
         await _refuse_entities(edit, "unlock")
         await edit.set_state("UNLOCKED")
-    core.definitions.forget(principal.tenant, edit.id)
     return edit.id
 
 
 async def delete(core: Core, principal: Principal, key: ModelKey) -> ModelId:
     """Delete an unlocked model without entities; its workflows stay (docs/reference/models.md#delete)."""
-    core.builtin.refuse_model(key)
-    async with models.edit_model(core.pool, principal.tenant, key) as edit:
-        model = await _require_model(edit)
+    async with _change_model(core, principal, key) as (edit, model):
         _refuse_locked(model, key, "delete")
         await _refuse_entities(edit, "delete")
         await edit.delete()
-    core.definitions.forget(principal.tenant, edit.id)
     return edit.id
 
 
@@ -232,11 +220,20 @@ async def _find_model(core: Core, principal: Principal, key: ModelKey) -> Stored
     return found.model
 
 
-async def _require_model(edit: ModelEdit) -> StoredModel:
-    model = await edit.get_model()
-    if model is None:
-        raise build_not_found(edit.key)
-    return model
+@asynccontextmanager
+async def _change_model(
+    core: Core, principal: Principal, key: ModelKey
+) -> AsyncGenerator[tuple[ModelEdit, StoredModel]]:
+    """Change a model that there is. What this process remembers of it is forgotten once the change is durable. Raises
+    ``ModelNotFound``, and what refuses built-in models.
+    """
+    core.builtin.refuse_model(key)
+    async with models.edit_model(core.pool, principal.tenant, key) as edit:
+        model = await edit.get_model()
+        if model is None:
+            raise build_not_found(key)
+        yield edit, model
+    core.definitions.forget(principal.tenant, edit.id)
 
 
 async def _refuse_entities(edit: ModelEdit, verb: str) -> None:
