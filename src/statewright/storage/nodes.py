@@ -95,18 +95,7 @@ class NodeTable:
     async def list_peers(self, node: NodeId) -> list[NodeRow]:
         """The other nodes that are alive."""
         rows = await self._connection.fetch(self.PEERS, node)
-        return [
-            NodeRow(
-                id=NodeId(row["id"]),
-                name=row["name"],
-                address=row["address"],
-                machine=row["machine"],
-                program=row["program"],
-                draining=row["draining"],
-                revision=row["revision"],
-            )
-            for row in rows
-        ]
+        return [NodeRow(**row) for row in rows]
 
     MEMBERS = """
         SELECT node, tenant, id, tags FROM cluster_member

@@ -4,7 +4,8 @@ ended long ago are removed here.
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
+from uuid import UUID
 
 import asyncpg
 from msgspec import Struct
@@ -77,7 +78,7 @@ async def fetch_abridged_instances(
         total: int = await connection.fetchval(f"SELECT count(*) FROM process_instance WHERE {where}", *args)  # noqa: S608
         statement = f"SELECT {columns} FROM ({measured}) AS measured ORDER BY id DESC"  # noqa: S608
         rows = await connection.fetch(statement, *args, offset, limit) if total > offset else []
-    return [ListedInstance(**{**row, "id": str(row["id"])}) for row in rows], total
+    return [ListedInstance(**_read_fields(row)) for row in rows], total
 
 
 DOCUMENTS: Final = f"""
@@ -145,7 +146,7 @@ async def fetch_execution_page(
     async with pool.connection() as connection:
         total: int = await connection.fetchval(HISTORY_SIZE, tenant, instance, language)
         rows = await connection.fetch(HISTORY_PAGE, tenant, instance, language, offset, limit)
-    return [_to_execution(row, are_values_omitted=row["are_values_omitted"]) for row in rows], total
+    return [StoredExecution(**_read_fields(row)) for row in rows], total
 
 
 LAST_STATUSES: Final = """
@@ -162,21 +163,9 @@ async def fetch_last_statuses(pool: Pool, tenant: TenantId, language: str, insta
     return [(row["node_id"], row["status"]) for row in rows]
 
 
-def _to_execution(row: asyncpg.Record, *, are_values_omitted: bool) -> StoredExecution:
-    return StoredExecution(
-        id=str(row["id"]),
-        node_id=row["node_id"],
-        node_type=row["node_type"],
-        attempt=row["attempt"],
-        status=row["status"],
-        started_at=row["started_at"],
-        ended_at=row["ended_at"],
-        input=row["input"],
-        output=row["output"],
-        failure_reason=row["failure_reason"],
-        element=row["element"],
-        are_values_omitted=are_values_omitted,
-    )
+def _read_fields(row: asyncpg.Record) -> dict[str, Any]:  # Any: the columns of a row
+    """The columns of a row as the fields of a struct: ids as texts."""
+    return {name: str(value) if isinstance(value, UUID) else value for name, value in row.items()}
 
 
 PURGE: Final = """
@@ -362,19 +351,4 @@ async def fetch_open_tasks(
     async with pool.connection() as connection:
         total: int = await connection.fetchval(COUNT, *args)
         rows = await connection.fetch(LISTED, *args, offset, limit) if total > offset else []
-    return [_to_task(row) for row in rows], total
-
-
-def _to_task(row: asyncpg.Record) -> OpenTask:
-    return OpenTask(
-        id=str(row["id"]),
-        instance=EntityId(str(row["instance"])),
-        execution=str(row["execution"]),
-        definition_id=row["definition_id"],
-        definition_version=row["definition_version"],
-        node_id=row["node_id"],
-        job_type=row["job_type"],
-        business_key=row["business_key"],
-        created_at=row["created_at"],
-        input=row["input"],
-    )
+    return [OpenTask(**_read_fields(row)) for row in rows], total

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Raw, Struct
+from msgspec.structs import astuple
 
 from statewright.ids import EntityId, TenantId
 from statewright.storage.commit.overlay import StagedPart
@@ -186,22 +187,8 @@ class Waits(StagedPart, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to write, as in most advances."""
-        return not (
-            self.tasks
-            or self.closed_tasks
-            or self.timers
-            or self.ended_timers
-            or self.counters
-            or self.parts
-            or self.children
-            or self.cancelled_children
-            or self.started_children
-            or self.child_ends
-            or self.told_ends
-            or self.held
-            or self.released
-            or self.definitions
-        )
+        _tenant, _language, *rows = astuple(self)
+        return not any(rows)
 
     @property
     def size(self) -> int:
