@@ -1,6 +1,6 @@
 """Labels whose values come from users (docs/reference/metrics.md#runs)."""
 
-from statewright.engine.metrics import RunMetrics
+from statewright.engine.callouts import RunMetrics
 from statewright.entity import ModelKey
 from statewright.telemetry.histogram import MAX_VALUE_CHARS, AnswerTimes, Count, LabelTable
 

@@ -16,9 +16,8 @@ from statewright.app.database import Pools, open_pools
 from statewright.cluster.node import ClusterNode
 from statewright.computations import ComputationLimits, ComputationPool
 from statewright.compute.members import Members
-from statewright.engine.callouts import CalloutDispatcher
+from statewright.engine.callouts import CalloutDispatcher, RunMetrics
 from statewright.engine.engine import Engine
-from statewright.engine.metrics import RunMetrics
 from statewright.engine.processors import RetryPolicy
 from statewright.engine.run import RunSpans, TracedRuns
 from statewright.engine.simulation import SimulationLimits

@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 from statewright.compute.callout import CalloutKind
 from statewright.egress import Egress
-from statewright.engine.metrics import RunMetrics
+from statewright.engine.callouts import RunMetrics
 from statewright.metrics.families import (
     build_counter,
     build_counters,
