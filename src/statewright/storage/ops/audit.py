@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from statewright.entity import Actor
 from statewright.ids import TenantId, make_uuid7, system_clock
-from statewright.instants import to_rfc3339
-from statewright.operations.service import Act, ActFilter, ActKey, ActTarget, OperatorAct
+from statewright.operations.service import Act, ActFilter, ActKey, OperatorAct
 from statewright.operations.work import MinuteRate
+from statewright.storage.ops.records import read_record
 from statewright.storage.pool import Pool
 
 MAX_DETAILS_BYTES: Final = 4096
@@ -111,16 +111,7 @@ def _list_arguments(wanted: ActFilter) -> tuple[object, ...]:
 
 
 def _to_act(row: asyncpg.Record) -> OperatorAct:
-    return OperatorAct(
-        id=str(row["id"]),
-        at=to_rfc3339(row["at"]),
-        actor=Actor(row["actor_id"], row["actor_kind"]),
-        action=row["action"],
-        target=ActTarget(kind=row["target_kind"], id=row["target_id"]),
-        reason=row["reason"],
-        details=_decode_details(row["details"]),
-        trace_id=row["trace_id"],
-    )
+    return read_record(OperatorAct, row, details=_decode_details(row["details"]))
 
 
 REMOVE: Final = """
@@ -165,7 +156,8 @@ RATES_REMOVE: Final = """
 """
 
 RECENT: Final = """
-    SELECT asked.minute, coalesce(stored.transactions, 0) AS transactions, coalesce(stored.versions, 0) AS versions
+    SELECT asked.minute * 60000000 AS at, coalesce(stored.transactions, 0) AS transactions,
+           coalesce(stored.versions, 0) AS versions
       FROM generate_series(now_us() / 60000000 - $2 + 1, now_us() / 60000000) AS asked (minute)
       LEFT JOIN commit_rate AS stored ON stored.tenant = $1 AND stored.minute = asked.minute
      ORDER BY asked.minute
@@ -190,7 +182,4 @@ async def list_recent_rates(pool: Pool, tenant: TenantId) -> list[MinuteRate]:
     """The minutes of the last hour, the oldest first; the last one is not over."""
     async with pool.connection() as connection:
         rows = await connection.fetch(RECENT, tenant, WINDOW_MINUTES)
-    return [
-        MinuteRate(at=to_rfc3339(row["minute"] * MINUTE_US), transactions=row["transactions"], versions=row["versions"])
-        for row in rows
-    ]
+    return [read_record(MinuteRate, row) for row in rows]

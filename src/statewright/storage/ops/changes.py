@@ -20,14 +20,14 @@ from uuid import UUID
 import asyncpg
 import msgspec
 from msgspec import Meta, Struct
-from msgspec.structs import replace
 
-from statewright.entity import Actor, AuditEvent, ModelKey
+from statewright.entity import AuditEvent
 from statewright.failures import SearchTimeout
 from statewright.ids import EntityId, TenantId, TransactionId
 from statewright.instants import parse_instant, to_rfc3339
 from statewright.jsonval.values import JsonObject
 from statewright.operations.history import ChangedEntity, RunEvent, WrittenEntity
+from statewright.storage.ops.records import read_record
 from statewright.storage.pool import Pool
 from statewright.storage.search.query import SearchDatabase
 
@@ -94,9 +94,10 @@ PART: Final = """
 
 DETAILS: Final = """
     -- Keys of entity and of entity_history.
-    SELECT filed.at, filed.transaction_id::text AS transaction, filed.entity::text AS entity, filed.n AS events,
-           version.state, version.transition, version.change, version.attributed_id, version.attributed_kind,
-           version.executor_id, version.executor_kind, model.name, model.version
+    SELECT filed.at, filed.transaction_id, filed.entity AS entity_id, filed.n AS events, version.state,
+           version.transition, version.change AS change_type, version.attributed_id AS attributed_to_id,
+           version.attributed_kind AS attributed_to_kind, version.executor_id AS executed_by_id,
+           version.executor_kind AS executed_by_kind, model.name AS model_name, model.version AS model_version
       FROM unnest($2::bigint[], $3::uuid[], $4::uuid[], $5::int[]) AS filed (at, transaction_id, entity, n)
       LEFT JOIN LATERAL (
             SELECT *
@@ -210,7 +211,7 @@ class _Scan:
             self._wanted.model,
             self._wanted.actor,
         )
-        return [_to_change(row) for row in details]
+        return [read_record(ChangedEntity, row) for row in details]
 
     def conclude(self) -> FoundChanges:
         """What was found, no more than were asked for."""
@@ -218,23 +219,6 @@ class _Scan:
             return FoundChanges(found=tuple(self._found), scanned=self._scanned, position=self._position)
         told = tuple(self._found[: self._limit])
         return FoundChanges(found=told, scanned=self._scanned, position=_to_key(told[-1]))
-
-
-def _to_change(row: asyncpg.Record) -> ChangedEntity:
-    change = ChangedEntity(
-        at=to_rfc3339(row["at"]), entity_id=row["entity"], transaction_id=row["transaction"], events=row["events"]
-    )
-    if row["change"] is None:
-        return change
-    return replace(
-        change,
-        model=None if row["name"] is None else ModelKey(row["name"], row["version"]),
-        state=row["state"],
-        transition=row["transition"],
-        change_type=row["change"],
-        attributed_to=Actor(row["attributed_id"], row["attributed_kind"]),
-        executed_by=Actor(row["executor_id"], row["executor_kind"]),
-    )
 
 
 def _to_key(change: ChangedEntity) -> ChangeKey:
@@ -347,8 +331,9 @@ FILED: Final = """
 """
 
 WRITTEN: Final = """
-    SELECT filed.entity, filed.at, filed.events, version.state, version.transition, version.change, version.versions,
-           model.name, model.version
+    SELECT filed.entity AS entity_id, filed.at, filed.events, version.state, version.transition,
+           version.change AS change_type, coalesce(version.versions, 0) AS versions, model.name AS model_name,
+           model.version AS model_version
       FROM unnest($3::uuid[], $4::bigint[], $5::int[]) AS filed (entity, at, events)
       LEFT JOIN LATERAL (
             SELECT model, state, transition, count(*) OVER () AS versions,
@@ -397,16 +382,4 @@ async def list_written(
             rows = await connection.fetch(WRITTEN, tenant, transaction, ids, instants, events, since, until)
     except TimeoutError as late:
         raise SearchTimeout(WITHIN_S) from late
-    return [
-        WrittenEntity(
-            entity_id=str(row["entity"]),
-            at=to_rfc3339(row["at"]),
-            events=row["events"],
-            versions=row["versions"] or 0,
-            model=None if row["name"] is None else ModelKey(row["name"], row["version"]),
-            state=row["state"],
-            transition=row["transition"],
-            change_type=row["change"],
-        )
-        for row in rows
-    ]
+    return [read_record(WrittenEntity, row) for row in rows]

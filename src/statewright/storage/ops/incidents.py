@@ -10,25 +10,17 @@ from typing import Final
 
 import asyncpg
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from statewright.entity import Actor, ScheduledTask
 from statewright.failures import IncidentClosed, IncidentNotRetryable
 from statewright.ids import NodeId, TenantId, make_uuid7, system_clock
-from statewright.instants import to_rfc3339
-from statewright.operations.incidents import (
-    CalloutAttempt,
-    Incident,
-    IncidentEnd,
-    IncidentGroup,
-    IncidentRow,
-    IncidentSubject,
-    Resolution,
-)
+from statewright.operations.incidents import Incident, IncidentGroup, IncidentRow, Resolution
 from statewright.operations.service import Act
 from statewright.storage.commit.overlay import PartRefused, StagedPart
 from statewright.storage.commit.statement import build_staged_part, read_sections
 from statewright.storage.ops.audit import encode_details, record_act
+from statewright.storage.ops.records import read_record
 from statewright.storage.pool import Pool
 from statewright.storage.schedules import PARKED
 from statewright.storage.work import WORKS
@@ -62,7 +54,7 @@ class StagedIncidents(StagedPart, frozen=True, kw_only=True):
         return [f"{row.subject_id}/{row.fingerprint}" for row in self.rows]
 
 
-INCIDENTS: Final = build_staged_part("incidents", _SECTIONS)
+INCIDENTS: Final = build_staged_part("incidents", {"writes": _SECTIONS["writes"]})
 
 WRITE: Final = f"""
     WITH applied AS (SELECT 0 AS t),
@@ -121,12 +113,7 @@ class StoredIncident(Struct, frozen=True, kw_only=True):
     payload: str | None
 
 
-_LISTED: Final = """
-    id, kind, severity, status, fingerprint, title, first_at, last_at, occurrences, subject_kind, subject_id, model,
-    state, entity_transaction, workflow, transition, step, component, code, cause, message, attempts, principal_id,
-    principal_kind, trace_id, payload_omitted, resolved_at, resolved_by_id, resolved_by_kind, resolution,
-    resolution_reason
-"""
+_MEMBERS: Final = _SECTIONS["members"]
 
 
 class IncidentFilter(Struct, frozen=True, kw_only=True):
@@ -146,27 +133,14 @@ class IncidentFilter(Struct, frozen=True, kw_only=True):
     last_to: int | None = None
 
 
-_MATCHING: Final = """
-      FROM incident
-     WHERE tenant = $1
-       AND ($2::text[] IS NULL OR status = ANY ($2))
-       AND ($3::text[] IS NULL OR kind = ANY ($3))
-       AND ($4::text[] IS NULL OR severity = ANY ($4))
-       AND ($5::text[] IS NULL OR fingerprint = ANY ($5))
-       AND ($6::text[] IS NULL OR model = ANY ($6) OR split_part(model, '/', 1) = ANY ($6))
-       AND ($7::text[] IS NULL OR subject_id = ANY ($7))
-       AND ($8::text[] IS NULL OR component = ANY ($8))
-       AND ($9::text[] IS NULL OR code = ANY ($9))
-       AND first_at >= coalesce($10::bigint, 0) AND first_at < coalesce($11::bigint, 9223372036854775807)
-       AND last_at >= coalesce($12::bigint, 0) AND last_at < coalesce($13::bigint, 9223372036854775807)
-"""
+_MATCHING: Final = _SECTIONS["matching"]
 
 LIST: Final = f"""
     -- The newest of each status come from incident_latest in order; of several statuses at once it has none.
     SELECT newest.*
       FROM (SELECT DISTINCT unnest(coalesce($2::text[], ARRAY['OPEN', 'RESOLVED']))) AS chosen (status)
      CROSS JOIN LATERAL (
-            SELECT {_LISTED} {_MATCHING} AND status = chosen.status
+            SELECT {_MEMBERS} {_MATCHING} AND status = chosen.status
                AND ($14::bigint IS NULL OR (last_at, id) < ($14, $15::uuid))
              ORDER BY last_at DESC, id DESC
              LIMIT $16) AS newest
@@ -184,7 +158,7 @@ async def list_incidents(
     at, id_ = after or (None, None)
     async with pool.connection() as connection:
         rows = await connection.fetch(LIST, tenant, *_list_arguments(wanted), at, id_, limit)
-    return [_to_incident(row) for row in rows]
+    return [read_record(Incident, row) for row in rows]
 
 
 async def count_incidents(pool: Pool, tenant: TenantId, wanted: IncidentFilter, *, limit: int) -> int:
@@ -200,7 +174,7 @@ def _list_arguments(wanted: IncidentFilter) -> list[object]:
 
 OPEN_OF: Final = f"""
     -- Uses incident_open.
-    SELECT {_LISTED} FROM incident
+    SELECT {_MEMBERS} FROM incident
      WHERE tenant = $1 AND subject_id = $2 AND status = 'OPEN'
      ORDER BY last_at DESC, id DESC
      LIMIT $3
@@ -211,10 +185,10 @@ async def list_open_of(pool: Pool, tenant: TenantId, subject: str, *, limit: int
     """Up to ``limit`` open ones of an entity or instance, the one that occurred last first."""
     async with pool.connection() as connection:
         rows = await connection.fetch(OPEN_OF, tenant, subject, limit)
-    return [_to_incident(row) for row in rows]
+    return [read_record(Incident, row) for row in rows]
 
 
-FIND: Final = f"SELECT {_LISTED}, language, payload FROM incident WHERE tenant = $1 AND id = $2"  # noqa: S608 - constants
+FIND: Final = f"SELECT {_MEMBERS}, language, payload FROM incident WHERE tenant = $1 AND id = $2"  # noqa: S608 - constants
 
 
 async def find_incident(pool: Pool, tenant: TenantId, id_: str) -> StoredIncident | None:
@@ -223,20 +197,11 @@ async def find_incident(pool: Pool, tenant: TenantId, id_: str) -> StoredInciden
         row = await connection.fetchrow(FIND, tenant, id_)
     if row is None:
         return None
-    return StoredIncident(incident=_to_incident(row), language=row["language"], payload=row["payload"])
+    incident = read_record(Incident, row, payload=UNSET)
+    return StoredIncident(incident=incident, language=row["language"], payload=row["payload"])
 
 
-GROUPS: Final = """
-    SELECT fingerprint, max(title) AS title, max(kind) AS kind, count(*) AS open,
-           sum(occurrences)::bigint AS occurrences, min(first_at) AS first_at, max(last_at) AS last_at,
-           (array_agg(id::text ORDER BY last_at DESC))[1:3] AS sample_ids
-      FROM incident
-     WHERE tenant = $1 AND status = 'OPEN'
-     GROUP BY fingerprint
-    HAVING $2::bigint IS NULL OR (count(*), fingerprint) < ($2, $3)
-     ORDER BY count(*) DESC, fingerprint DESC
-     LIMIT $4
-"""
+GROUPS: Final = _SECTIONS["groups"]
 
 
 async def list_groups(
@@ -246,19 +211,7 @@ async def list_groups(
     count, fingerprint = after or (None, None)
     async with pool.connection() as connection:
         rows = await connection.fetch(GROUPS, tenant, count, fingerprint, limit)
-    return [
-        IncidentGroup(
-            fingerprint=row["fingerprint"],
-            title=row["title"],
-            kind=row["kind"],
-            open=row["open"],
-            occurrences=row["occurrences"],
-            first_at=to_rfc3339(row["first_at"]),
-            last_at=to_rfc3339(row["last_at"]),
-            sample_ids=tuple(row["sample_ids"]),
-        )
-        for row in rows
-    ]
+    return [read_record(IncidentGroup, row) for row in rows]
 
 
 RESOLVE: Final = """
@@ -386,52 +339,6 @@ async def count_open(pool: Pool) -> dict[tuple[str, str], int]:
     async with pool.connection() as connection:
         rows = await connection.fetch(COUNT_OPEN)
     return {(row["tenant"], row["kind"]): row["open"] for row in rows}
-
-
-def _to_incident(row: asyncpg.Record) -> Incident:
-    transaction = row["entity_transaction"]
-    return Incident(
-        id=str(row["id"]),
-        kind=row["kind"],
-        severity=row["severity"],
-        status=row["status"],
-        fingerprint=row["fingerprint"],
-        title=row["title"],
-        first_at=to_rfc3339(row["first_at"]),
-        last_at=to_rfc3339(row["last_at"]),
-        occurrences=row["occurrences"],
-        subject=IncidentSubject(
-            kind=row["subject_kind"],
-            id=row["subject_id"],
-            model=row["model"],
-            state=row["state"],
-            transaction_id=None if transaction is None else str(transaction),
-        ),
-        workflow=row["workflow"],
-        transition=row["transition"],
-        step=row["step"],
-        component=row["component"],
-        code=row["code"],
-        cause=row["cause"],
-        message=row["message"],
-        attempts=_decode_attempts(row["attempts"]),
-        principal=Actor(row["principal_id"], row["principal_kind"]),
-        trace_id=row["trace_id"],
-        payload_omitted=row["payload_omitted"],
-        resolution=None if row["resolved_at"] is None else _to_end(row),
-    )
-
-
-def _to_end(row: asyncpg.Record) -> IncidentEnd:
-    return IncidentEnd(
-        by=Actor(row["resolved_by_id"], row["resolved_by_kind"]),
-        at=to_rfc3339(row["resolved_at"]),
-        how=row["resolution"],
-        reason=row["resolution_reason"],
-    )
-
-
-_decode_attempts = msgspec.json.Decoder(tuple[CalloutAttempt, ...]).decode
 
 
 CLAIM: Final = """

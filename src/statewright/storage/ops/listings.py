@@ -24,6 +24,7 @@ from statewright.instants import to_rfc3339
 from statewright.jsonval.codec import decode_stored
 from statewright.jsonval.values import JsonObject
 from statewright.operations.listings import IdleEntity, ListedMessage, ListedSearchJob
+from statewright.storage.ops.records import read_record
 from statewright.storage.pool import Pool
 from statewright.storage.search.query import SearchDatabase
 
@@ -84,7 +85,8 @@ class SearchJobKey(Struct, frozen=True, array_like=True):
 
 SEARCH_JOBS: Final = f"""
     -- A range of search_job_created. What is past its time is gone, whether or not a sweep has removed it.
-    SELECT id, name, version, status, created_at, finished_at, hits, failure,
+    SELECT id, name AS model_name, version AS model_version, status, created_at, finished_at, hits, failure,
+           finished_at + $6::bigint AS expires_at,
            CASE WHEN octet_length(condition) <= {MAX_CONDITION_BYTES} THEN condition END AS condition
       FROM search_job
      WHERE tenant = $1 AND (created_at, id) < ($2::bigint, $3::uuid)
@@ -116,15 +118,9 @@ async def list_search_jobs(
             SEARCH_JOBS, tenant, begin.created_at, begin.id, statuses, model, retention_us, limit
         )
     return [
-        ListedSearchJob(
-            id=str(row["id"]),
-            model=ModelKey(row["name"], row["version"]),
-            status=row["status"],
-            created_at=to_rfc3339(row["created_at"]),
-            finished_at=None if row["finished_at"] is None else to_rfc3339(row["finished_at"]),
-            expires_at=None if row["finished_at"] is None else to_rfc3339(row["finished_at"] + retention_us),
-            hits=row["hits"],
-            failure=row["failure"],
+        read_record(
+            ListedSearchJob,
+            row,
             condition=None if row["condition"] is None else _decode_members(row["condition"]),
         )
         for row in rows

@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from statewright.ids import NodeId, TenantId
-from statewright.instants import to_rfc3339
 from statewright.operations.work import ServiceNode
+from statewright.storage.ops.records import read_record
 from statewright.storage.pool import Pool
 
 
@@ -21,7 +21,7 @@ class NodeKey(Struct, frozen=True, array_like=True):
 
 
 NODES: Final = """
-    SELECT id, name, program, draining, started_at, lease_until,
+    SELECT id, name, program AS version, draining, started_at, lease_until,
            (SELECT count(*) FROM cluster_member AS member WHERE member.node = node.id AND member.tenant = $1) AS members
       FROM cluster_node AS node
      WHERE lease_until > now_us() AND id > $2
@@ -38,18 +38,7 @@ async def list_nodes(pool: Pool, tenant: TenantId, *, limit: int, after: NodeKey
     """Up to ``limit`` nodes that are alive, by id; those behind ``after``."""
     async with pool.connection() as connection:
         rows = await connection.fetch(NODES, tenant, after.id if after else "", limit)
-    return [
-        ServiceNode(
-            id=row["id"],
-            name=row["name"],
-            version=row["program"],
-            draining=row["draining"],
-            started_at=to_rfc3339(row["started_at"]),
-            lease_until=to_rfc3339(row["lease_until"]),
-            members=row["members"],
-        )
-        for row in rows
-    ]
+    return [read_record(ServiceNode, row) for row in rows]
 
 
 async def count_nodes(pool: Pool, *, limit: int) -> int:
