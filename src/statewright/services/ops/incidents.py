@@ -105,7 +105,7 @@ async def resolve(processes: Processes, caller: Caller, id_: str, reason: str) -
     act, by, pool = _build_act(incident, "incident.resolve", reason), _to_actor(caller), processes.core.pool
     if incident.kind == "POISONED" and incident.status == "OPEN":
         await _drop_parked(processes, caller, incident, reason)
-    if not await stored.resolve_incident(pool, caller.tenant, id_, by, "RESOLVED", act=act, reason=reason):
+    if not await stored.close_incident(pool, caller.tenant, id_, by, "RESOLVED", act=act, reason=reason):
         raise IncidentClosed("RESOLVED")
     return (await get_incident(processes.core, caller, id_)).incident
 

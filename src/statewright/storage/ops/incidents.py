@@ -223,7 +223,7 @@ RESOLVE: Final = """
 """
 
 
-async def resolve_incident(
+async def close_incident(
     pool: Pool, tenant: TenantId, id_: str, by: Actor, how: Resolution, *, act: Act, reason: str | None = None
 ) -> bool:
     """Close an incident, and record the act; whether it was open."""

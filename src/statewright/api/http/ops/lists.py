@@ -25,12 +25,12 @@ The audit trail of operators (docs/reference/operations.md#audit).
 
 import hashlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Final, TypeVar, get_args
 
 import msgspec
 
-from statewright.api.http.ops.route import serve
+from statewright.api.http.ops.route import OpsRoute, serve
 from statewright.api.http.request import Request, uuid_text
 from statewright.api.http.response import Framing, Response, encode_json, respond_with_envelopes
 from statewright.api.http.search import read_sort
@@ -58,6 +58,7 @@ from statewright.operations.table import (
     SHOW_RATES,
     ApiOperation,
 )
+from statewright.services.core import Caller, Core
 from statewright.services.ops import audit, lists, searches
 from statewright.services.ops.lists import (
     ChangeFilter,
@@ -111,6 +112,20 @@ def build_list_response(
         total_is_lower_bound=total is not None and total > MAX_COUNT,
     )
     return Response(encode_json(found))
+
+
+def serve_list(
+    operation: ApiOperation[object],
+    key: type[Key],
+    list_page: Callable[[Core, Caller, PageRequest[Key]], Awaitable[Page[Item, Key]]],
+) -> OpsRoute:
+    """The route of a list of all there is."""
+
+    async def list_items(request: Request) -> Response:
+        page = read_page_request(request, operation, key)
+        return build_list_response(request, operation, await list_page(request.runtime.core, request.caller, page))
+
+    return serve(operation)(list_items)
 
 
 def build_cursor(request: Request, operation: ApiOperation[object], last_key: object, *, body: bytes = b"") -> str:
@@ -171,22 +186,12 @@ async def list_written_entities(request: Request) -> Response:
     return build_list_response(request, LIST_WRITTEN_ENTITIES, found)
 
 
-@serve(LIST_NODES)
-async def list_nodes(request: Request) -> Response:
-    """The nodes of the installation that are alive."""
-    page = read_page_request(request, LIST_NODES, NodeKey)
-    return build_list_response(request, LIST_NODES, await lists.list_nodes(request.runtime.core, request.caller, page))
-
+list_nodes = serve_list(LIST_NODES, NodeKey, lists.list_nodes)
 
 STATUSES: Final[tuple[str, ...]] = get_args(JobStatus)
 
 
-@serve(LIST_MESSAGES)
-async def list_messages(request: Request) -> Response:
-    """Edge messages, the newest first, without their payloads."""
-    page = read_page_request(request, LIST_MESSAGES, MessageKey)
-    found = await lists.list_messages(request.runtime.core, request.caller, page)
-    return build_list_response(request, LIST_MESSAGES, found)
+list_messages = serve_list(LIST_MESSAGES, MessageKey, lists.list_messages)
 
 
 @serve(LIST_SEARCH_JOBS)
@@ -241,12 +246,7 @@ async def count_entities(request: Request) -> Response:
     return Response(encode_json(found))
 
 
-@serve(LIST_MODEL_ESTIMATES)
-async def list_models(request: Request) -> Response:
-    """The models, with about how many entities each has."""
-    page = read_page_request(request, LIST_MODEL_ESTIMATES, NameVersionKey)
-    found = await searches.list_models(request.runtime.core, request.caller, page)
-    return build_list_response(request, LIST_MODEL_ESTIMATES, found)
+list_models = serve_list(LIST_MODEL_ESTIMATES, NameVersionKey, searches.list_models)
 
 
 async def _read_search(request: Request) -> tuple[bytes, Search]:

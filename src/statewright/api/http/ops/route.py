@@ -1,13 +1,28 @@
-"""What the routes of the operations API have in common (docs/reference/operations.md#common-rules)."""
+"""What the routes of the operations API have in common (docs/reference/operations.md#common-rules).
 
-from collections.abc import Callable
+Their bodies are JSON objects without unknown members (docs/reference/operations.md#requests).
+"""
 
+import re
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from statewright.api.http.request import Request, uuid_text
+from statewright.api.http.response import Response, encode_json
 from statewright.api.http.router import Endpoint, Route
+from statewright.failures import BadRequest
+from statewright.jsonval.codec import MalformedJson, decode
+from statewright.jsonval.values import JsonObject
 from statewright.operations.idempotency import Recording
 from statewright.operations.records import name_record
 from statewright.operations.table import ADMIN as ADMIN
 from statewright.operations.table import OPERATOR as OPERATOR
 from statewright.operations.table import ApiOperation
+from statewright.services.core import Caller
+from statewright.services.runtime import Runtime
 
 
 class OpsRoute(Route, frozen=True, kw_only=True):
@@ -43,3 +58,101 @@ def serve(operation: ApiOperation[object]) -> Callable[[Endpoint], OpsRoute]:
         )
 
     return build
+
+
+MAX_BYTES: Final = 10 * 1024 * 1024
+
+Body = TypeVar("Body", bound=Struct)
+ResultT = TypeVar("ResultT")
+
+_UNKNOWN: Final = re.compile(r"Object contains unknown field `([^`]*)`")
+_MISSING: Final = re.compile(r"Object missing required field `([^`]*)`")
+_PATH: Final = re.compile(r" - at `\$([^`]*)`")
+_PARAMETER: Final = re.compile(r"{(\w+)}")
+
+
+async def read_body(request: Request, kind: type[Body]) -> Body:
+    """The body as ``kind``, which forbids unknown members. Raises ``BadRequest`` with the pointer of what is wrong."""
+    return decode_body(await request.body(MAX_BYTES), kind)
+
+
+async def read_exact_body(request: Request, kind: type[Body]) -> Body:
+    """The same with numbers that keep their digits. Raises ``BadRequest``."""
+    value = await read_json_body(request)
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as misfit:
+        raise _refuse_misfit(misfit) from misfit
+
+
+def decode_body(raw: bytes, kind: type[Body]) -> Body:
+    """The same from what was read already."""
+    try:
+        return msgspec.json.decode(raw or b"{}", type=kind)
+    except msgspec.ValidationError as misfit:
+        raise _refuse_misfit(misfit) from misfit
+    except (ValueError, RecursionError) as malformed:
+        raise BadRequest("the body is not JSON") from malformed
+
+
+def refuse_member(pointer: str, wrong: str) -> BadRequest:
+    """The refusal of a member of a body."""
+    return BadRequest(f"invalid body: {pointer or '/'}: {wrong}", {"parameter": pointer or "/"})
+
+
+def _refuse_misfit(misfit: msgspec.ValidationError) -> BadRequest:
+    return refuse_member(_find_pointer(str(misfit)), _PATH.sub("", str(misfit)))
+
+
+def _find_pointer(text: str) -> str:
+    """``/model/version`` from what msgspec says."""
+    path = _PATH.search(text)
+    pointer = re.sub(r"\.|\[", "/", path[1].replace("]", "")) if path else ""
+    named = _UNKNOWN.search(text) or _MISSING.search(text)
+    return f"{pointer}/{named[1]}" if named else pointer
+
+
+async def read_json_body(request: Request) -> JsonObject:
+    """The body as an object whose numbers keep their digits; none is an empty one. Raises ``BadRequest``."""
+    try:
+        value = await request.read(lambda raw: decode(raw) if raw else {}, MAX_BYTES)
+    except MalformedJson as malformed:
+        raise BadRequest(f"the body is not JSON: {malformed}") from malformed
+    if not isinstance(value, dict):
+        raise refuse_member("", "not an object")
+    return value
+
+
+def read_id(request: Request, operation: ApiOperation[object]) -> str:
+    """The id of what an operation is about: the parameter of its path. Raises ``InvalidParameter``."""
+    [name] = _PARAMETER.findall(operation.path)
+    return uuid_text(name, request.path_params[name])
+
+
+def serve_act(
+    operation: ApiOperation[object],
+    kind: type[Body],
+    do: Callable[[Runtime, Caller, str, Body], Awaitable[ResultT]],
+    show: Callable[[ResultT], object] | None = None,
+    *,
+    read: Callable[[Request, type[Body]], Awaitable[Body]] = read_body,
+) -> OpsRoute:
+    """The route of an operation that changes what the parameter of its path names. ``do`` is its use case; the answer
+    is what that results in, as ``show`` has it. It is recorded with what commits, where the operation says so.
+    """
+
+    async def respond(result: ResultT) -> Response:
+        return Response(encode_json(result if show is None else show(result)), operation.status)
+
+    async def carry_out(request: Request, caller: Caller, body: Body) -> Response:
+        return await respond(await do(request.runtime, caller, read_id(request, operation), body))
+
+    async def act(request: Request) -> Response:
+        body = await read(request, kind)
+        return await carry_out(request, request.caller, body)
+
+    async def act_with_answer(request: Request) -> Response:
+        body = await read(request, kind)
+        return await carry_out(request, request.answer_with(respond), body)
+
+    return serve(operation)(act_with_answer if operation.recording == "commit" else act)

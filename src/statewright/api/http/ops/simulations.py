@@ -4,8 +4,7 @@ from typing import Annotated, Final, TypeVar
 
 from msgspec import Meta, Raw, Struct
 
-from statewright.api.http.ops.incidents import MAX_BYTES, decode_body, refuse_member
-from statewright.api.http.ops.route import serve
+from statewright.api.http.ops.route import MAX_BYTES, decode_body, refuse_member, serve
 from statewright.api.http.request import Request, read_entity_id, uuid_text
 from statewright.api.http.response import Response, encode_json
 from statewright.engine.simulation import (

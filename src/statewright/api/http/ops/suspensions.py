@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 from typing import Final
 
-from statewright.api.http.ops.incidents import read_body, refuse_member
 from statewright.api.http.ops.lists import build_list_response, read_page_request
-from statewright.api.http.ops.route import ADMIN, serve
+from statewright.api.http.ops.route import ADMIN, read_body, read_id, refuse_member, serve, serve_act
 from statewright.api.http.ops.wait import read_instance_id
-from statewright.api.http.request import Request, read_entity_id, uuid_text
+from statewright.api.http.request import Request, read_entity_id
 from statewright.api.http.response import Response, encode_json
 from statewright.entity import ModelKey
 from statewright.failures import Forbidden, InvalidParameter
@@ -70,25 +69,19 @@ async def suspend(request: Request) -> Response:
     )
 
 
-@serve(RESUME)
-async def resume(request: Request) -> Response:
-    """Let movement go on."""
-    body = await read_body(request, Resumption)
-
-    async def respond(state: SuspensionState) -> Response:
-        return Response(encode_json(show_suspension(state)))
-
-    caller = request.answer_with(respond)
-    return await respond(
-        await suspensions.resume(
-            request.runtime.core,
-            request.runtime.operations.concerns.suspensions,
-            caller,
-            _read_id(request),
-            timers=body.timers,
-            reason=body.reason,
-        )
-    )
+resume = serve_act(
+    RESUME,
+    Resumption,
+    lambda runtime, caller, id_, body: suspensions.resume(
+        runtime.core,
+        runtime.operations.concerns.suspensions,
+        caller,
+        id_,
+        timers=body.timers,
+        reason=body.reason,
+    ),
+    show_suspension,
+)
 
 
 @serve(LIST_SUSPENSIONS)
@@ -121,15 +114,11 @@ async def get_suspension(request: Request) -> Response:
                     request.runtime.core,
                     request.runtime.operations.concerns.suspensions,
                     request.caller,
-                    _read_id(request),
+                    read_id(request, GET_SUSPENSION),
                 )
             )
         )
     )
-
-
-def _read_id(request: Request) -> str:
-    return uuid_text("suspensionId", request.path_params["suspensionId"])
 
 
 def _read_target(body: SuspensionOrder) -> Target:

@@ -1,8 +1,7 @@
 """Versions of entities as clients read them (docs/reference/operations.md#versions)."""
 
-from statewright.api.http.ops.incidents import read_body
 from statewright.api.http.ops.lists import build_list_response, read_page_request
-from statewright.api.http.ops.route import serve
+from statewright.api.http.ops.route import read_body, serve
 from statewright.api.http.request import Request, uuid_text
 from statewright.api.http.response import Response, encode_json
 from statewright.ids import TransactionId
