@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from statewright.api.http import request
-from statewright.api.http.ops import wait as http_wait
+from statewright.api.http.ops import history
 from statewright.failures import ModelNotFound
 from statewright.services.ops import waiting
 from statewright.storage.pool import Pool
@@ -141,8 +141,8 @@ def test_what_cannot_be_awaited_is_refused(here: Api, ops, services, tenant) -> 
 
 
 def test_no_wait_is_longer_than_the_longest_one(here: Api, ops, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert timedelta(seconds=50) == waiting.MAX_WAIT == http_wait.MAX_WAIT
-    monkeypatch.setattr(http_wait, "MAX_WAIT", timedelta(milliseconds=50))
+    assert timedelta(seconds=50) == waiting.MAX_WAIT == history.MAX_WAIT
+    monkeypatch.setattr(history, "MAX_WAIT", timedelta(milliseconds=50))
     entity = here.create({"year": 1}).id
     found = done(wait(ops[0], entity, "state=GONE&timeout=P7D"))
     assert (found["reached"], found["state"], found["waitedMs"] >= 50) == (False, "HERE", True)

@@ -2,8 +2,7 @@
 
 from msgspec.structs import replace
 
-from statewright.api.http.ops.route import ADMIN, OPERATOR, serve
-from statewright.api.http.ops.wait import read_instance_id
+from statewright.api.http.ops.route import ADMIN, OPERATOR, read_instance_id, serve
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
 from statewright.engine.explanation import TransitionOutlook

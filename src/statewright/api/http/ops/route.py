@@ -13,9 +13,10 @@ from msgspec import Struct
 from statewright.api.http.request import Request, uuid_text
 from statewright.api.http.response import Response, encode_json
 from statewright.api.http.router import Endpoint, Route
-from statewright.failures import BadRequest
+from statewright.failures import BadRequest, ProcessNotFound
+from statewright.ids import EntityId, parse_entity_id
 from statewright.jsonval.codec import MalformedJson, decode
-from statewright.jsonval.values import JsonObject
+from statewright.jsonval.values import JsonObject, quote
 from statewright.operations.idempotency import Recording
 from statewright.operations.records import name_record
 from statewright.operations.table import ADMIN as ADMIN
@@ -121,6 +122,14 @@ async def read_json_body(request: Request) -> JsonObject:
     if not isinstance(value, dict):
         raise refuse_member("", "not an object")
     return value
+
+
+def read_instance_id(text: str) -> EntityId:
+    """From a ULID or a UUID. Raises ``ProcessNotFound`` for what is neither."""
+    found = parse_entity_id(text)
+    if found is None:
+        raise ProcessNotFound(f"instance {quote(text)} not found")
+    return found
 
 
 def read_id(request: Request, operation: ApiOperation[object]) -> str:

@@ -6,7 +6,7 @@ Checks of workflows as clients read them (docs/reference/operations.md#checking-
 from typing import Final
 
 from statewright.api.http.declaration import list_routes
-from statewright.api.http.ops import explain, incidents, lists, queues, simulations, suspensions, versions, wait
+from statewright.api.http.ops import explain, history, incidents, lists, queues, simulations, suspensions
 from statewright.api.http.ops.route import OpsRoute, serve
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
@@ -62,7 +62,7 @@ async def describe_api(request: Request) -> Response:
     return Response(encode_json(found))
 
 
-_MODULES: Final = (explain, incidents, lists, queues, simulations, suspensions, versions, wait)
+_MODULES: Final = (explain, incidents, lists, queues, simulations, suspensions, history)
 
 OPS_ROUTES: Final[tuple[OpsRoute, ...]] = (
     describe_api,
