@@ -187,8 +187,7 @@ class Console:
         """Ask before an action; show the call that its form would make, which may hold what was typed; or carry it out
         and send the browser on. But for the question, nothing happens unless the form is of our own page.
         """
-        name = browser.path_params["action"]
-        action = self._actions.get(name)
+        action = self._actions.get(browser.path.rpartition("/")[2])
         if action is None:
             return self._frame.refuse(404, "There is no such action")
         if step != "confirm" and is_foreign_form(browser.headers):
@@ -202,7 +201,7 @@ class Console:
                 return self._frame.refuse(403, _OLD)
             return await self._forms.answer(step, action, context, form)
 
-        return await self._answer(f"{step}_{name}", browser, respond, is_act=step == "do")
+        return await self._answer(f"{step}_{action.name}", browser, respond, is_act=step == "do")
 
     async def _answer(
         self, name: str, browser: Browser, respond: Respond, page: Page | None = None, *, is_act: bool = False

@@ -14,6 +14,7 @@ from msgspec import Struct, ValidationError, convert
 from msgspec.structs import fields
 
 from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.operations.records import Record, Value
 
 CALL_TIMEOUT_S: Final = 5.0
 JSON: Final = "application/json"
@@ -144,7 +145,7 @@ class Reply(Struct, frozen=True, kw_only=True):
 
     def pick(self, kind: type[RecordT]) -> RecordT:
         """What there is of an answer that has no record of its own."""
-        return pick_members(self.document, kind)
+        return pick_members(self.value, kind)
 
     def pick_items(self, kind: type[RecordT]) -> tuple[RecordT, ...]:
         """The same of the items of a list."""
@@ -159,12 +160,17 @@ class Reply(Struct, frozen=True, kw_only=True):
     @property
     def next_cursor(self) -> str:
         """Where a list goes on; empty at its end."""
-        return get_text(self.document, "nextCursor")
+        return self.pick(_Page).next_cursor or ""
 
     @property
     def total(self) -> int:
         """How many there are of what a list shows some, where that was asked for."""
-        return get_int(self.document, "total")
+        return self.pick(_Page).total or 0
+
+    @property
+    def scanned(self) -> int:
+        """How many were looked at for the items of a list, where that is told."""
+        return self.pick(_Page).scanned
 
     @property
     def document(self) -> JsonObject:
@@ -174,8 +180,16 @@ class Reply(Struct, frozen=True, kw_only=True):
     @property
     def items(self) -> list[JsonObject]:
         """The objects of a list, or of the ``items`` of a page of the operations API."""
-        listed = self.document.get("items") if isinstance(self.value, dict) else self.value
-        return [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
+        return list_objects(self.pick(_Page).items if isinstance(self.value, dict) else self.value)
+
+
+class _Page(Record, frozen=True, kw_only=True):
+    """What a page of a list has, whatever is in it."""
+
+    items: Value = None
+    next_cursor: str | None = None
+    total: int | None = None
+    scanned: int = 0
 
 
 class CallFailed(Exception):
@@ -192,17 +206,25 @@ def build_problem_reply(call: ApiCall, status: int, code: str, detail: str, seco
     return Reply(call=call, status=status, value=problem, seconds=seconds)
 
 
-def pick_members(document: JsonObject, kind: type[RecordT]) -> RecordT:
-    """A struct of which each member has a default: a member of another type is as absent."""
+def pick_members(value: JsonValue, kind: type[RecordT]) -> RecordT:
+    """A struct of which each member has a default: a member of another type is as absent, and so are all of what is no
+    object.
+    """
+    document = value if isinstance(value, dict) else {}
     try:
         return convert(document, kind)
     except ValidationError:
         return kind(**dict(_list_fitting(document, kind)))
 
 
-def pick_objects(document: JsonValue, name: str, kind: type[RecordT]) -> list[RecordT]:
+def pick_objects(listed: object, kind: type[RecordT]) -> list[RecordT]:
     """The objects of a list, as such structs."""
-    return [pick_members(item, kind) for item in get_objects(document, name)]
+    return [pick_members(item, kind) for item in list_objects(listed)]
+
+
+def list_objects(listed: object) -> list[JsonObject]:
+    """The objects of a list; none of what is no list."""
+    return [item for item in listed if isinstance(item, dict)] if isinstance(listed, list | tuple) else []
 
 
 def _list_fitting(document: JsonObject, kind: type[Struct]) -> Iterator[tuple[str, object]]:
@@ -210,43 +232,3 @@ def _list_fitting(document: JsonObject, kind: type[Struct]) -> Iterator[tuple[st
         if member.encode_name in document:
             with suppress(ValidationError):
                 yield member.name, convert(document[member.encode_name], member.type)
-
-
-def get_text(document: JsonValue, name: str, default: str = "") -> str:
-    """A string."""
-    value = document.get(name) if isinstance(document, dict) else None
-    return value if isinstance(value, str) else default
-
-
-def get_int(document: JsonObject, name: str, default: int = 0) -> int:
-    """A whole number."""
-    value = document.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) else default
-
-
-def get_flag(document: JsonObject, name: str, *, default: bool = False) -> bool:
-    """A boolean."""
-    value = document.get(name)
-    return value if isinstance(value, bool) else default
-
-
-def get_object(document: JsonValue, name: str) -> JsonObject:
-    """An object, empty where there is none."""
-    value = document.get(name) if isinstance(document, dict) else None
-    return value if isinstance(value, dict) else {}
-
-
-def get_list(document: JsonValue, name: str) -> list[JsonValue]:
-    """A list, empty where there is none."""
-    value = document.get(name) if isinstance(document, dict) else None
-    return value if isinstance(value, list) else []
-
-
-def get_objects(document: JsonValue, name: str) -> list[JsonObject]:
-    """The objects of a list."""
-    return [item for item in get_list(document, name) if isinstance(item, dict)]
-
-
-def get_texts(document: JsonObject, name: str) -> list[str]:
-    """The strings of a list."""
-    return [item for item in get_list(document, name) if isinstance(item, str)]

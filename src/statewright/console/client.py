@@ -109,15 +109,15 @@ class _Exchange:
         raise AssertionError
 
     async def send(self, message: dict[str, Any]) -> None:
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            self.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in message["headers"]}
-            return
-        part = message.get("body", b"")
-        self._size += len(part)
-        if self._size > MAX_REPLY_BYTES:
-            raise ReplyTooLong
-        self._parts.append(part)
+        match message:
+            case {"type": "http.response.start", "status": status, "headers": headers}:
+                self.status = status
+                self.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
+            case {"body": part}:
+                self._size += len(part)
+                if self._size > MAX_REPLY_BYTES:
+                    raise ReplyTooLong
+                self._parts.append(part)
 
 
 class ReplyTooLong(Exception):

@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeAlias
 from urllib.parse import quote
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from statewright.jsonval.codec import MalformedJson, compact_json, decode, encode
@@ -64,10 +64,6 @@ NUMBERS: Final = frozenset(
     ("INTEGER", "LONG", "BIG_INTEGER", "UNBOUND_INTEGER", "DOUBLE", "BIG_DECIMAL", "UNBOUND_DECIMAL")
 )
 _TEMPORALS: Final = frozenset(("LOCAL_DATE", "LOCAL_DATE_TIME", "LOCAL_TIME", "ZONED_DATE_TIME", "YEAR", "YEAR_MONTH"))
-_ALIASES: Final = ("operatorType", "operator", "operation")
-_GROUP: Final = frozenset(("type", "operator", "conditions"))
-_OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
-_LIST: Final = msgspec.json.Decoder(list[Raw])
 
 
 class MalformedQuery(ValueError):
@@ -113,6 +109,39 @@ EVERYTHING: Final = Group()
 # JSON text
 
 
+class _Wire(Struct, frozen=True, kw_only=True, tag_field="type", rename="camel", forbid_unknown_fields=True):
+    """A part of a condition of which the builder knows every member."""
+
+
+class _WireGroup(_Wire, frozen=True, kw_only=True, tag="group"):
+    operator: str
+    conditions: list[Raw]
+
+
+class _WireLeaf(_Wire, frozen=True, kw_only=True):
+    operator_type: str | UnsetType = UNSET
+    operator: str | UnsetType = UNSET
+    operation: str | UnsetType = UNSET
+    value: Raw = Raw()
+    """Empty: there is none."""
+
+    def read_operator(self) -> str | None:
+        """The operator, if it is known and named once."""
+        named = [each for each in (self.operator_type, self.operator, self.operation) if each is not UNSET]
+        return named[0] if len(named) == 1 and named[0] in OPERATORS else None
+
+
+class _WireSimple(_WireLeaf, frozen=True, kw_only=True, tag="simple"):
+    json_path: str
+
+
+class _WireLifecycle(_WireLeaf, frozen=True, kw_only=True, tag="lifecycle"):
+    field: str
+
+
+_WIRE: Final = msgspec.json.Decoder(_WireGroup | _WireSimple | _WireLifecycle)
+
+
 def read_condition(text: str) -> Condition:
     """The tree of a condition. Raises :class:`MalformedQuery` for what is no JSON, or groups nested too deep."""
     try:
@@ -126,51 +155,27 @@ def read_condition(text: str) -> Condition:
 def _read(text: bytes, depth: int) -> Condition:
     if depth > MAX_DEPTH:
         raise MalformedQuery(f"groups are nested more than {MAX_DEPTH} deep")
-    if not text.startswith(b"{"):
+    try:
+        told = _WIRE.decode(text)
+    except msgspec.DecodeError:
         return Verbatim(text=text.decode())
-    members = _OBJECT.decode(text)
-    match _read_text(members.get("type")):
-        case "group":
-            return _read_group(members, depth) or Verbatim(text=text.decode())
-        case "simple":
-            return _read_leaf(members, "jsonPath") or Verbatim(text=text.decode())
-        case "lifecycle":
-            return _read_leaf(members, "field") or Verbatim(text=text.decode())
-        case _:
-            return Verbatim(text=text.decode())
+    return _read_part(told, depth) or Verbatim(text=text.decode())
 
 
-def _read_group(members: Mapping[str, Raw], depth: int) -> Group | None:
-    operator = (_read_text(members.get("operator")) or "").upper()
-    conditions = bytes(members.get("conditions", b""))
-    if members.keys() - _GROUP or operator not in ("AND", "OR") or not conditions.startswith(b"["):
+def _read_part(told: _WireGroup | _WireSimple | _WireLifecycle, depth: int) -> Condition | None:
+    """The part of the tree; None where the builder does not know one of its words."""
+    if isinstance(told, _WireGroup):
+        word = told.operator.upper()
+        if word not in ("AND", "OR"):
+            return None
+        parts = tuple(_read(bytes(part), depth + 1) for part in told.conditions)
+        return Group(operator="AND" if word == "AND" else "OR", conditions=parts)
+    operator, value = told.read_operator(), bytes(told.value).decode() or None
+    if operator is None:
         return None
-    parts = tuple(_read(bytes(part), depth + 1) for part in _LIST.decode(conditions))
-    return Group(operator="AND" if operator == "AND" else "OR", conditions=parts)
-
-
-def _read_leaf(members: Mapping[str, Raw], name: str) -> Simple | Lifecycle | None:
-    """A leaf about what its member ``name`` says."""
-    subject, operator = _read_text(members.get(name)), _read_operator(members)
-    if members.keys() - {"type", name, "value", *_ALIASES} or subject is None or operator is None:
-        return None
-    value = bytes(members["value"]).decode() if "value" in members else None
-    if name == "jsonPath":
-        return Simple(path=subject, operator=operator, value=value) if _fits_input(subject) else None
-    return Lifecycle(field=subject, operator=operator, value=value) if subject in LIFECYCLE_FIELDS else None
-
-
-def _read_operator(members: Mapping[str, Raw]) -> str | None:
-    """The operator, if it is known and named once."""
-    named = [name for name in _ALIASES if name in members]
-    operator = _read_text(members[named[0]]) if len(named) == 1 else None
-    return operator if operator in OPERATORS else None
-
-
-def _read_text(raw: Raw | None) -> str | None:
-    """The text that a member is, if it is one."""
-    text = b"" if raw is None else bytes(raw)
-    return str(decode(text)) if text.startswith(b'"') else None
+    if isinstance(told, _WireSimple):
+        return Simple(path=told.json_path, operator=operator, value=value) if _fits_input(told.json_path) else None
+    return Lifecycle(field=told.field, operator=operator, value=value) if told.field in LIFECYCLE_FIELDS else None
 
 
 def _fits_input(text: str) -> bool:

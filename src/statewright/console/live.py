@@ -40,7 +40,7 @@ HINT_PAUSE_S: Final = 1.0
 WAIT_S: Final = 45
 RETRY_S: Final = 5.0
 
-_TOPIC: Final = re.compile(r"(?P<name>entity-(?P<id>[0-9a-fA-F-]{36}))(@(?P<seen>[0-9a-fA-F-]{36}))?")
+_TOPIC: Final = re.compile(r"(?P<name>entity-(?P<id>[0-9a-fA-F-]{36}))(?:@(?P<seen>[0-9a-fA-F-]{36}))?")
 
 FindEnded = Callable[[Collection[str]], Awaitable[frozenset[str]]]
 """Those of some logins that hold no more."""
@@ -70,7 +70,8 @@ def parse_topics(texts: Sequence[str], last_event_id: str = "") -> tuple[Topic, 
         match = _TOPIC.fullmatch(text)
         if match is None:
             return None
-        topics.append(Topic(match["name"], match["id"].lower(), later.get(match["name"]) or match["seen"] or ""))
+        name, id_, seen = match.groups()
+        topics.append(Topic(name, id_.lower(), later.get(name) or seen or ""))
     return tuple(topics) if 1 <= len(topics) <= MAX_TOPICS else None
 
 

@@ -176,25 +176,25 @@ class Login:
         self._read_clock = read_clock
         self._attempts = LoginAttempts()
 
-    async def answer(self, step: LoginStep, browser: Browser, fields: Fields, render: RenderLogin) -> ConsoleResponse:
+    async def answer(self, step: LoginStep, browser: Browser, form: Fields, render: RenderLogin) -> ConsoleResponse:
         """Show the page of the login, check what was typed there, send the browser to a provider, or take what the
         provider has sent it back with. Who is not let in sees the page again, and why.
         """
         flow = self._read_flow(browser.cookies.get(FLOW_COOKIE, "")) if step == "finish" else None
-        target = read_target(fields.get("next")) if flow is None else flow.target
+        target = read_target(form.get("next")) if flow is None else flow.target
         try:
             match step:
                 case "show":
-                    response = self._render(browser, await self._build_view(fields, target), 200, render)
+                    response = self._render(browser, await self._build_view(form, target), 200, render)
                 case "check":
-                    response = await self._check(browser, fields, target)
+                    response = await self._check(browser, form, target)
                 case "start":
-                    response = await self._start(browser, fields, target)
+                    response = await self._start(browser, form, target)
                 case "finish":
-                    response = await self._finish(browser, flow, fields)
+                    response = await self._finish(browser, flow, form)
         except LoginRefused as refused:
             log.warning("console_login_failed", cause=refused.cause, address=browser.address)
-            client_id = fields.get("client_id") if step == "check" else ""
+            client_id = form.get("client_id") if step == "check" else ""
             view = LoginView(target=target, fault=refused.text, client_id=client_id)
             response = self._render(browser, view, refused.status, render)
         if step == "finish":
@@ -218,7 +218,7 @@ class Login:
         tokens = pick_members(answer, Tokens)
         token = tokens.id_token if grant.is_id_token else tokens.access_token
         claims, before = read_claims(token), read_claims(grant.token)
-        if claims is None or before is None or any(claims.get(each) != before.get(each) for each in ("iss", "sub")):
+        if claims is None or before is None or (claims.iss, claims.sub) != (before.iss, before.sub):
             return None
         ends_at = read_expiry(claims)
         if ends_at is None:

@@ -9,11 +9,12 @@ from typing import Final, Protocol
 from urllib.parse import urlencode
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType, convert
 
 from statewright.jsonval.codec import decode_stored
 from statewright.jsonval.scanning import MalformedJson
 from statewright.jsonval.values import JsonObject
+from statewright.operations.records import Value
 
 FLOW_S: Final = 600
 """How long somebody may take to log in at the provider."""
@@ -135,7 +136,18 @@ def build_logout_url(provider: Provider, public_url: str) -> str:
     return f"{provider.end_session_endpoint}{'&' if '?' in provider.end_session_endpoint else '?'}{query}"
 
 
-def read_claims(token: str) -> "JsonObject | None":
+class Claims(Struct, frozen=True, kw_only=True):
+    """What a JWT says, as far as a login needs it; None: nothing."""
+
+    iss: Value = None
+    sub: Value = None
+    aud: Value = None
+    azp: Value | UnsetType = UNSET
+    exp: Value = None
+    nonce: Value = None
+
+
+def read_claims(token: str) -> Claims | None:
     """The claims of a JWT, without looking at its signature: that is up to the API. None for what is no JWT."""
     parts = token.split(".")
     if len(parts) != 3:
@@ -144,31 +156,28 @@ def read_claims(token: str) -> "JsonObject | None":
         claims = decode_stored(urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
     except (ValueError, MalformedJson):
         return None
-    return claims if isinstance(claims, dict) else None
+    return convert(claims, Claims) if isinstance(claims, dict) else None
 
 
-def find_id_token_fault(claims: "JsonObject | None", provider: Provider, nonce: str, now: int) -> str | None:
+def find_id_token_fault(claims: Claims | None, provider: Provider, nonce: str, now: int) -> str | None:
     """Why an ID token that came from the token endpoint is not the answer to this flow (OpenID Connect Core 3.1.3.7);
     ``now`` in microseconds since 1970.
     """
     if claims is None:
         return "malformed"
-    audience = claims.get("aud")
-    audiences = audience if isinstance(audience, list) else [audience]
-    expiry = claims.get("exp")
-    given = claims.get("nonce")
-    if claims.get("iss") != provider.issuer:
+    audiences = claims.aud if isinstance(claims.aud, list) else [claims.aud]
+    if claims.iss != provider.issuer:
         return "issuer"
-    if provider.client_id not in audiences or claims.get("azp", provider.client_id) != provider.client_id:
+    if provider.client_id not in audiences or claims.azp not in (UNSET, provider.client_id):
         return "audience"
-    if not isinstance(given, str) or not secrets.compare_digest(given.encode(), nonce.encode()):
+    if not isinstance(claims.nonce, str) or not secrets.compare_digest(claims.nonce.encode(), nonce.encode()):
         return "nonce"
-    if not isinstance(expiry, int | Decimal) or expiry + SKEW_S <= now // SECOND_US:
+    if not isinstance(claims.exp, int | Decimal) or claims.exp + SKEW_S <= now // SECOND_US:
         return "expired"
     return None
 
 
-def read_expiry(claims: "JsonObject | None") -> int | None:
+def read_expiry(claims: Claims | None) -> int | None:
     """When a token ends, in microseconds since 1970; None where it does not say."""
-    expiry = None if claims is None else claims.get("exp")
+    expiry = None if claims is None else claims.exp
     return int(expiry * SECOND_US) if isinstance(expiry, int | Decimal) and not isinstance(expiry, bool) else None

@@ -125,6 +125,27 @@ def test_an_operator_may_have_each_of_its_names(alias: str) -> None:
     assert found == Simple(path="$.a", operator="IS_NULL")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"type":"group","operator":"XOR","conditions":[]}',
+        '{"type":"group","operator":"AND"}',
+        '{"type":"group","operator":"AND","conditions":{}}',
+        '{"type":"group","operator":"AND","conditions":[],"value":1}',
+        '{"type":"simple","operatorType":"IS_NULL"}',
+        '{"type":"simple","jsonPath":1,"operatorType":"IS_NULL"}',
+        '{"type":"simple","jsonPath":"$.a","operator":"EQUALS","operation":"EQUALS","value":1}',
+        '{"type":"simple","jsonPath":"$.a","operator":"","operation":"EQUALS","value":1}',
+        '{"type":"simple","jsonPath":"$.a","operator":null,"value":1}',
+        '{"type":"simple","field":"state","operator":"EQUALS","value":1}',
+        '{"type":"lifecycle","field":"age","operator":"EQUALS","value":1}',
+        '{"type":1}',
+    ],
+)
+def test_what_the_builder_does_not_know_stays_as_it_is(text: str) -> None:
+    assert read_condition(text) == Verbatim(text=text)
+
+
 @pytest.mark.parametrize("text", ["", "{", '{"type":"group",}', '{"type":"simple","type":"group"}', "nothing"])
 def test_what_is_no_json_is_refused(text: str) -> None:
     with pytest.raises(MalformedQuery, match="no JSON"):

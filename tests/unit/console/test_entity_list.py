@@ -12,8 +12,8 @@ from statewright.console.pages.entities import ROUTES, EntitiesView, EntityNewsV
 from statewright.console.pages.model import ModelHead
 from statewright.console.request import Action, Form, InvalidField, parse_query
 from statewright.console.views.entities import build_cell, find_values, write_csv
+from statewright.console.views.records import Envelope
 from statewright.jsonval.codec import decode
-from statewright.jsonval.values import JsonObject
 from tests.unit.console.recorded import a_problem, a_reply
 
 HEAD = ModelHead(name="order", version=1, state="LOCKED")
@@ -73,7 +73,7 @@ def test_numbers_are_shown_as_they_are_stored():
 
 @pytest.mark.parametrize("text", ["=1+1", "+1+1", "-1+1", "@SUM(1)", "\t=1", "\r=1"])
 def test_a_spreadsheet_takes_no_value_for_a_formula(text: str):
-    item: JsonObject = {"data": {"amount": Decimal("-0.10"), "customer": text}}
+    item = Envelope(data={"amount": Decimal("-0.10"), "customer": text})
     [_, row] = csv.reader(io.StringIO(write_csv([item], ("$.customer", "$.amount")).decode(), newline=""))
     assert row[-2:] == [f"'{text}", "-0.10"]
 

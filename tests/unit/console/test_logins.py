@@ -5,14 +5,14 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 import pytest
-from msgspec import Struct
+from msgspec import Struct, convert
 from msgspec.structs import replace
 
 from statewright.auth.keys import Sealer
 from statewright.console import logins
 from statewright.console.login import LoginAttempts, read_target
 from statewright.console.logins import CookieRules, Grant, SessionLimits, StoredLogins
-from statewright.console.oidc import begin_flow, build_authorization_url, decode_flow, find_id_token_fault
+from statewright.console.oidc import Claims, begin_flow, build_authorization_url, decode_flow, find_id_token_fault
 from statewright.console.session import Session
 from statewright.jsonval.values import JsonObject
 
@@ -313,7 +313,8 @@ CLAIMS: JsonObject = {"iss": "https://idp.example", "aud": "console", "nonce": "
     ],
 )
 def test_an_id_token_has_to_be_of_this_provider_client_and_login(claims: "JsonObject | None", fault: str | None):
-    assert find_id_token_fault(claims, Shop(), "n", 900 * 1_000_000) == fault
+    told = None if claims is None else convert(claims, Claims)
+    assert find_id_token_fault(told, Shop(), "n", 900 * 1_000_000) == fault
 
 
 def test_a_provider_is_asked_for_a_code_that_only_this_browser_can_redeem():

@@ -10,20 +10,24 @@ from typing import Final, Literal, TypeAlias, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.console.calls import get_object, get_objects, get_text, pick_members
+from statewright.console.calls import pick_members
 from statewright.console.diagrams.drawing import Drawing, Edge, Node
 from statewright.console.diagrams.workflow import (
+    Asking,
+    StateDocument,
     Transition,
     TransitionDocument,
     WorkflowDocument,
     WorkflowGraph,
     draw_workflow,
     format_delay,
+    index_by_name,
     read_document,
     read_workflow,
 )
 from statewright.jsonval.patches import is_json_equal
 from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.operations.records import Record, Value
 
 Change: TypeAlias = Literal["added", "removed", "changed"]
 TransitionKey: TypeAlias = tuple[str, str]
@@ -61,6 +65,12 @@ class Sentence(Struct, frozen=True, kw_only=True):
         return SIGNS[self.change]
 
 
+class _Processors(Record, frozen=True, kw_only=True):
+    """The processors of a transition, with all that is said of them."""
+
+    processors: Value = None
+
+
 class WorkflowDiff(Struct, frozen=True, kw_only=True):
     """All that differs; ``old`` and ``new`` are what was compared."""
 
@@ -95,13 +105,13 @@ def compare_workflows(old: JsonValue, new: JsonValue) -> WorkflowDiff:
 def _index_transitions(document: WorkflowDocument) -> dict[TransitionKey, JsonObject]:
     return {
         (state, name): each
-        for state, value in document.states.items()
-        for name, each in _index_by_name(value, "transitions").items()
+        for state in document.states
+        for name, each in _index_transitions_of(document, state).items()
     }
 
 
-def _index_by_name(document: JsonValue, member: str) -> dict[str, JsonObject]:
-    return {get_text(each, "name"): each for each in get_objects(document, member)}
+def _index_transitions_of(document: WorkflowDocument, state: str) -> dict[str, JsonObject]:
+    return index_by_name(pick_members(document.states[state], StateDocument).transitions)
 
 
 def _compare_keys(
@@ -159,7 +169,7 @@ def _tell_transition(key: TransitionKey, change: Change, old: JsonObject, new: J
     elif change == "removed":
         text = f"{state} loses the transition {name} to {was.next}."
     else:
-        differences = (*_tell_members(was, now), *_tell_others(old, new), *_tell_processors(old, new))
+        differences = (*_tell_members(was, now), *_tell_others(old, new, was, now), *_tell_processors(old, new))
         text = f"{state}.{name}: {'; '.join(differences) or 'other members differ'}."
     return Sentence(change=change, text=text, state=state)
 
@@ -173,8 +183,8 @@ def _tell_members(was: TransitionDocument, now: TransitionDocument) -> Iterator[
         yield "is switched off" if now.disabled else "is switched on"
 
 
-def _tell_others(old: JsonObject, new: JsonObject) -> Iterator[str]:
-    delays = [get_object(each, "schedule").get("delayMs") for each in (old, new)]
+def _tell_others(old: JsonObject, new: JsonObject, was: TransitionDocument, now: TransitionDocument) -> Iterator[str]:
+    delays = [pick_members(each.schedule, Asking).delay_ms for each in (was, now)]
     for member, words in _TRANSITION_MEMBERS.items():
         change = _compare_member(old, new, member)
         if change == "changed" and member == "schedule" and delays[0] != delays[1]:
@@ -188,7 +198,7 @@ def _tell_delay(value: JsonValue) -> str:
 
 
 def _tell_processors(old: JsonObject, new: JsonObject) -> Iterator[str]:
-    before, after = _index_by_name(old, "processors"), _index_by_name(new, "processors")
+    before, after = (index_by_name(pick_members(each, _Processors).processors) for each in (old, new))
     for name, change in _compare_keys(before, after).items():
         yield f"processor {name} {_PROCESSOR_WORDS[change]}"
     if before.keys() == after.keys() and list(before) != list(after):
@@ -197,7 +207,7 @@ def _tell_processors(old: JsonObject, new: JsonObject) -> Iterator[str]:
 
 def _tell_order(was: WorkflowDocument, now: WorkflowDocument) -> Iterator[Sentence]:
     for state in was.states.keys() & now.states.keys():
-        left, right = (list(_index_by_name(each.states[state], "transitions")) for each in (was, now))
+        left, right = (list(_index_transitions_of(each, state)) for each in (was, now))
         if [name for name in left if name in right] != [name for name in right if name in left]:
             text = f"The transitions of {state} are tried in another order: {', '.join(right)}."
             yield Sentence(change="changed", text=text, state=state)

@@ -13,7 +13,7 @@ from typing import Final
 import yaml
 from msgspec import Struct, field
 
-from statewright.console.calls import get_object, pick_members, pick_objects
+from statewright.console.calls import pick_members, pick_objects
 from statewright.console.diagrams.drawing import Drawing, Edge, Node
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.operations.records import Record, Value
@@ -57,6 +57,12 @@ class StepSpec(Record, frozen=True, kw_only=True):
     policy: StepPolicy = StepPolicy()
 
 
+class Task(Record, frozen=True, kw_only=True):
+    """A task of a step."""
+
+    kind: str = ""
+
+
 class PlaybookStep(Record, frozen=True, kw_only=True):
     """A step of a playbook, as far as it is drawn."""
 
@@ -79,10 +85,27 @@ class Entry(Record, frozen=True, kw_only=True):
     final_step: str = field(name="final_step", default="")
 
 
+class Executor(Record, frozen=True, kw_only=True):
+    """How a playbook is carried out."""
+
+    spec: Entry = Entry()
+
+
+class PlaybookDocument(Record, frozen=True, kw_only=True):
+    """A playbook, as far as it is drawn."""
+
+    executor: Executor = Executor()
+    workflow: Value = None
+
+
+def list_steps(playbook: JsonValue) -> list[PlaybookStep]:
+    """The steps of a playbook."""
+    return pick_objects(pick_members(playbook, PlaybookDocument).workflow, PlaybookStep)
+
+
 def draw_playbook(playbook: JsonValue) -> Drawing:
     """The net of a playbook. Step *i* has the place 2\\ *i* and the transition 2\\ *i* + 1."""
-    steps = pick_objects(playbook, "workflow", PlaybookStep)
-    entry = pick_members(get_object(get_object(playbook, "executor"), "spec"), Entry)
+    steps, entry = list_steps(playbook), pick_members(playbook, PlaybookDocument).executor.spec
     numbers = {step.step: place for place, step in reversed(list(enumerate(steps)))}
     nodes = tuple(node for place, step in enumerate(steps) for node in _draw_step(step, place, entry.final_step))
     edges: list[Edge] = []

@@ -9,9 +9,9 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from statewright.console.calls import get_list, pick_objects
+from statewright.console.calls import pick_members, pick_objects
 from statewright.console.diagrams.drawing import Drawing, Edge, Mark, Marks, Node, Shape
-from statewright.console.diagrams.petri import PlaybookSource, PlaybookStep, draw_playbook
+from statewright.console.diagrams.petri import PlaybookSource, PlaybookStep, Task, draw_playbook, list_steps
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.operations.records import Members, Record, Value
@@ -95,6 +95,12 @@ class Step(Record, frozen=True, kw_only=True):
     boundary_events: tuple[BoundaryEvent, ...] = ()
 
 
+class StepDefinition(Record, frozen=True, kw_only=True):
+    """A definition, as far as it is drawn."""
+
+    steps: Value = None
+
+
 _STEP_SHAPES: Final[Mapping[str, Shape]] = {
     "DECISION": "decision",
     "PARALLEL_GATEWAY": "bar",
@@ -118,14 +124,18 @@ def read_steps(definition: JsonObject) -> ProcessGraph:
             detail=step.name if step.name != step.id else "",
             job_type=step.job_type,
         )
-        for place, step in enumerate(pick_objects(definition, "steps", Step))
+        for place, step in enumerate(_pick_steps(definition))
     ]
     return _build_graph(draw_steps(definition), rows, lambda place: place + 1)
 
 
+def _pick_steps(definition: JsonValue) -> list[Step]:
+    return pick_objects(pick_members(definition, StepDefinition).steps, Step)
+
+
 def draw_steps(definition: JsonValue) -> Drawing:
     """The picture of a definition; nodes are its steps in their order, after a dot for the start."""
-    steps = pick_objects(definition, "steps", Step)
+    steps = _pick_steps(definition)
     numbers = {step.id: number for number, step in reversed(list(enumerate(steps, start=1)))}
     edges = [Edge(source=0, target=1, classes=("begin",))] if steps else []
     edges += [
@@ -194,6 +204,14 @@ class FlowNode(Record, frozen=True, kw_only=True):
         return self.name or self.uri or self.kind
 
 
+class CompiledGraph(Record, frozen=True, kw_only=True):
+    """A graph as the API gives it: edges are pairs of places of nodes."""
+
+    nodes: Value = None
+    edges: tuple[Value, ...] = ()
+    back_edges: tuple[Value, ...] = ()
+
+
 _FLOW_SHAPES: Final[Mapping[str, Shape]] = {"start": "start", "end": "end", "fork": "bar", "join": "bar"}
 _FLOW_KINDS: Final = frozenset((*_FLOW_SHAPES, "task", "read", "write", "literal"))
 
@@ -202,16 +220,17 @@ def read_compiled(graph: JsonObject) -> ProcessGraph:
     """The graph of a compiled definition, such as a flow. Instances call its nodes by their ids, or else by their
     places.
     """
-    nodes = pick_objects(graph, "nodes", FlowNode)
+    nodes = pick_objects(pick_members(graph, CompiledGraph).nodes, FlowNode)
     return _build_graph(draw_flow(graph), list(map(_describe_node, nodes, range(len(nodes)))), lambda place: place)
 
 
 def draw_flow(graph: JsonValue) -> Drawing:
     """The picture of a compiled flow, its nodes at their numbers."""
-    nodes = pick_objects(graph, "nodes", FlowNode)
+    told = pick_members(graph, CompiledGraph)
+    nodes = pick_objects(told.nodes, FlowNode)
     pairs, backwards = (
-        [pair for each in get_list(graph, name) if (pair := _read_pair(each, len(nodes))) is not None]
-        for name in ("edges", "backEdges")
+        [pair for each in listed if (pair := _read_pair(each, len(nodes))) is not None]
+        for listed in (told.edges, told.back_edges)
     )
     edges = tuple(
         Edge(
@@ -284,15 +303,14 @@ def read_playbook_net(source: PlaybookSource) -> ProcessGraph:
             detail=_describe_admission(step),
             lines=source.lines[place] if place < len(source.lines) else None,
         )
-        for place, step in enumerate(pick_objects(source.document, "workflow", PlaybookStep))
+        for place, step in enumerate(list_steps(source.document))
     ]
     return _build_graph(draw_playbook(source.document), rows, lambda place: 2 * place + 1, is_net=True)
 
 
 def _describe_pipeline(step: PlaybookStep) -> str:
     tasks = step.tool if isinstance(step.tool, list) else [step.tool]
-    kinds = [task.get("kind") for task in tasks if isinstance(task, dict)]
-    named = dict.fromkeys(kind for kind in kinds if isinstance(kind, str) and kind)
+    named = dict.fromkeys(task.kind for task in pick_objects(tasks, Task) if task.kind)
     return ", ".join([*(["loop"] if step.is_loop else []), *named]) or "no task"
 
 

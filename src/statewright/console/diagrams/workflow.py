@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct, field
 
-from statewright.console.calls import get_list, get_text, pick_members, pick_objects
+from statewright.console.calls import list_objects, pick_members, pick_objects
 from statewright.console.diagrams.drawing import Drawing, Edge, Mark, Marks, Node
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.operations.records import Members, Record, Value
@@ -122,6 +122,12 @@ class TransitionDocument(Record, frozen=True, kw_only=True):
     processors: tuple[Callout, ...] = ()
 
 
+class StateDocument(Record, frozen=True, kw_only=True):
+    """A state as it is exported."""
+
+    transitions: Value = None
+
+
 class WorkflowDocument(Record, frozen=True, kw_only=True):
     """A workflow as it is exported."""
 
@@ -133,9 +139,21 @@ class WorkflowDocument(Record, frozen=True, kw_only=True):
     states: Members = field(default_factory=dict)
 
 
+class WorkflowExport(Record, frozen=True, kw_only=True):
+    """The workflows of a model; None where there is no list of them."""
+
+    workflows: tuple[Value, ...] | None = None
+
+
+class Named(Record, frozen=True, kw_only=True):
+    """What things are known by."""
+
+    name: str = ""
+
+
 def read_document(document: JsonValue) -> WorkflowDocument:
     """What an export says of a workflow; nothing of one that is not there."""
-    return pick_members(document if isinstance(document, dict) else {}, WorkflowDocument)
+    return pick_members(document, WorkflowDocument)
 
 
 def read_workflow(document: JsonValue) -> WorkflowGraph:
@@ -144,7 +162,7 @@ def read_workflow(document: JsonValue) -> WorkflowGraph:
     transitions = tuple(
         _read_transition(name, each)
         for name, state in told.states.items()
-        for each in pick_objects(state, "transitions", TransitionDocument)
+        for each in pick_objects(pick_members(state, StateDocument).transitions, TransitionDocument)
     )
     return WorkflowGraph(
         name=told.name,
@@ -173,9 +191,7 @@ def _order_states(initial: str, states: Sequence[str], transitions: Sequence[Tra
 
 
 def _read_transition(state: str, told: TransitionDocument) -> Transition:
-    criterion, schedule = (
-        pick_members(each if isinstance(each, dict) else {}, Asking) for each in (told.criterion, told.schedule)
-    )
+    criterion, schedule = (pick_members(each, Asking) for each in (told.criterion, told.schedule))
     asked = criterion if criterion.type == "function" else Asking()
     processors = tuple(
         Processor(name=each.name, letter=MODE_LETTERS.get(each.execution_mode or "", "S"), tags=each.tags)
@@ -384,11 +400,14 @@ def _join(parts: Sequence[str], glue: str) -> str:
 
 def list_workflows(export: JsonValue) -> list[JsonObject]:
     """The workflows of an export, whether it is the list itself or has it as a member."""
-    if isinstance(export, list):
-        return [item for item in export if isinstance(item, dict)]
-    return [item for item in get_list(export, "workflows") if isinstance(item, dict)]
+    return list_objects(export if isinstance(export, list) else pick_members(export, WorkflowExport).workflows)
 
 
 def index_workflows(export: JsonValue) -> dict[str, JsonObject]:
     """The same by their names."""
-    return {get_text(each, "name"): each for each in list_workflows(export)}
+    return index_by_name(list_workflows(export))
+
+
+def index_by_name(listed: object) -> dict[str, JsonObject]:
+    """The objects of a list by their names."""
+    return {pick_members(each, Named).name: each for each in list_objects(listed)}

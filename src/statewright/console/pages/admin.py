@@ -11,11 +11,11 @@ from statewright.console.calls import (
     Reply,
     build_entity_call,
     build_ops_call,
-    get_text,
 )
 from statewright.console.request import ADMIN, Navigation, Page, PageContext, Routes, build_problem
 from statewright.console.views.page import Crumb, Problem, View
 from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.operations.entity_answers import LogLevel
 from statewright.operations.records import Record
 from statewright.operations.service import Setting
 from statewright.operations.work import ServiceNode
@@ -291,12 +291,13 @@ def view_listing(listing: Listing, reply: Reply, level: Reply | None = None) -> 
     problem = None if reply.is_ok else build_problem(reply, retry=listing.path)
     if problem is not None and reply.status == NOT_IMPLEMENTED:
         problem = Problem(status=reply.status, title="Not in mock mode", detail=JWT_ONLY, code=problem.code)
+    told = None if level is None else level.read_if_ok(LogLevel)
     data = AdminView(
         of=listing,
         tabs=tuple(Tab(each.path, each.heading, each is listing) for each in LISTINGS),
         rows=tuple(listing.view(reply)) if reply.is_ok else (),
         problem=problem,
-        level=get_text(level.document, "level") if level is not None and level.is_ok else "",
+        level="" if told is None else told.level,
     )
     crumbs = () if listing.path == ROOT else (CRUMB,)
     return View(title=listing.heading, data=data, template="pages/admin.html", crumbs=crumbs)

@@ -3,7 +3,7 @@ and two versions of one compared (docs/console.md#pages).
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -76,13 +76,13 @@ def build_list(language: ProcessLanguage) -> Show:
         following, first = list_pages(query, found.require().total)
         counted = counts.read_if_ok(InstanceCounts)
         is_cut = counted is not None and counted.is_lower_bound
-        by_definition: dict[str, dict[str, int]] = {}
+        by_definition: dict[str, list[InstanceCount]] = {}
         for each in counts.read_items(InstanceCount):
-            by_definition.setdefault(each.definition_id, {})[each.status] = each.count
+            by_definition.setdefault(each.definition_id, []).append(each)
         data = DefinitionsView(
             language=language,
             rows=tuple(
-                _view_row(each, by_definition.get(each.key, {}), is_cut=is_cut)
+                _view_row(each, by_definition.get(each.key, []), is_cut=is_cut)
                 for each in found.pick_items(DefinitionRecord)
             ),
             keyword=query.get("keyword"),
@@ -95,12 +95,13 @@ def build_list(language: ProcessLanguage) -> Show:
     return show_definitions
 
 
-def _view_row(record: DefinitionRecord, statuses: Mapping[str, int], *, is_cut: bool) -> DefinitionRow:
-    under_way = sum(count for status, count in statuses.items() if status not in ENDED)
+def _view_row(record: DefinitionRecord, counts: Sequence[InstanceCount], *, is_cut: bool) -> DefinitionRow:
+    under_way = sum(each.count for each in counts if each.status not in ENDED)
+    failed = sum(each.count for each in counts if each.status == "FAILED")
     return DefinitionRow(
         record=record,
         under_way=format_count(under_way, is_lower_bound=is_cut),
-        failed=format_count(statuses.get("FAILED", 0), is_lower_bound=is_cut),
+        failed=format_count(failed, is_lower_bound=is_cut),
     )
 
 

@@ -60,7 +60,7 @@ from statewright.console.views.entities import (
     write_lines,
 )
 from statewright.console.views.page import Download, Problem, View, format_count
-from statewright.console.views.records import Written
+from statewright.console.views.records import Envelope, Written
 from statewright.instants import from_rfc3339
 from statewright.jsonval.codec import decode_stored, encode
 from statewright.operations.listings import MatchCount
@@ -153,7 +153,7 @@ async def show_entities(request: PageContext) -> View:
 
 def view_entities(path: str, query: Query, head: ModelHead, export: Reply, found: Reply, counted: Reply | None) -> View:
     """The list from the answers of the API."""
-    schema = build_schema(export.require().document)
+    schema = build_schema(export.require().value)
     condition = _read_query(query.get("q"))
     draft = query.get("draft")
     shown = _read_query(draft) if draft else condition
@@ -169,7 +169,7 @@ def view_entities(path: str, query: Query, head: ModelHead, export: Reply, found
         words=describe_condition(condition),
         columns=columns,
         headings=_build_headings(query, schema, columns),
-        rows=build_rows(found.items, columns),
+        rows=build_rows(found.pick_items(Envelope), columns),
         next=query.change(after=cursor, draft=None, count=None) if cursor else None,
         first=query.change(after=None, draft=None) if query.get("after") else None,
         total=None if counted is None else _describe_count(counted),
@@ -235,7 +235,7 @@ async def build_query(request: PageContext) -> View:
     fields = dict(request.query.pairs)
     act, _, place = request.query.get("act").partition(":")
     try:
-        edited = read_condition(fields["raw"]) if act == "raw" else read_fields(fields)
+        edited = read_condition(request.query.get("raw")) if act == "raw" else read_fields(fields)
         if act == "leaf":
             edited = add_part(edited, place, Simple(path="", operator="EQUALS", value='""'))
         elif act == "state":
@@ -264,11 +264,12 @@ async def show_entities_download(request: PageContext) -> View:
         build_entity_call("model", "export", "SIMPLE_VIEW", name, version),
         _build_search(request.query, (name, version), _read_query(request.query.get("q"))),
     )
-    items = found.require().items
     if kind == "ndjson":
-        return View(download=Download("entities.ndjson", write_lines(items), "application/x-ndjson"))
-    columns = choose_columns(request.query.get_all("columns"), build_schema(export.document).fields)
-    return View(download=Download("entities.csv", write_csv(items, columns), "text/csv; charset=utf-8"))
+        lines = write_lines(found.require().items)
+        return View(download=Download("entities.ndjson", lines, "application/x-ndjson"))
+    columns = choose_columns(request.query.get_all("columns"), build_schema(export.value).fields)
+    table = write_csv(found.require().pick_items(Envelope), columns)
+    return View(download=Download("entities.csv", table, "text/csv; charset=utf-8"))
 
 
 async def show_new_entity(request: PageContext) -> View:

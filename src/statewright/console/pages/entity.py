@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Final
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from statewright.console.calls import (
     ApiCall,
@@ -14,6 +14,7 @@ from statewright.console.calls import (
     build_entity_call,
     build_ops_call,
     build_path,
+    pick_members,
 )
 from statewright.console.diagrams.workflow import (
     Overlay,
@@ -33,6 +34,7 @@ from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonValue
 from statewright.operations.explanations import BlockingSuspension, ExplainedEntity, OpenIncident
 from statewright.operations.history import RunEvent, VersionView
+from statewright.operations.records import Record, Value
 
 ROOT: Final = "/console/entities/{id}"
 RECENT_EVENTS: Final = 50
@@ -56,6 +58,13 @@ _EVENT_MARKS: Final = {
 }
 
 
+class Outcome(Record, frozen=True, kw_only=True):
+    """Of an event of a run: whether it went well."""
+
+    success: bool = True
+    error: Value | UnsetType = UNSET
+
+
 class EventRow(Struct, frozen=True, kw_only=True):
     """An event of a run, with who is held to account for the version of the run, where it tells it."""
 
@@ -70,8 +79,8 @@ class EventRow(Struct, frozen=True, kw_only=True):
     @property
     def mark(self) -> str:
         """What failed is bad, whatever it is."""
-        kind, data = self.event.event_type, self.event.data or {}
-        if data.get("success", True) is False or "error" in data or "FAIL" in kind or "ERROR" in kind:
+        kind, told = self.event.event_type, pick_members(self.event.data, Outcome)
+        if not told.success or told.error is not UNSET or "FAIL" in kind or "ERROR" in kind:
             return "bad"
         return _EVENT_MARKS.get(kind, ("info", ""))[0]
 

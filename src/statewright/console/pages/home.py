@@ -245,7 +245,7 @@ ACTIVITY: Final = {"nodes": build_ops_call("nodes", query={"limit": 50}), "rates
 
 def view_activity(replies: Mapping[str, Reply]) -> ActivityView:
     """Nodes and rates from the answers, as far as they were asked."""
-    nodes, rates = replies.get("nodes"), replies.get("rates")
+    nodes, rates = (replies.get(name) for name in ACTIVITY)
     written = rates.read_if_ok(Rates) if rates else None
     versions = [each.versions for each in written.minutes] if written else []
     largest = max(versions, default=0)

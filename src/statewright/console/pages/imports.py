@@ -9,9 +9,9 @@ from typing import Final
 from msgspec import Struct
 
 from statewright.console.acts import lead_to, read_json, send
-from statewright.console.calls import Reply
+from statewright.console.calls import Reply, pick_members
 from statewright.console.diagrams.diff import Sentence, compare_workflows, draw_diff
-from statewright.console.diagrams.workflow import index_workflows
+from statewright.console.diagrams.workflow import WorkflowExport, index_workflows
 from statewright.console.pages.model import ROOT, build_model_crumbs, call_with_head
 from statewright.console.pages.model_acts import read_form_key
 from statewright.console.pages.workflow import call_export
@@ -83,7 +83,7 @@ def read_import(form: Form) -> bytes:
     raw = read_json(form, "document")
     mode = form.get_choice("mode", [mode for mode, _ in MODES])
     document = decode(raw)
-    if not isinstance(document, dict) or not isinstance(document.get("workflows"), list):
+    if not isinstance(document, dict) or pick_members(document, WorkflowExport).workflows is None:
         raise InvalidField("document", 'is an object with "workflows"')
     return raw if mode == AS_WRITTEN else encode(document | {"importMode": mode})
 

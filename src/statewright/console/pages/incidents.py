@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from msgspec import Struct, convert
+from msgspec import UNSET, Struct, UnsetType, convert
 
 from statewright.console.acts import lead_to, read_json, read_text, send
 from statewright.console.calls import (
@@ -16,7 +16,7 @@ from statewright.console.calls import (
     build_ops_call,
     build_path,
     build_problem_reply,
-    get_text,
+    pick_members,
 )
 from statewright.console.pages.listing import Filter, ListView, build_list
 from statewright.console.request import (
@@ -205,6 +205,14 @@ class Change(Struct, frozen=True):
     value: str
 
 
+class PatchOperation(Record, frozen=True, kw_only=True):
+    """An operation of a JSON Patch (RFC 6902)."""
+
+    op: str = ""
+    path: str = ""
+    value: Value | UnsetType = UNSET
+
+
 class IncidentView(Struct, frozen=True, kw_only=True):
     """One incident."""
 
@@ -325,8 +333,9 @@ def read_changes(patch: Sequence[JsonObject]) -> tuple[tuple[Change, ...], bool]
 
 
 def _read_change(operation: JsonObject) -> Change:
-    value = cut_json(operation["value"], MAX_VALUE_CHARS) if "value" in operation else ""
-    return Change(get_text(operation, "op"), get_text(operation, "path") or "/", value)
+    told = pick_members(operation, PatchOperation)
+    value = "" if told.value is UNSET else cut_json(told.value, MAX_VALUE_CHARS)
+    return Change(told.op, told.path or "/", value)
 
 
 def _write_retry(form: Form) -> bytes:

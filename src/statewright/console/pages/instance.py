@@ -156,7 +156,7 @@ def view_state(
     if graph is not None:
         states = find_states(tokens, entries, denied)
         picture = build_picture(graph.drawing, mark_process(graph, states), label="")
-    failure = pick_members(explained.failure or {}, InstanceFailure)
+    failure = pick_members(explained.failure, InstanceFailure)
     path = build_instance_path(instance)
     at = request.query.get("at") or None
     turn = Query((("at", at),) if at else ())
@@ -214,7 +214,7 @@ def _list_pending(language: ProcessLanguage, answers: InstanceAnswers) -> list[S
 
 def read_stored(document: JsonValue) -> StoredInstance:
     """An instance as its entity has it."""
-    return pick_members(document if isinstance(document, dict) else {}, StoredInstance)
+    return pick_members(document, StoredInstance)
 
 
 def _list_denied(tokens: Sequence[StoredToken], graph: ProcessGraph | None) -> tuple[tuple[str, str, str], ...]:
@@ -282,7 +282,7 @@ def _view_entry(entry: HistoryEntry, rows: Mapping[str, tuple[str, str]]) -> His
 def _find_successor(events: Reply | None) -> str:
     """The instance that this one has started at its end."""
     for event in events.read_items(RunEvent) if events is not None else ():
-        told = pick_members(event.data or {}, ChainStarted)
+        told = pick_members(event.data, ChainStarted)
         if told.kind == "chain-started":
             return told.instance_id
     return ""
@@ -298,8 +298,7 @@ def build_past(
     any more what its tokens waited for.
     """
     stored = entity.read(Envelope)
-    document = stored.data if isinstance(stored.data, dict) else {}
-    tokens = [token for token in read_stored(document).all_tokens if token.stage != "PENDING"]
+    tokens = [token for token in read_stored(stored.data).all_tokens if token.stage != "PENDING"]
     told = ExplainedInstance(
         instance_id=explained.instance_id,
         language=explained.language,
@@ -314,7 +313,7 @@ def build_past(
     )
     return InstanceAnswers(
         explained=told,
-        record=pick_members(document, InstanceRecord),
+        record=pick_members(stored.data, InstanceRecord),
         history=history,
         entries=tuple(limit_history(entries, at)),
         entity=entity,

@@ -77,7 +77,7 @@ def describe_withdrawn(explained: ExplainedInstance) -> str:
 
 
 async def _tell_failure(request: PageContext, form: Form) -> Mapping[str, str]:
-    failure = pick_members((await _explain(request, form)).failure or {}, InstanceFailure)
+    failure = pick_members((await _explain(request, form)).failure, InstanceFailure)
     return {"failure": f"It failed: {failure.reason}" if failure.reason else ""}
 
 

@@ -5,7 +5,7 @@ from typing import Final, Generic, TypeVar
 
 from msgspec import Struct
 
-from statewright.console.calls import Reply, get_int
+from statewright.console.calls import Reply
 from statewright.console.request import InvalidField, Query, build_problem
 from statewright.console.views.page import Problem
 from statewright.instants import from_rfc3339
@@ -59,7 +59,7 @@ def build_list(
         next=query.change(**{cursor: following, "done": None}) if following else None,
         first=query.change(**{cursor: None, "done": None}) if query.get(cursor) else None,
         filters=filters,
-        scanned=get_int(found.document, "scanned"),
+        scanned=found.scanned,
         problem=None if found.is_ok else build_problem(found, retry=retry),
     )
 

@@ -6,12 +6,12 @@ from typing import Final
 from msgspec import Struct
 
 from statewright.console.acts import ask, lead_to, read_json, send
-from statewright.console.calls import Reply, build_entity_call, build_ops_call, build_path
+from statewright.console.calls import Reply, build_entity_call, build_ops_call, build_path, pick_members
 from statewright.console.pages.listing import build_list
 from statewright.console.request import Action, Form, InvalidField, Navigation, Page, PageContext, Routes
 from statewright.console.views.entities import Document, TreeNode, build_document, build_tree
 from statewright.console.views.page import Crumb, View
-from statewright.console.views.records import Message, Written
+from statewright.console.views.records import Message, MessageHeader, Written
 from statewright.jsonval.codec import decode, encode
 from statewright.operations.listings import ListedMessage
 
@@ -47,7 +47,7 @@ def view_message(id_: str, message: Message) -> View:
     """One message from the answer of the API."""
     data = MessageView(
         id=id_,
-        subject=str(message.header.get("subject", "")),
+        subject=str(pick_members(message.header, MessageHeader).subject),
         header=tuple(
             (name, value if isinstance(value, str) else encode(value).decode())
             for name, value in message.header.items()

@@ -205,7 +205,7 @@ async def show_tab(request: PageContext) -> View:
     (indexes[0] if tab == "indexes" else export).require()
     data = ModelTab(
         head=head,
-        schema=build_schema(export.document),
+        schema=build_schema(export.value),
         rows=tuple(row for reply in indexes for row in reply.pick_items(IndexRow)),
         field=request.query.get("path"),
     )

@@ -63,6 +63,12 @@ class Vendored(Struct, frozen=True, kw_only=True):
     text: str = ""
 
 
+class VendorTable(Struct, frozen=True, kw_only=True):
+    """The table beside their files."""
+
+    archive: tuple[Vendored, ...]
+
+
 class HelpView(Struct, frozen=True, kw_only=True):
     """All pages of help, the keys, and what others wrote."""
 
@@ -86,8 +92,8 @@ def view_help(found: Reply, vendored: tuple[Vendored, ...]) -> View:
 def load_vendored() -> tuple[Vendored, ...]:
     """What others wrote, from the table beside their files."""
     directory = STATIC / "vendor"
-    archives = convert(tomllib.loads((directory / "vendor.toml").read_text())["archive"], tuple[Vendored, ...])
-    parts = [part for archive in archives for part in (archive, *archive.component)]
+    table = convert(tomllib.loads((directory / "vendor.toml").read_text()), VendorTable)
+    parts = [part for archive in table.archive for part in (archive, *archive.component)]
     return tuple(replace(part, text=(directory / part.licence_text).read_text()) for part in parts)
 
 

@@ -197,7 +197,7 @@ def describe_criterion(criterion: JsonValue) -> str:
     """A criterion in words, or as JSON where it has none."""
     if criterion is None:
         return ""
-    asked = pick_members(criterion if isinstance(criterion, dict) else {}, Asking)
+    asked = pick_members(criterion, Asking)
     if asked.type == "function":
         return f"asks {asked.function.name if asked.function is not None else ''}"
     text = encode(criterion).decode()

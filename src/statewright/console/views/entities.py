@@ -9,18 +9,19 @@ What differs between two documents, member by member, for people.
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from statewright.console.calls import get_object, get_objects, get_text, get_texts, pick_members
+from statewright.console.calls import pick_members
 from statewright.console.views.page import cut_text, format_exact
-from statewright.console.views.records import EnvelopeMeta
+from statewright.console.views.records import Envelope
 from statewright.jsonval.codec import encode
 from statewright.jsonval.patches import is_json_equal
 from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.operations.records import Record
 
 MAX_FIELDS_SHOWN: Final = 2_000
 
@@ -36,11 +37,18 @@ class Field(Struct, frozen=True, kw_only=True):
     """Ids of the unique keys that it is part of."""
 
 
-class UniqueKey(Struct, frozen=True):
+class UniqueKey(Record, frozen=True):
     """Fields whose values no two entities share."""
 
-    id: str
-    fields: tuple[str, ...]
+    id: str = ""
+    fields: tuple[str, ...] = ()
+
+
+class ExportedModel(Record, frozen=True, kw_only=True):
+    """What an export says: of each object its members and their types, and unique keys."""
+
+    model: dict[str, dict[str, str]] = field(default_factory=dict)
+    unique_keys: tuple[UniqueKey, ...] = ()
 
 
 class Schema(Struct, frozen=True, kw_only=True):
@@ -56,32 +64,26 @@ class Schema(Struct, frozen=True, kw_only=True):
         return tuple(field.path for field in self.fields)
 
 
-def build_schema(document: JsonObject) -> Schema:
+def build_schema(export: JsonValue) -> Schema:
     """From the body of an export."""
-    keys = tuple(
-        UniqueKey(get_text(key, "id"), tuple(get_texts(key, "fields"))) for key in get_objects(document, "uniqueKeys")
-    )
+    told = pick_members(export, ExportedModel)
     unique_in: dict[str, tuple[str, ...]] = {}
-    for key in keys:
+    for key in told.unique_keys:
         for path in key.fields:
             unique_in[path] = (*unique_in.get(path, ()), key.id)
-    fields = sorted(_list_fields(get_object(document, "model"), unique_in), key=lambda field: field.path)
-    return Schema(fields=tuple(fields[:MAX_FIELDS_SHOWN]), keys=keys, is_cut=len(fields) > MAX_FIELDS_SHOWN)
-
-
-def _list_fields(model: JsonObject, unique_in: dict[str, tuple[str, ...]]) -> Iterator[Field]:
-    for parent in model:
-        descriptor = get_object(model, parent)
-        for member in descriptor:
-            if not member.startswith("."):
-                continue
-            path = f"{parent}{member}"
-            yield Field(
-                path=path,
-                depth=parent.count("."),
-                types=_read_types(get_text(descriptor, member)),
-                unique_in=unique_in.get(path, ()),
-            )
+    fields = [
+        Field(
+            path=f"{parent}{member}",
+            depth=parent.count("."),
+            types=_read_types(types),
+            unique_in=unique_in.get(f"{parent}{member}", ()),
+        )
+        for parent, descriptor in told.model.items()
+        for member, types in descriptor.items()
+        if member.startswith(".")
+    ]
+    fields.sort(key=lambda each: each.path)
+    return Schema(fields=tuple(fields[:MAX_FIELDS_SHOWN]), keys=told.unique_keys, is_cut=len(fields) > MAX_FIELDS_SHOWN)
 
 
 def _read_types(text: str) -> tuple[str, ...]:
@@ -119,19 +121,17 @@ def choose_columns(wanted: tuple[str, ...], fields: tuple[Field, ...]) -> tuple[
     return tuple(field.path for field in fields if "[*]" not in field.path)[:DEFAULT_COLUMNS]
 
 
-def build_rows(items: list[JsonObject], columns: tuple[str, ...]) -> tuple[EntityRow, ...]:
+def build_rows(found: Iterable[Envelope], columns: tuple[str, ...]) -> tuple[EntityRow, ...]:
     """Rows from the envelopes of the API."""
-    return tuple(_build_row(item, columns) for item in items)
-
-
-def _build_row(item: JsonObject, columns: tuple[str, ...]) -> EntityRow:
-    meta = pick_members(get_object(item, "meta"), EnvelopeMeta)
-    return EntityRow(
-        id=meta.id,
-        state=meta.state,
-        created=meta.creation_date,
-        changed=meta.last_update_time,
-        cells=tuple(build_cell(find_values(item.get("data"), column)) for column in columns),
+    return tuple(
+        EntityRow(
+            id=each.meta.id,
+            state=each.meta.state,
+            created=each.meta.creation_date,
+            changed=each.meta.last_update_time,
+            cells=tuple(build_cell(find_values(each.data, column)) for column in columns),
+        )
+        for each in found
     )
 
 
@@ -183,15 +183,15 @@ def _build_single(value: JsonValue) -> DocumentCell:
     return DocumentCell(format_exact(value), "number")
 
 
-def write_csv(items: list[JsonObject], columns: tuple[str, ...]) -> bytes:
+def write_csv(found: Iterable[Envelope], columns: tuple[str, ...]) -> bytes:
     """A page of a list for spreadsheets. What they would take for a formula begins with an apostrophe."""
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(["id", "state", "created", "changed", *columns])
-    for item in items:
-        row = _build_row(item, ())
-        values = [find_values(item.get("data"), column) for column in columns]
-        writer.writerow([_defuse(cell) for cell in (row.id, row.state, row.created, row.changed, *map(_join, values))])
+    for each in found:
+        meta, values = each.meta, (_join(find_values(each.data, column)) for column in columns)
+        cells = (meta.id, meta.state, meta.creation_date, meta.last_update_time, *values)
+        writer.writerow([_defuse(cell) for cell in cells])
     return text.getvalue().encode()
 
 

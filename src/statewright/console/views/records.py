@@ -25,7 +25,7 @@ class Envelope(Record, frozen=True, kw_only=True):
     """A version of an entity with its document."""
 
     data: Value = None
-    meta: EnvelopeMeta
+    meta: EnvelopeMeta = EnvelopeMeta()
 
 
 class PageOfResults(Record, frozen=True, kw_only=True):
@@ -61,6 +61,12 @@ class SearchStatus(Record, frozen=True, kw_only=True):
             finished_at=self.finish_time,
             expires_at=self.expiration_date,
         )
+
+
+class MessageHeader(Record, frozen=True, kw_only=True):
+    """What is known of every message."""
+
+    subject: Value = ""
 
 
 class Message(Record, frozen=True, kw_only=True):
