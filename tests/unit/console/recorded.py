@@ -1,6 +1,6 @@
 """Answers of the API as tests give them to views."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
@@ -55,7 +55,7 @@ def _make_empty(kind: Any) -> Any:
         return _make_empty(get_args(kind)[0])
     if isinstance(kind, type) and issubclass(kind, Struct):
         return a_document(kind)
-    if get_origin(kind) is not None and get_origin(kind) not in (tuple, dict):
+    if get_origin(kind) is not None and get_origin(kind) not in (tuple, dict, Sequence):
         return get_args(kind)[0]  # a word of a Literal
-    empty: dict[Any, Any] = {str: "", int: 0, bool: False, tuple: [], dict: {}}
+    empty: dict[Any, Any] = {str: "", int: 0, bool: False, tuple: [], Sequence: [], dict: {}}
     return empty.get(get_origin(kind) or kind)

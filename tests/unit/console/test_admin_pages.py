@@ -3,22 +3,28 @@
 import json
 
 import pytest
+from msgspec.structs import fields
 
 from statewright.console.pages import admin_acts
-from statewright.console.pages.admin import LISTINGS, AdminView, view_listing
+from statewright.console.pages.admin import LISTINGS, AdminView, AudiencePair, view_listing
 from statewright.console.pages.audit import ActRow, build_export, view_audit, view_changes
 from statewright.console.pages.listing import ListView
 from statewright.console.request import ADMIN, Action, Form, InvalidField, parse_query
 from statewright.console.views.page import View, format_model
 from statewright.operations.history import ChangedEntity
+from statewright.operations.identity_answers import MachineClient, RegisteredKey, RegisteredProvider, SigningKeyPair
 from statewright.operations.service import Setting
 from statewright.operations.work import ServiceNode
-from tests.unit.console.recorded import a_list, a_problem, a_reply
+from tests.unit.console.recorded import a_document, a_list, a_problem, a_reply
 
-OF_OPERATIONS = {
-    "admin": a_list(ServiceNode, {}),
-    "admin_settings": a_list(Setting, {}),
-    "admin_retention": a_list(Setting, {}),
+RECORDS = {
+    "admin": ServiceNode,
+    "admin_settings": Setting,
+    "admin_retention": Setting,
+    "admin_signing_keys": AudiencePair,
+    "admin_clients": MachineClient,
+    "admin_providers": RegisteredProvider,
+    "admin_trusted_keys": RegisteredKey,
 }
 BY_NAME = {listing.name: listing for listing in LISTINGS}
 ACTIONS = {route.name: route for route in admin_acts.ROUTES if isinstance(route, Action)}
@@ -58,8 +64,8 @@ def test_in_mock_mode_a_page_on_identities_says_how_to_switch():
 
 
 def test_a_provider_that_was_invalidated_can_be_reactivated():
-    items = [{"id": str(n), "active": n == 1, "wellKnownConfigUri": "https://idp.example"} for n in (1, 2)]
-    rows = admin(view_listing(BY_NAME["admin_providers"], a_reply(items))).rows
+    items = [a_document(RegisteredProvider, id=str(n), active=n == 1) for n in (1, 2)]
+    rows = admin(view_listing(BY_NAME["admin_providers"], a_reply([*items]))).rows
     assert [[act.action for act in row.acts] for row in rows] == [
         ["invalidate_provider", "delete_provider"],
         ["reactivate_provider", "delete_provider"],
@@ -67,12 +73,13 @@ def test_a_provider_that_was_invalidated_can_be_reactivated():
 
 
 def test_every_button_of_a_row_is_an_action_that_asks_first_and_is_for_administrators():
-    items = [{"id": "1", "clientId": "1", "keyId": "1", "active": active} for active in (True, False)]
-    rows = [
-        row
-        for each in LISTINGS
-        for row in admin(view_listing(each, OF_OPERATIONS.get(each.name, a_reply({"items": items})))).rows
-    ]
+    rows = []
+    for listing in LISTINGS:
+        record = RECORDS[listing.name]
+        known = {each.encode_name for each in fields(record)}
+        items = [{"active": active} if "active" in known else {} for active in (True, False)]
+        rows += admin(view_listing(listing, a_list(record, *items))).rows
+    assert len(rows) >= 2 * len(LISTINGS) - 2
     acts = {act.action for row in rows for act in row.acts}
     assert acts <= ACTIONS.keys()
     assert all(ACTIONS[name].confirm is not None and ACTIONS[name].role == ADMIN for name in acts)
@@ -80,7 +87,7 @@ def test_every_button_of_a_row_is_an_action_that_asks_first_and_is_for_administr
 
 def test_the_pairs_that_sign_are_listed_and_an_audience_without_one_is_no_failure():
     listing = BY_NAME["admin_signing_keys"]
-    pair = {"keyId": "k", "algorithm": "RS256", "active": True}
+    pair = a_document(SigningKeyPair, keyId="k", algorithm="RS256", active=True)
     rows = admin(view_listing(listing, listing.join((a_problem(404, "KEYPAIR_NOT_FOUND"), a_reply(pair))))).rows
     assert [[cell.text for cell in row.cells][:3] for row in rows] == [["k", "human", "RS256"]]
     refused = admin(view_listing(listing, listing.join((a_reply(pair), a_problem(501, "NOT_IMPLEMENTED")))))

@@ -5,6 +5,7 @@ from statewright.console.pages.searches import SearchRow, find_search, view_sear
 from statewright.console.pages.topics import load_vendored, view_help
 from statewright.console.views.page import format_model
 from statewright.jsonval.values import JsonObject
+from statewright.operations.entity_answers import SearchJobProgress
 from statewright.operations.listings import ListedSearchJob
 from tests.unit.console.recorded import a_document, a_list, a_reply
 
@@ -36,7 +37,8 @@ def test_results_are_read_page_by_page():
 
 
 def test_a_job_that_is_no_longer_among_the_newest_is_told_by_its_status():
-    status: JsonObject = {"searchJobStatus": "SUCCESSFUL", "entitiesCount": 3, "createTime": "2026-03-04T09:00:00Z"}
+    told = {"searchJobStatus": "SUCCESSFUL", "entitiesCount": 3, "createTime": "2026-03-04T09:00:00Z"}
+    status = a_document(SearchJobProgress, **told)
     listed = a_list(ListedSearchJob, {"id": "newer", "status": "RUNNING"})
     job = find_search("s", Reply(call=CALL, status=200, value=status), listed)
     assert (job.id, format_model(job.model), job.status, job.hits) == ("s", "", "SUCCESSFUL", 3)

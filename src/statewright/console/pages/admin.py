@@ -16,7 +16,7 @@ from statewright.console.request import ADMIN, Navigation, Page, PageContext, Ro
 from statewright.console.views.page import Crumb, Problem, View
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.operations.entity_answers import LogLevel
-from statewright.operations.records import Record
+from statewright.operations.identity_answers import MachineClient, RegisteredKey, RegisteredProvider, SigningKeyPair
 from statewright.operations.service import Setting
 from statewright.operations.work import ServiceNode
 
@@ -118,74 +118,51 @@ def _view_setting(setting: Setting) -> Row:
     )
 
 
-class Client(Record, frozen=True, kw_only=True):
-    """A technical client."""
-
-    client_id: str = ""
-    roles: tuple[str, ...] = ()
-    creation_date: str = ""
-    last_update_date: str = ""
-
-    def view(self) -> Row:
-        """Its row."""
-        return Row(
-            id=self.client_id,
-            cells=(
-                Cell(self.client_id),
-                Cell(", ".join(self.roles) or "none"),
-                Cell(self.creation_date, "time"),
-                Cell(self.last_update_date, "time"),
-            ),
-            acts=(RowAct("rotate_client_secret", "Rotate secret"), RowAct("delete_client", "Delete")),
-        )
+def _view_client(client: MachineClient) -> Row:
+    return Row(
+        id=client.client_id,
+        cells=(
+            Cell(client.client_id),
+            Cell(", ".join(client.roles) or "none"),
+            Cell(client.creation_date, "time"),
+            Cell(client.last_update_date, "time"),
+        ),
+        acts=(RowAct("rotate_client_secret", "Rotate secret"), RowAct("delete_client", "Delete")),
+    )
 
 
-class IdentityProvider(Record, frozen=True, kw_only=True):
-    """An identity provider."""
-
-    id: str = ""
-    active: bool = False
-    well_known_config_uri: str = ""
-    expected_audiences: tuple[str, ...] = ()
-    created_at: str = ""
-
-    def view(self) -> Row:
-        """Its row."""
-        return Row(
-            id=self.id,
-            cells=(
-                Cell(self.well_known_config_uri),
-                _view_active(self.active),
-                Cell(self.id, "code"),
-                Cell(", ".join(self.expected_audiences) or "any"),
-                Cell(self.created_at, "time"),
-            ),
-            acts=_list_acts("provider", self.active),
-        )
+def _view_provider(provider: RegisteredProvider) -> Row:
+    return Row(
+        id=provider.id,
+        cells=(
+            Cell(provider.well_known_config_uri),
+            _view_active(provider.active),
+            Cell(provider.id, "code"),
+            Cell(", ".join(provider.expected_audiences) or "any"),
+            Cell(provider.created_at, "time"),
+        ),
+        acts=_list_acts("provider", provider.active),
+    )
 
 
-class Key(Record, frozen=True, kw_only=True):
-    """A pair that signs, or a key of others that is trusted."""
+class AudiencePair(SigningKeyPair, frozen=True, kw_only=True):
+    """A pair that signs, with the audience that it was asked for."""
 
-    key_id: str = ""
-    audience: str = ""
-    algorithm: str = ""
-    active: bool = False
-    valid_from: str = ""
-    valid_to: str = ""
+    audience: str
 
-    def view_trusted(self) -> Row:
-        """The row of a trusted one."""
-        return self._view((_view_active(self.active), Cell(self.audience)), _list_acts("trusted_key", self.active))
 
-    def view_pair(self) -> Row:
-        """The row of a pair."""
-        acts = (RowAct("invalidate_key_pair", "Invalidate"), RowAct("delete_key_pair", "Delete"))
-        return self._view((Cell(self.audience), Cell(self.algorithm)), acts)
+def _view_pair(pair: AudiencePair) -> Row:
+    acts = (RowAct("invalidate_key_pair", "Invalidate"), RowAct("delete_key_pair", "Delete"))
+    return _view_key(pair, (Cell(pair.audience), Cell(pair.algorithm)), acts)
 
-    def _view(self, cells: tuple[Cell, ...], acts: tuple[RowAct, ...]) -> Row:
-        times = (Cell(self.valid_from, "time"), Cell(self.valid_to, "time"))
-        return Row(id=self.key_id, cells=(Cell(self.key_id, "code"), *cells, *times), acts=acts)
+
+def _view_trusted(key: RegisteredKey) -> Row:
+    return _view_key(key, (_view_active(key.active), Cell(key.audience)), _list_acts("trusted_key", key.active))
+
+
+def _view_key(key: SigningKeyPair | RegisteredKey, cells: tuple[Cell, ...], acts: tuple[RowAct, ...]) -> Row:
+    times = (Cell(key.valid_from, "time"), Cell(key.valid_to, "time"))
+    return Row(id=key.key_id, cells=(Cell(key.key_id, "code"), *cells, *times), acts=acts)
 
 
 def _view_active(is_active: bool) -> Cell:
@@ -250,7 +227,7 @@ LISTINGS: Final = (
             build_entity_call("oauth", "keys", "keypair", "current", query={"audience": each}) for each in AUDIENCES
         ),
         columns=("Key", "Audience", "Algorithm", "Valid from", "Valid to"),
-        view=lambda reply: map(Key.view_pair, reply.pick_items(Key)),
+        view=lambda reply: map(_view_pair, reply.read_items(AudiencePair)),
         empty="No key pair is active: no token can be signed.",
         note="The pair of each audience that signs now. The API lists no others: one that was invalidated verifies "
         "until its grace is over.",
@@ -262,7 +239,7 @@ LISTINGS: Final = (
         heading="Clients",
         calls=(build_entity_call("clients"),),
         columns=("Client", "Roles", "Created", "Changed"),
-        view=lambda reply: map(Client.view, reply.pick_items(Client)),
+        view=lambda reply: map(_view_client, reply.read_items(MachineClient)),
         empty="There is no client of this tenant.",
     ),
     Listing(
@@ -271,7 +248,7 @@ LISTINGS: Final = (
         heading="Identity providers",
         calls=(build_entity_call("oauth", "oidc", "providers"),),
         columns=("Discovery document", "State", "Id", "Audiences", "Registered"),
-        view=lambda reply: map(IdentityProvider.view, reply.pick_items(IdentityProvider)),
+        view=lambda reply: map(_view_provider, reply.read_items(RegisteredProvider)),
         empty="No identity provider is registered: only tokens of this service count.",
     ),
     Listing(
@@ -280,7 +257,7 @@ LISTINGS: Final = (
         heading="Trusted keys",
         calls=(build_entity_call("oauth", "keys", "trusted"),),
         columns=("Key", "State", "Audience", "Valid from", "Valid to"),
-        view=lambda reply: map(Key.view_trusted, reply.pick_items(Key)),
+        view=lambda reply: map(_view_trusted, reply.read_items(RegisteredKey)),
         empty="No key of others is trusted.",
     ),
 )

@@ -4,7 +4,7 @@ API (docs/console.md#pages).
 
 from typing import Final
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright.console.acts import ask, lead_to, read_json, read_text, send
@@ -16,7 +16,8 @@ from statewright.console.views.page import Choice, Confirmation, Crumb, View
 from statewright.instants import from_rfc3339, to_rfc3339
 from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.values import JsonObject
-from statewright.operations.records import Record
+from statewright.operations.entity_answers import Pruning
+from statewright.operations.identity_answers import ClientCredentials
 
 CLIENTS: Final = f"{ROOT}/clients"
 PROVIDERS: Final = f"{ROOT}/providers"
@@ -37,28 +38,12 @@ GRACES: Final = (
 PERIODS: Final = ((30, "30 days"), (365, "365 days"), (7, "7 days"))
 
 
-class ClientSecret(Struct, frozen=True, kw_only=True):
-    """A client with its secret, shown once and kept nowhere."""
-
-    client_id: str = ""
-    secret: str = field(name="client_secret", default="")
-    roles: tuple[str, ...] = ()
-
-
-class Pruned(Record, frozen=True, kw_only=True):
-    """What was removed of the history of a model."""
-
-    removed: int = 0
-    kept_from: str = ""
-    complete: bool = False
-
-
 class PrunedView(Struct, frozen=True, kw_only=True):
     """What was removed, and the form to go on with."""
 
     model: str
     older_than: str
-    told: Pruned
+    told: Pruning
     fields: tuple[tuple[str, str], ...]
 
 
@@ -70,7 +55,7 @@ def _build_client(form: Form) -> ApiCall:
 async def _show_secret(_context: PageContext, _form: Form, reply: Reply) -> View | None:
     if not reply.is_ok:
         return None
-    data = reply.pick(ClientSecret)
+    data = reply.read(ClientCredentials)
     return View(title="Secret of a client", data=data, template="pages/client_secret.html", crumbs=(CRUMB,))
 
 
@@ -142,7 +127,7 @@ async def _show_pruned(_context: PageContext, form: Form, reply: Reply) -> View 
     data = PrunedView(
         model=f"{name}/{version}",
         older_than=older_than,
-        told=reply.pick(Pruned),
+        told=reply.read(Pruning),
         fields=(("name", name), ("version", str(version)), ("olderThan", older_than)),
     )
     crumbs = (CRUMB, Crumb("Retention", RETENTION))

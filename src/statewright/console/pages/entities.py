@@ -60,9 +60,10 @@ from statewright.console.views.entities import (
     write_lines,
 )
 from statewright.console.views.page import Download, Problem, View, format_count
-from statewright.console.views.records import Envelope, Written
+from statewright.console.views.records import Envelope
 from statewright.instants import from_rfc3339
 from statewright.jsonval.codec import decode_stored, encode
+from statewright.operations.entity_answers import WrittenChunk
 from statewright.operations.listings import MatchCount
 
 SORTABLE: Final = (("@id", "Id"), ("@state", "State"), ("@creationDate", "Created"), ("@lastUpdateTime", "Changed"))
@@ -407,7 +408,7 @@ def _follow_search_job(_form: Form, reply: Reply) -> str:
 
 def _follow_creation(form: Form, reply: Reply) -> str:
     name, version = read_form_key(form)
-    ids = [each for written in reply.pick_items(Written) for each in written.entity_ids]
+    ids = [each for written in reply.read_items(WrittenChunk) for each in written.entity_ids]
     created = build_model_path(name, version, "entities")
     if not ids:
         return created

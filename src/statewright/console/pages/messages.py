@@ -11,8 +11,9 @@ from statewright.console.pages.listing import build_list
 from statewright.console.request import Action, Form, InvalidField, Navigation, Page, PageContext, Routes
 from statewright.console.views.entities import Document, TreeNode, build_document, build_tree
 from statewright.console.views.page import Crumb, View
-from statewright.console.views.records import Message, MessageHeader, Written
+from statewright.console.views.records import Message, MessageHeader
 from statewright.jsonval.codec import decode, encode
+from statewright.operations.entity_answers import WrittenTransaction
 from statewright.operations.listings import ListedMessage
 
 ROOT: Final = "/console/messages"
@@ -68,7 +69,7 @@ def _write_new(form: Form) -> bytes:
 
 
 def _follow_new(_form: Form, reply: Reply) -> str:
-    stored = next(iter(reply.read_items(Written)), None)
+    stored = next(iter(reply.read_items(WrittenTransaction)), None)
     return f"{ROOT}{build_path(stored.entity_ids[0])}" if stored is not None and stored.entity_ids else ROOT
 
 

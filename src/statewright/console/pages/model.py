@@ -21,7 +21,7 @@ from statewright.console.request import Navigation, Page, PageContext, Routes, b
 from statewright.console.views.entities import Schema, build_schema
 from statewright.console.views.page import Crumb, Download, Problem, View
 from statewright.console.views.records import ModelRow
-from statewright.operations.records import Record
+from statewright.operations.entity_answers import SearchIndex
 from statewright.operations.suspensions import SuspensionView
 
 ROOT: Final = "/console/models/{name}/{version}"
@@ -107,31 +107,12 @@ class ModelHead(Struct, frozen=True, kw_only=True):
         return ("name", self.name), ("version", str(self.version))
 
 
-class IndexProgress(Record, frozen=True, kw_only=True):
-    """How far a build has come."""
-
-    phase: str = ""
-    percent: int | None = None
-
-
-class IndexRow(Record, frozen=True, kw_only=True):
-    """A declared index."""
-
-    id: str = ""
-    path: str = ""
-    type: str = ""
-    state: str = ""
-    status: str = ""
-    progress: IndexProgress | None = None
-    failure: str = ""
-
-
 class ModelTab(Struct, frozen=True, kw_only=True):
     """Schema, indexes or settings of a model. ``field``: the path for which an index is to be declared."""
 
     head: ModelHead
     schema: Schema
-    rows: tuple[IndexRow, ...]
+    rows: tuple[SearchIndex, ...]
     field: str
     levels: tuple[str, ...] = CHANGE_LEVELS
 
@@ -206,7 +187,7 @@ async def show_tab(request: PageContext) -> View:
     data = ModelTab(
         head=head,
         schema=build_schema(export.value),
-        rows=tuple(row for reply in indexes for row in reply.pick_items(IndexRow)),
+        rows=tuple(row for reply in indexes for row in reply.read_items(SearchIndex)),
         field=request.query.get("path"),
     )
     return build_model_view(head, data)

@@ -11,7 +11,9 @@ from statewright.console.pages.listing import build_list
 from statewright.console.request import Action, Navigation, Page, PageContext, Routes, build_problem
 from statewright.console.views.entities import write_text
 from statewright.console.views.page import Crumb, Problem, View
-from statewright.console.views.records import SearchResults, SearchStatus
+from statewright.console.views.records import SearchResults
+from statewright.entity import ModelKey
+from statewright.operations.entity_answers import SearchJobProgress
 from statewright.operations.listings import ListedSearchJob
 
 ROOT: Final = "/console/searches"
@@ -67,9 +69,17 @@ async def show_search(request: PageContext) -> View:
 
 def find_search(id_: str, job: Reply, listed: Reply) -> ListedSearchJob:
     """A job as the list has it, with model and condition; of an older one what its status says."""
-    status = job.read(SearchStatus)
+    told = job.read(SearchJobProgress)
     found = next((each for each in listed.read_items(ListedSearchJob) if each.id == id_), None)
-    return found or status.describe_job(id_)
+    return found or ListedSearchJob(
+        id=id_,
+        model=ModelKey("", 0),
+        status=told.status,
+        hits=told.entities_count,
+        created_at=told.create_time,
+        finished_at=told.finish_time,
+        expires_at=told.expiration_date,
+    )
 
 
 def _read_page(text: str) -> int:

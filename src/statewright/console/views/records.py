@@ -6,7 +6,6 @@ Of those that others store, such as results of processes, a member that is missi
 from msgspec import UNSET, UnsetType, field
 
 from statewright.entity import ModelKey
-from statewright.operations.listings import ListedSearchJob
 from statewright.operations.records import Members, Record, Value
 
 
@@ -41,28 +40,6 @@ class SearchResults(Record, frozen=True, kw_only=True):
     page: PageOfResults = PageOfResults()
 
 
-class SearchStatus(Record, frozen=True, kw_only=True):
-    """How a search job is doing."""
-
-    search_job_status: str
-    entities_count: int = 0
-    create_time: str = ""
-    finish_time: str | None = None
-    expiration_date: str | None = None
-
-    def describe_job(self, id_: str) -> ListedSearchJob:
-        """The job as lists have it, but of no known model."""
-        return ListedSearchJob(
-            id=id_,
-            model=ModelKey("", 0),
-            status=self.search_job_status,
-            hits=self.entities_count,
-            created_at=self.create_time,
-            finished_at=self.finish_time,
-            expires_at=self.expiration_date,
-        )
-
-
 class MessageHeader(Record, frozen=True, kw_only=True):
     """What is known of every message."""
 
@@ -75,13 +52,6 @@ class Message(Record, frozen=True, kw_only=True):
     header: Members
     meta_data: Value = None
     content: Value = None
-
-
-class Written(Record, frozen=True, kw_only=True):
-    """What a write came to: the entities or messages that there are since."""
-
-    transaction_id: str | None = None
-    entity_ids: tuple[str, ...] = ()
 
 
 class ModelRow(Record, frozen=True, kw_only=True):
