@@ -7,11 +7,13 @@ stays ``1.10``, and a text that looks like a number stays a text.
 
 Two laws hold, and tests try them on random conditions: reading what was written gives the same tree, and a form made of
 a tree gives the same tree again.
+
+The condition builder as its template sees it: a tree of nodes with what each may be changed to. Pure.
 """
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, assert_never
 from urllib.parse import quote
 
 import msgspec
@@ -410,3 +412,59 @@ def describe_condition(condition: Condition) -> str:
 def _describe_part(part: Condition) -> str:
     words = describe_condition(part)
     return f"({words})" if isinstance(part, Group) and len(part.conditions) > 1 else words
+
+
+_TIME_OPERATORS: Final = tuple(operator for operator in OPERATORS if operator not in TEXTS)
+
+
+class BuilderNode(Struct, frozen=True, kw_only=True):
+    """A part of a condition. ``place`` names it in the form."""
+
+    place: str
+    kind: str = ""
+    operator: str = ""
+    operators: tuple[str, ...] = ()
+    subject: str = ""
+    """Path or metadata field."""
+    subjects: tuple[str, ...] = ()
+    operand: str = ""
+    takes_operand: bool = True
+    text: str = ""
+    children: "tuple[BuilderNode, ...]" = ()
+    is_unknown: bool = False
+    """Whether the path is none of the model."""
+
+
+def build_nodes(condition: Condition, types: dict[str, tuple[str, ...]], place: str = "c") -> BuilderNode:
+    """The tree of a condition. ``types`` are those of the declared paths."""
+    match condition:
+        case Group():
+            parts = enumerate(condition.conditions)
+            children = tuple(build_nodes(part, types, f"{place}.{number}") for number, part in parts)
+            return BuilderNode(
+                place=place, kind="group", operator=condition.operator, operators=("AND", "OR"), children=children
+            )
+        case Simple():
+            declared = types.get(condition.path)
+            offered = offer_operators(declared) if declared else OPERATORS
+            leaf = _build_leaf(place, condition, condition.path, offered)
+            return replace(leaf, kind="simple", is_unknown=bool(condition.path) and declared is None)
+        case Lifecycle():
+            offered = _TIME_OPERATORS if condition.field in LIFECYCLE_TIMES else OPERATORS
+            leaf = _build_leaf(place, condition, condition.field, offered)
+            return replace(leaf, kind="lifecycle", subjects=LIFECYCLE_FIELDS)
+        case Verbatim():
+            return BuilderNode(place=place, kind="json", text=condition.text)
+        case _:
+            assert_never(condition)
+
+
+def _build_leaf(place: str, leaf: Simple | Lifecycle, subject: str, offered: tuple[str, ...]) -> BuilderNode:
+    return BuilderNode(
+        place=place,
+        operator=leaf.operator,
+        operators=offered if leaf.operator in offered else (*offered, leaf.operator),
+        subject=subject,
+        operand=show_operand(leaf.value),
+        takes_operand=leaf.value is not None or leaf.operator in PRESENCE,  # what came without one keeps none
+    )

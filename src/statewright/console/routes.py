@@ -7,24 +7,19 @@ from typing import Final, Protocol
 
 from statewright.console.pages import (
     admin,
-    admin_acts,
     audit,
     definition_acts,
     definitions,
     entities,
     entity,
-    entity_acts,
     entity_history,
     find,
     home,
-    imports,
     incidents,
     instance,
-    instance_acts,
     instances,
     messages,
     model,
-    model_acts,
     model_overview,
     searches,
     tasks,
@@ -42,10 +37,10 @@ class _Area(Protocol):
 
 
 AREAS: Final[tuple[_Area, ...]] = (
-    *(admin, admin_acts, audit),
-    *(definition_acts, definitions, instance, instance_acts, instances, tasks),
-    *(entities, entity, entity_acts, entity_history, messages, searches),
+    *(admin, audit),
+    *(definition_acts, definitions, instance, instances, tasks),
+    *(entities, entity, entity_history, messages, searches),
     *(find, home, incidents, topics, workers),
-    *(model, model_acts, model_overview, imports, workflow, workflow_acts),
+    *(model, model_overview, workflow, workflow_acts),
 )
 ROUTES: Final[Routes] = tuple(route for area in AREAS for route in area.ROUTES)

@@ -5,7 +5,7 @@ import json
 import pytest
 from msgspec.structs import fields
 
-from statewright.console.pages import admin_acts
+from statewright.console.pages import admin
 from statewright.console.pages.admin import LISTINGS, AdminView, AudiencePair, view_listing
 from statewright.console.pages.audit import ActRow, build_export, view_audit, view_changes
 from statewright.console.pages.listing import ListView
@@ -27,7 +27,7 @@ RECORDS = {
     "admin_trusted_keys": RegisteredKey,
 }
 BY_NAME = {listing.name: listing for listing in LISTINGS}
-ACTIONS = {route.name: route for route in admin_acts.ROUTES if isinstance(route, Action)}
+ACTIONS = {route.name: route for route in admin.ROUTES if isinstance(route, Action)}
 ACT = {
     "id": "1", "at": "2026-03-04T09:00:01Z", "actor": {"id": "ada", "kind": "user"}, "action": "entity.restore",
     "target": {"kind": "ENTITY", "id": "5a/6c"}, "reason": "wrong import", "details": {}, "traceId": "4bf9",

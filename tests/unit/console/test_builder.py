@@ -4,9 +4,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from statewright.console.conditions import read_condition, read_fields, write_condition
+from statewright.console.conditions import build_nodes, read_condition, read_fields, write_condition
 from statewright.console.frame import Renderer
-from statewright.console.views.builder import build_nodes
 
 TYPES = {"$.amount": ("DOUBLE",), "$.name": ("STRING",)}
 

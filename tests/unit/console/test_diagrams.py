@@ -13,11 +13,14 @@ from statewright.console.diagrams.drawing import (
     Drawing,
     Edge,
     Node,
+    choose_tier,
     find_neighbourhood,
+    plan_drawing,
     quote_label,
     write_dot,
+    write_marks,
+    write_plan,
 )
-from statewright.console.diagrams.plan import choose_tier, plan_drawing, write_marks, write_plan
 from statewright.console.diagrams.workflow import (
     Overlay,
     draw_workflow,

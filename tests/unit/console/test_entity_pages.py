@@ -9,8 +9,7 @@ import pytest
 from statewright.console.calls import Reply, build_entity_call
 from statewright.console.diagrams.workflow import read_workflow
 from statewright.console.frame import Renderer
-from statewright.console.pages.entity import describe_actor, find_path, view_entity
-from statewright.console.pages.entity_acts import ROUTES
+from statewright.console.pages.entity import ROUTES, describe_actor, find_path, view_entity
 from statewright.console.request import Action, Form, InvalidField
 from statewright.console.session import Viewer
 from statewright.console.views.entities import MAX_ROWS, MAX_TREE_NODES, build_tree, list_differences, write_text

@@ -2,7 +2,7 @@
 
 import json
 
-from statewright.console.pages.imports import view_check
+from statewright.console.pages.workflow_acts import view_check
 from statewright.console.request import Form
 from statewright.jsonval.patches import build_json_patch
 from statewright.jsonval.values import JsonObject, JsonValue

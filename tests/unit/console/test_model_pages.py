@@ -4,8 +4,7 @@ import pytest
 
 from statewright.console.calls import CallFailed, Reply
 from statewright.console.live import ModelCounts, StateCount
-from statewright.console.pages.model import ModelsView, view_head, view_models
-from statewright.console.pages.model_acts import ROUTES
+from statewright.console.pages.model import ROUTES, ModelsView, view_head, view_models
 from statewright.console.pages.model_overview import MAX_DRAWN, MAX_ROWS, ModelView, view_model, view_model_marks
 from statewright.console.pages.workflow import MarksView
 from statewright.console.request import Action, Form, InvalidField

@@ -7,10 +7,10 @@ import pytest
 
 from statewright.console.diagrams.petri import MAX_CHARS, read_playbook
 from statewright.console.diagrams.process import NodeState, mark_process, read_compiled, read_playbook_net, read_steps
-from statewright.console.pages import definition_acts, instance_acts
+from statewright.console.pages import definition_acts, instances
 from statewright.console.pages.definitions import compare_graphs, view_counts
 from statewright.console.pages.instance import build_past, find_states, find_writers
-from statewright.console.pages.instance_acts import describe_withdrawn
+from statewright.console.pages.instances import describe_withdrawn
 from statewright.console.process_languages import FLOWS, STEPS, find_entity_id
 from statewright.console.request import Action, Form, InvalidField
 from statewright.console.views.page import MAX_COMPARED_LINES, compare_lines, number_lines
@@ -23,7 +23,7 @@ from tests.unit.console.recorded import a_document, a_list, a_problem, a_reply
 
 ACTIONS = {
     action.name: action
-    for action in (*definition_acts.ROUTES, *instance_acts.ROUTES)
+    for action in (*definition_acts.ROUTES, *instances.ROUTES)
     if isinstance(action, Action)
 }  # fmt: skip
 

@@ -10,8 +10,7 @@ from msgspec import Struct
 
 from statewright.console.calls import ApiCall, Parameters, Reply, build_ops_call, pick_members
 from statewright.console.diagrams.diff import Sentence
-from statewright.console.diagrams.drawing import Mark, Marks
-from statewright.console.diagrams.plan import choose_tier
+from statewright.console.diagrams.drawing import Mark, Marks, choose_tier
 from statewright.console.diagrams.process import (
     NodeRow,
     NodeState,

@@ -11,12 +11,14 @@ from statewright.console.calls import CALL_TIMEOUT_S, ApiCall, Reply, build_enti
 from statewright.console.conditions import (
     EVERYTHING,
     NUMBERS,
+    BuilderNode,
     Condition,
     Group,
     Lifecycle,
     MalformedQuery,
     Simple,
     add_part,
+    build_nodes,
     describe_condition,
     find_nearest_path,
     fits_link,
@@ -33,10 +35,10 @@ from statewright.console.pages.model import (
     build_model_crumbs,
     build_model_path,
     list_head_calls,
+    read_form_key,
     read_key,
     view_head,
 )
-from statewright.console.pages.model_acts import read_form_key
 from statewright.console.request import (
     TOO_EXPENSIVE,
     Action,
@@ -49,7 +51,6 @@ from statewright.console.request import (
     build_part,
     build_problem,
 )
-from statewright.console.views.builder import BuilderNode, build_nodes
 from statewright.console.views.entities import (
     EntityRow,
     Schema,

@@ -5,10 +5,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.acts import lead_to
+from statewright.console.acts import Suspendable, build_acts, lead_to
 from statewright.console.calls import ApiCall, Reply, build_ops_call, build_path
 from statewright.console.pages.listing import ListView, RowT, build_list
-from statewright.console.pages.suspensions import Suspendable, build_acts
 from statewright.console.request import (
     NOTHING_ASKED,
     OPERATOR,

@@ -20,7 +20,7 @@ from statewright.console.calls import (
 )
 from statewright.console.conditions import MalformedQuery, describe_condition, read_condition
 from statewright.console.diagrams.diff import Sentence, compare_workflows, draw_diff
-from statewright.console.diagrams.plan import choose_tier, write_marks
+from statewright.console.diagrams.drawing import choose_tier, write_marks
 from statewright.console.diagrams.workflow import (
     SIGNS,
     Asking,

@@ -1,23 +1,30 @@
-"""What can be done with one workflow: suspending it, and playing an entity through it without any effect
-(docs/reference/operations.md#simulating-workflows).
+"""What can be done with the workflows of a model: importing them, after a check that changes nothing; suspending one;
+and playing an entity through it without any effect (docs/console.md#pages,
+docs/reference/operations.md#simulating-workflows).
 """
 
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from typing import Final
 
 from msgspec import Struct
 
-from statewright.console.acts import lead_to, read_json, send
-from statewright.console.calls import Reply
-from statewright.console.pages.model import build_model_crumbs
-from statewright.console.pages.model_acts import read_form_key
-from statewright.console.pages.suspensions import MOVED, Suspendable, build_acts
-from statewright.console.pages.workflow import ROOT
-from statewright.console.request import Action, Form, InvalidField, PageContext, Routes, build_problem
+from statewright.console.acts import MOVED, Suspendable, build_acts, lead_to, read_json, send
+from statewright.console.calls import Reply, pick_members
+from statewright.console.diagrams.diff import Sentence, compare_workflows, draw_diff
+from statewright.console.diagrams.workflow import WorkflowExport, index_workflows
+from statewright.console.pages.model import ROOT as MODEL_PAGE
+from statewright.console.pages.model import build_model_crumbs, call_with_head, read_form_key
+from statewright.console.pages.workflow import ROOT, call_export
+from statewright.console.request import Action, Form, InvalidField, Page, PageContext, Routes, build_problem
 from statewright.console.views.entities import TreeNode, build_tree
-from statewright.console.views.page import Problem, View
-from statewright.jsonval.codec import decode
+from statewright.console.views.page import Picture, Problem, View, build_picture
+from statewright.jsonval.codec import decode, encode
+from statewright.jsonval.patches import PatchFailed, apply_json_patch
 from statewright.jsonval.values import JsonObject
-from statewright.operations.checks import Simulation
+from statewright.operations.checks import Simulation, WorkflowCheck
 
 SIMULATION_TIMEOUT_S: Final = 30.0
 """A node plays one after the other."""
@@ -78,6 +85,164 @@ def _read_target(form: Form) -> JsonObject:
     return {"scope": "WORKFLOW", "model": {"name": name, "version": version}, "workflow": form.require("workflow")}
 
 
+AS_WRITTEN: Final = "as written"
+MODES: Final = (
+    (AS_WRITTEN, "As the file says; MERGE where it says nothing."),
+    ("MERGE", "A workflow of the same name is replaced, others stay."),
+    ("REPLACE", "The workflows of the file, and no others."),
+    ("ACTIVATE", "Like MERGE; workflows that are not in the file become inactive."),
+)
+IMPORT_TIMEOUT_S: Final = 30.0
+MAX_PICTURES: Final = 4
+
+
+class ChangedWorkflow(Struct, frozen=True, kw_only=True):
+    """A workflow that the import adds, changes or removes."""
+
+    name: str
+    change: str
+    sentences: tuple[Sentence, ...] = ()
+    picture: Picture | None = None
+
+
+class ImportView(Struct, frozen=True, kw_only=True):
+    """The form: a file or text, and a mode; and what the import would come to."""
+
+    name: str
+    version: int
+    text: str = ""
+    mode: str = AS_WRITTEN
+    modes: tuple[tuple[str, str], ...] = MODES
+    problem: Problem | None = None
+    told: WorkflowCheck | None = None
+    workflows: tuple[ChangedWorkflow, ...] = ()
+    question: str = ""
+
+    @property
+    def severities(self) -> Mapping[str, int]:
+        """How many findings there are of each."""
+        return Counter(each.severity for each in self.told.findings) if self.told is not None else {}
+
+    @property
+    def key(self) -> tuple[tuple[str, str], ...]:
+        """The fields that both forms of the page have."""
+        return ("name", self.name), ("version", str(self.version))
+
+
+async def show_import(request: PageContext) -> View:
+    """The form."""
+    head, _ = await call_with_head(request)
+    return View(
+        title=f"Import workflows into {head.name}/{head.version}",
+        data=ImportView(name=head.name, version=head.version),
+        crumbs=build_model_crumbs(head.name, head.version),
+    )
+
+
+def read_import(form: Form) -> bytes:
+    """The body of an import: the text as it was given, or with another mode. Raises ``InvalidField``."""
+    if form.get("needs_acceptance") and not form.get("accepted"):
+        raise InvalidField("accepted", "says that the warnings were read")
+    raw = read_json(form, "document")
+    mode = form.get_choice("mode", [mode for mode, _ in MODES])
+    document = decode(raw)
+    if not isinstance(document, dict) or pick_members(document, WorkflowExport).workflows is None:
+        raise InvalidField("document", 'is an object with "workflows"')
+    return raw if mode == AS_WRITTEN else encode(document | {"importMode": mode})
+
+
+async def _show_check(request: PageContext, form: Form, reply: Reply) -> View | None:
+    name, version = read_form_key(form)
+    if reply.status == HTTPStatus.NOT_FOUND:
+        return None
+    export = await request.call_one(call_export(name, version))
+    data = await asyncio.to_thread(view_check, form, reply, export)
+    title = f"Check of an import into {name}/{version}"
+    return View(title=title, data=data, crumbs=build_model_crumbs(name, version))
+
+
+def view_check(form: Form, check: Reply, export: Reply) -> ImportView:
+    """Findings, differences and entities concerned, from the answers of the API."""
+    name, version = read_form_key(form)
+    told = check.read_if_ok(WorkflowCheck)
+    workflows = () if told is None else _list_changes(told, read_import(form), export)
+    total = None if told is None or told.affected is None else told.affected.total
+    return ImportView(
+        name=name,
+        version=version,
+        text=form.get("document"),
+        mode=form.get("mode", AS_WRITTEN),
+        problem=None if check.is_ok else build_problem(check),
+        told=told,
+        workflows=workflows,
+        question=_ask(name, version, workflows, total),
+    )
+
+
+def _list_changes(told: WorkflowCheck, body: bytes, export: Reply) -> tuple[ChangedWorkflow, ...]:
+    incoming, stored = index_workflows(decode(body)), index_workflows(export.value if export.is_ok else None)
+    changes: list[ChangedWorkflow] = []
+    for item in told.diff.workflows if told.diff is not None else ():
+        name, change = item.name, item.change.lower()
+        before = stored.get(name)
+        after = None if change == "removed" else incoming.get(name)
+        if change == "changed" and before is not None:
+            after = _apply(before, item.patch) or after
+        compared = compare_workflows(before, after)
+        picture = (
+            build_picture(
+                draw_diff(compared),
+                picture_id=f"difference-{len(changes)}",
+                label=f"Diagram of what changes in {name}",
+            )
+            if len(changes) < MAX_PICTURES
+            else None
+        )
+        changes.append(ChangedWorkflow(name=name, change=change, sentences=compared.sentences, picture=picture))
+    return tuple(changes)
+
+
+def _apply(stored: JsonObject, patch: Sequence[JsonObject]) -> "JsonObject | None":
+    """The workflow as it would be stored: compared with what was written, every default that is left out would count as
+    a change. None if somebody has imported another one between the two calls.
+    """
+    try:
+        after = apply_json_patch(stored, list(patch))
+    except PatchFailed:
+        return None
+    return after if isinstance(after, dict) else None
+
+
+def _ask(name: str, version: int, workflows: tuple[ChangedWorkflow, ...], total: int | None) -> str:
+    counts = Counter(each.change for each in workflows)
+    parts = [
+        f"{counts[change]} {'workflow is' if counts[change] == 1 else 'workflows are'} {change}"
+        for change in ("added", "changed", "removed")
+        if counts[change]
+    ]
+    told = "; ".join(parts) if parts else "nothing changes"
+    entities = "" if total is None else f" The model has {total} entities now."
+    return f"Import into {name}/{version}? {told[:1].upper()}{told[1:]}.{entities}"
+
+
+ACTS: Final[Routes] = (
+    Page(name="import", path=f"{MODEL_PAGE}/import", show=show_import),
+    Action(
+        "check_import",
+        "Check an import",
+        send("POST", "/ops/v1/models/{name}/{version}/workflow/check", read_import, timeout_s=IMPORT_TIMEOUT_S),
+        lead_to(MODEL_PAGE),
+        show=_show_check,
+    ),
+    Action(
+        "import_workflows",
+        "Import workflows",
+        send("POST", "/model/{name}/{version}/workflow/import", read_import, timeout_s=IMPORT_TIMEOUT_S),
+        lead_to(MODEL_PAGE),
+    ),
+)
+
+
 ROUTES: Final[Routes] = (
     Action(
         "simulate_workflow",
@@ -103,4 +268,5 @@ ROUTES: Final[Routes] = (
             is_dangerous=True,
         )
     ),
+    *ACTS,
 )

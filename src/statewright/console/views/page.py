@@ -15,8 +15,7 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from statewright.console.diagrams.drawing import Drawing, Marks
-from statewright.console.diagrams.plan import plan_drawing, write_marks, write_plan
+from statewright.console.diagrams.drawing import Drawing, Marks, plan_drawing, write_marks, write_plan
 from statewright.entity import ModelKey
 from statewright.instants import from_rfc3339, to_datetime, to_rfc3339
 
