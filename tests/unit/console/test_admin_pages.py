@@ -1,18 +1,25 @@
 """What the pages of the administration and of the audit make of answers of the API."""
 
 import json
+from typing import cast
 
 import pytest
 from msgspec.structs import fields
 
-from statewright.console.pages import admin
-from statewright.console.pages.admin import LISTINGS, AdminView, AudiencePair, view_listing
+from statewright.console.pages.admin import LISTINGS, ROUTES, AdminView, AudiencePair, PrunedView, view_listing
 from statewright.console.pages.audit import ActRow, build_export, view_audit, view_changes
 from statewright.console.pages.listing import ListView
-from statewright.console.request import ADMIN, Action, Form, InvalidField, parse_query
+from statewright.console.request import ADMIN, Action, Form, InvalidField, PageContext, parse_query
 from statewright.console.views.page import View, format_model
+from statewright.operations.entity_answers import Pruning
 from statewright.operations.history import ChangedEntity
-from statewright.operations.identity_answers import MachineClient, RegisteredKey, RegisteredProvider, SigningKeyPair
+from statewright.operations.identity_answers import (
+    ClientCredentials,
+    MachineClient,
+    RegisteredKey,
+    RegisteredProvider,
+    SigningKeyPair,
+)
 from statewright.operations.service import Setting
 from statewright.operations.work import ServiceNode
 from tests.unit.console.recorded import a_document, a_list, a_problem, a_reply
@@ -27,11 +34,13 @@ RECORDS = {
     "admin_trusted_keys": RegisteredKey,
 }
 BY_NAME = {listing.name: listing for listing in LISTINGS}
-ACTIONS = {route.name: route for route in admin.ROUTES if isinstance(route, Action)}
+ACTIONS = {route.name: route for route in ROUTES if isinstance(route, Action)}
 ACT = {
     "id": "1", "at": "2026-03-04T09:00:01Z", "actor": {"id": "ada", "kind": "user"}, "action": "entity.restore",
     "target": {"kind": "ENTITY", "id": "5a/6c"}, "reason": "wrong import", "details": {}, "traceId": "4bf9",
 }  # fmt: skip
+NOBODY = cast("PageContext", None)
+"""These pages ask nothing of who looks at them."""
 ENTITY = frozenset({"/console/entities/{id}"})
 
 
@@ -145,6 +154,30 @@ def test_a_bad_field_of_a_key_is_named(action: str, fields: dict[str, str], fiel
     with pytest.raises(InvalidField) as invalid:
         ACTIONS[action].build(Form(tuple(fields.items())))
     assert invalid.value.field == field
+
+
+async def test_a_secret_is_shown_under_the_name_that_its_page_reads():
+    told = a_document(ClientCredentials, client_id="3F0K", client_secret="s", roles=["ROLE_M2M"])
+    show = ACTIONS["create_client"].show
+    assert show is not None
+    view = await show(NOBODY, Form(()), a_reply(told))
+    assert view is not None
+    assert isinstance(view.data, ClientCredentials)
+    assert (view.data.client_id, view.data.client_secret, view.data.roles) == ("3F0K", "s", ["ROLE_M2M"])
+    assert await show(NOBODY, Form(()), a_problem(403, "FORBIDDEN")) is None
+
+
+@pytest.mark.parametrize("complete", [True, False])
+async def test_a_pruning_says_how_it_ended_and_keeps_the_form_to_go_on(complete: bool):
+    told = a_document(Pruning, removed=7, keptFrom="2031-05-06T00:00:00Z", complete=complete)
+    fields = (("name", "order"), ("version", "1"), ("olderThan", "P30D"))
+    show = ACTIONS["prune_history"].show
+    assert show is not None
+    view = await show(NOBODY, Form(fields), a_reply(told))
+    assert view is not None
+    assert isinstance(view.data, PrunedView)
+    assert (view.data.told.removed, view.data.told.complete, view.data.model) == (7, complete, "order/1")
+    assert view.data.fields == fields
 
 
 def test_an_id_with_a_slash_stays_one_segment():

@@ -183,7 +183,6 @@ def compare_lines(old: str, new: str) -> tuple[DiffLine, ...] | None:
 THIN_SPACE: Final = "\u202f"
 SHORT_ID_CHARS: Final = 4
 MAX_CELL_CHARS: Final = 200
-COUNT_BOUND: Final = 10_000
 
 MINUTE_S: Final = 60
 HOUR_S: Final = 3600
