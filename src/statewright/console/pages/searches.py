@@ -11,8 +11,7 @@ from statewright.console.pages.listing import build_list
 from statewright.console.request import Action, Navigation, Page, PageContext, Routes, build_problem
 from statewright.console.views.entities import write_text
 from statewright.console.views.page import Crumb, Problem, View
-from statewright.console.views.records import SearchResults
-from statewright.entity import ModelKey
+from statewright.console.views.records import SearchResults, list_job
 from statewright.operations.entity_answers import SearchJobProgress
 from statewright.operations.listings import ListedSearchJob
 
@@ -71,15 +70,7 @@ def find_search(id_: str, job: Reply, listed: Reply) -> ListedSearchJob:
     """A job as the list has it, with model and condition; of an older one what its status says."""
     told = job.read(SearchJobProgress)
     found = next((each for each in listed.read_items(ListedSearchJob) if each.id == id_), None)
-    return found or ListedSearchJob(
-        id=id_,
-        model=ModelKey("", 0),
-        status=told.status,
-        hits=told.entities_count,
-        created_at=told.create_time,
-        finished_at=told.finish_time,
-        expires_at=told.expiration_date,
-    )
+    return found or list_job(id_, told)
 
 
 def _read_page(text: str) -> int:

@@ -6,6 +6,8 @@ Of those that others store, such as results of processes, a member that is missi
 from msgspec import UNSET, UnsetType, field
 
 from statewright.entity import ModelKey
+from statewright.operations.entity_answers import SearchJobProgress
+from statewright.operations.listings import ListedSearchJob
 from statewright.operations.records import Members, Record, Value
 
 
@@ -38,6 +40,19 @@ class SearchResults(Record, frozen=True, kw_only=True):
 
     content: tuple[Envelope, ...] = ()
     page: PageOfResults = PageOfResults()
+
+
+def list_job(id_: str, told: SearchJobProgress) -> ListedSearchJob:
+    """A search job as lists have it, but of no known model."""
+    return ListedSearchJob(
+        id=id_,
+        model=ModelKey("", 0),
+        status=told.status,
+        hits=told.entities_count,
+        created_at=told.create_time,
+        finished_at=told.finish_time,
+        expires_at=told.expiration_date,
+    )
 
 
 class MessageHeader(Record, frozen=True, kw_only=True):
