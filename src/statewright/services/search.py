@@ -44,7 +44,7 @@ from statewright.storage import models
 from statewright.storage.search.indexes import MAX_INDEXES, IndexSpec
 from statewright.storage.search.jobs import NewSearchJob
 from statewright.storage.search.matching import Match, judge_entities, sort_matches, to_meta
-from statewright.storage.search.query import Explanation
+from statewright.storage.search.query import SearchExplanation
 from statewright.storage.search.statements import FIRST_ARGUMENT, EntityQuery
 from statewright.storage.versions import EntityList, Entry
 
@@ -138,7 +138,7 @@ async def run_direct_search(
 
 async def explain(
     core: Core, caller: Caller, search: Search, *, limit: int = DEFAULT_LIMIT, analyze: bool = False
-) -> Explanation:
+) -> SearchExplanation:
     """How a direct search would be carried out; with ``analyze``, how it was. Raises as ``run_direct_search`` does, but
     never for the number of matches.
     """

@@ -25,6 +25,7 @@ from statewright.api.http.asgi import (
     get_address,
     get_path,
 )
+from statewright.api.http.declaration import check_parameters
 from statewright.api.http.request import Request
 from statewright.api.http.response import (
     CLIENT_GONE,
@@ -34,7 +35,7 @@ from statewright.api.http.response import (
     prime_stream,
     send_response,
 )
-from statewright.api.http.router import FoundRoute, Operation, PublicRoute, Router, check_parameters
+from statewright.api.http.router import FoundRoute, Operation, PublicRoute, Router
 from statewright.api.http.security import Cors, Headers, PageGuard, build_challenge, is_preflight
 from statewright.auth import AuthenticationFailed, Authenticator, KeyNotKnownYet
 from statewright.cluster.http_proxy import HttpProxy

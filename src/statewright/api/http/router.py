@@ -8,11 +8,6 @@ Litestar overlooks empty segments, and does not turn back where a path begins as
 differs, so that a model called ``stats`` could not be listed. So a path must be what its route and the values found
 make together, with every slash, and paths that begin so are entered in the tree, too
 (docs/reference/entities.md#paths-and-authentication).
-
-Query parameters that an operation does not have (docs/reference/entities.md#unknown-parameters).
-
-On paths of the dialects existing clients may send any; they are told in a header that one has no effect. Where the path
-or the option is ours, ignoring it would do something else than was asked for: it is refused.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +16,7 @@ from itertools import product
 from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
-from urllib.parse import unquote, unquote_plus
+from urllib.parse import unquote
 
 from litestar import Litestar
 from litestar._asgi.routing_trie.traversal import traverse_route_map
@@ -313,32 +308,3 @@ def _decode(name: str, part: str) -> str:
         return unquote(part, errors="strict")
     except UnicodeDecodeError as malformed:
         raise InvalidParameter(name) from malformed
-
-
-OWN_OPTIONS: Final = frozenset({"dryRun", "warnings"})
-"""Options that other servers of the dialects do not have: whoever sends one expects it to work."""
-
-MAX_NAME_CHARS: Final = 100
-
-
-class UnknownParameter(BadRequest):
-    """A query parameter that the operation does not have."""
-
-    def __init__(self, name: str, route: Operation) -> None:
-        super().__init__(_describe_unknown(name, route), {"parameter": name[:MAX_NAME_CHARS]})
-
-
-def check_parameters(route: Operation, query: bytes) -> tuple[str, ...]:
-    """Warnings about parameters without effect. Raises :class:`UnknownParameter` where the path or option is ours."""
-    known = route.parameter_names
-    names = {unquote_plus(pair.partition("=")[0]) for pair in query.decode("latin-1").split("&") if pair}
-    unknown = sorted(names - known)
-    for name in unknown:
-        if route.is_ours or name in OWN_OPTIONS:
-            raise UnknownParameter(name, route)
-    return tuple(f"{_describe_unknown(name, route)}; it has no effect" for name in unknown)
-
-
-def _describe_unknown(name: str, route: Operation) -> str:
-    known = ", ".join(sorted(route.parameter_names)) or "none"
-    return f"unknown query parameter '{name[:MAX_NAME_CHARS]}'; known: {known}"

@@ -63,7 +63,7 @@ SERVER_TIMEOUT_MARGIN: Final = timedelta(seconds=2)
 """By how much the server's own limit is later than ours: it is for the case that our cancellation is lost."""
 
 
-class Explanation(Struct, frozen=True, kw_only=True):
+class SearchExplanation(Struct, frozen=True, kw_only=True):
     """How the database goes about a query: the statement, what is left to be judged row by row, PostgreSQL's plan."""
 
     statement: Statement
@@ -215,7 +215,7 @@ class SearchDatabase:
         except (TimeoutError, asyncpg.QueryCanceledError) as late:
             raise SearchTimeout(self._timeout_s) from late
 
-    async def explain(self, query: EntityQuery, *, limit: int, analyze: bool = False) -> Explanation:
+    async def explain(self, query: EntityQuery, *, limit: int, analyze: bool = False) -> SearchExplanation:
         """What ``find_views`` does to find committed matches; with ``analyze`` it is done, and timed.
 
         Raises ``SearchTimeout``, ``StorageUnavailable``.
@@ -225,7 +225,7 @@ class SearchDatabase:
         options = "ANALYZE, BUFFERS" if analyze else "ANALYZE false"
         async with self.open_connection(query) as connection, connection.transaction(readonly=True):
             rows = await connection.fetch(f"EXPLAIN ({options}) {statement.text}", *args)
-        return Explanation(
+        return SearchExplanation(
             statement=Statement(statement.text, tuple(args)),
             judged=statement.condition.describe_residual(),
             plan=tuple(row[0] for row in rows),
