@@ -1,5 +1,5 @@
 -- Records of idempotent requests of which something is stored already: a claim, a segment, chunks of a collection
--- (storage/idempotency/records.py).
+-- (storage/idempotency.py).
 --
 -- claimed_keys  what each transaction records, each with the token that the stored record must have
 -- known_keys    the stored records. They are locked after entities and tasks, in key order

@@ -1,4 +1,4 @@
--- Records of idempotent requests of which nothing is stored yet (storage/idempotency/records.py): nearly all there are.
+-- Records of idempotent requests of which nothing is stored yet (storage/idempotency.py): nearly all there are.
 --
 -- keyed      what each transaction records of its requests: one, but for callbacks with keys that have joined it
 -- key_taken  what makes a transaction fail: there is a record. One that another transaction is just inserting is not seen here; inserting ours
