@@ -3,10 +3,17 @@
 import asyncio
 import json
 from collections.abc import Sequence
+from datetime import timedelta
 
 import pytest
 
+from statewright.ids import TenantId
+from statewright.storage.connections import parse_database_url
+from statewright.storage.pool import Pool
+from statewright.storage.search.grouping import estimate_counts
+from statewright.storage.search.query import SearchDatabase
 from tests.builders import Json, when
+from tests.database import connected
 from tests.integration.ops.builders import ops_api, walk
 from tests.service import PATIENCE_S, Api, RunningService, done, refused
 
@@ -170,3 +177,17 @@ def test_counting_ends_in_time(api: Api, ops: Api, service: RunningService, monk
     api.a_model()
     monkeypatch.setattr("statewright.services.ops.searches.COUNT_WITHIN_S", 0.0)
     refused(ops.post(f"{PRIZE}/count", EVERYTHING), 503, "SEARCH_SHARD_TIMEOUT")
+
+
+UNDER_WAY = """
+    SELECT query FROM pg_stat_activity
+     WHERE datname = current_database() AND state = 'active' AND query LIKE 'EXPLAIN %'
+"""
+
+
+async def test_estimates_of_no_models_leave_no_statement_under_way(database: str) -> None:
+    """The server would end what is asked next on that connection, by the time of this statement."""
+    async with Pool(parse_database_url(database), size=1) as pool, connected(database) as other:
+        search = SearchDatabase(pool, timeout=timedelta(seconds=PATIENCE_S))
+        assert await estimate_counts(search, TenantId("acme"), limit=10) == []
+        assert await other.fetch(UNDER_WAY) == []

@@ -385,12 +385,8 @@ async def estimate_counts(
     name, version = (after.name, after.version) if after else (None, None)
     async with search.open_connection() as connection:
         models = await connection.fetch(MODELS, tenant, name, version, limit)
-        plan = await connection.prepare(ESTIMATE)
-        return [
-            ModelEstimate(
-                name=model["name"],
-                version=model["version"],
-                estimated_entities=round(_decode_plan(await plan.fetchval(tenant, model["id"]))[0].plan.rows),
-            )
-            for model in models
-        ]
+        plans = [_decode_plan(await connection.fetchval(ESTIMATE, tenant, model["id"]))[0].plan for model in models]
+    return [
+        ModelEstimate(name=model["name"], version=model["version"], estimated_entities=round(plan.rows))
+        for model, plan in zip(models, plans, strict=True)
+    ]
