@@ -121,7 +121,8 @@ class Clients:
 
     def list_of(self, status: int) -> set[int]:
         """The numbers of which that was told."""
-        return {number for number, told in self.told.items() if told == status}
+        told = self.told.copy()  # in one step: threads add to it
+        return {number for number in told if told[number] == status}
 
     def find_stored(self) -> list[int]:
         """The numbers that there are."""
