@@ -395,6 +395,27 @@ def test_a_document_that_names_the_issuer_and_keys_of_another_takes_nothing_over
         assert account(launched, idp.mint())["legalEntity"]["id"] == owner
 
 
+def test_a_claim_that_the_background_records_first_is_refused_all_the_same(
+    launched: RunningService, idp: IdentityProvider, monkeypatch: pytest.MonkeyPatch
+):
+    register(administrator(launched, str(uuid4())), idp, expectedAudiences=["shop"])
+    identity = launched.parts.runtime.identity.identity
+    assert identity is not None
+    live, fetch_keys = identity.live_providers, identity.live_providers.fetch_keys
+
+    async def fetch_then_look(provider_id: str) -> None:
+        await fetch_keys(provider_id)
+        await live.run_once()
+
+    monkeypatch.setattr(live, "fetch_keys", fetch_then_look)
+    with identity_provider() as hostile:
+        hostile.issuer, hostile.keys = idp.issuer, idp.keys
+        rival = administrator(launched, str(uuid4()))
+        claim = {"wellKnownConfigUri": hostile.uri, "expectedAudiences": ["shop"]}
+        refuse_taken(rival.post(PROVIDERS, claim), "expectedAudiences")
+        assert done(rival.get(PROVIDERS)) == []
+
+
 def test_who_shows_another_issuer_later_comes_after_those_who_have_it(launched: RunningService, idp: IdentityProvider):
     owner, thief = str(uuid4()), str(uuid4())
     with identity_provider() as hostile:

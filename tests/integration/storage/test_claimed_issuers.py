@@ -49,5 +49,7 @@ async def test_of_duplicates_the_earliest_counts_and_the_trail_tells_the_others(
             assert order[4:] == ["any", "discovers", "discovers-too", "later"]
             earlier, later = (await store.list_active())[5:7]
             assert not await store.record_issuer(later, "k", now=10), "whatever stands at its URI is claimed"
+            assert not await store.record_issuer(later, "k", now=12), "it was found out before, and is so still"
             await store.record_issuer(earlier, "k", now=11)
+            assert await store.record_issuer(earlier, "k", now=12), "who came later takes nothing away"
             assert [provider.tenant for provider in await store.list_active()] == order, "who was first stays first"

@@ -129,11 +129,11 @@ class LiveProviders:
             await known.keys.source.refresh()
 
     async def record_issuer(self, provider_id: str) -> bool:
-        """Have the database know which issuer the document of a provider names, if that has become another; whether
-        it is free for the provider to claim.
+        """Have the database know which issuer the document of a provider names; whether it is free for the provider to
+        claim, also when that was found out and recorded before.
         """
         known = self._known.get(provider_id)
-        issuer = None if known is None else _find_new_issuer(known)
+        issuer = None if known is None or known.provider.issuers else known.keys.source.issuer
         if known is None or issuer is None:
             return True
         is_free = await self._store.record_issuer(known.provider, issuer, now=self._clock())

@@ -196,17 +196,30 @@ class StoredProviders(AdministeredRows):
          WHERE tenant = $1 AND id = $2::uuid AND issuers = '{}' AND discovered IS DISTINCT FROM $3
     """
 
+    EARLIER = """
+        SELECT EXISTS (
+               SELECT FROM oidc_provider mine, oidc_provider rival
+                WHERE mine.tenant = $1 AND mine.id = $2::uuid AND rival.id = ANY($3::uuid[])
+                  AND (coalesce(rival.claimed_at, rival.created_at), rival.created_at, rival.id)
+                      < (coalesce(mine.claimed_at, mine.created_at), mine.created_at, mine.id)
+               )
+    """
+
     async def record_issuer(self, provider: Provider, issuer: str, *, now: int) -> bool:
         """Record which issuer the discovery document of a provider names, from when on it is claimed; whether other
         tenants had claimed nothing of that before. If they had, the trail of the tenant tells.
+
+        Another task, or node, may have recorded it already: the answer is the same.
         """
+        key = (provider.tenant, UUID(provider.id))
         async with self._open_change(BEGIN) as connection:
-            is_free = not await _list_rivals(connection, replace(provider, discovered=issuer))
-            tag = await connection.execute(self.RECORD_ISSUER, provider.tenant, UUID(provider.id), issuer, now)
-            if tag.endswith(" 1"):
-                shadow = Act(action="oidc_provider.shadow", target_kind="OIDC_PROVIDER", target_id=provider.id)
-                await _end_change(connection, None if is_free else TenantAct(provider.tenant, SYSTEM, shadow))
-        return is_free
+            rivals = await _list_rivals(connection, replace(provider, discovered=issuer))
+            tag = await connection.execute(self.RECORD_ISSUER, *key, issuer, now)
+            if tag.endswith(" 0"):
+                return not (rivals and await connection.fetchval(self.EARLIER, *key, [*map(UUID, rivals)]))
+            shadow = Act(action="oidc_provider.shadow", target_kind="OIDC_PROVIDER", target_id=provider.id)
+            await _end_change(connection, TenantAct(provider.tenant, SYSTEM, shadow) if rivals else None)
+        return not rivals
 
     async def find(self, tenant: TenantId, id_: UUID) -> Provider | None:
         """The provider with this id, if it is one of the tenant."""
