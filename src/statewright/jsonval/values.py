@@ -13,9 +13,10 @@ Merging a delta into the variables of an instance: always a new object, the old 
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from decimal import Decimal
 from enum import StrEnum
-from typing import Final, Literal, TypeAlias, TypeGuard
+from typing import Any, Final, Literal, TypeAlias, TypeGuard
 
 JsonScalar: TypeAlias = None | bool | int | Decimal | str
 """Whole literals arrive as ``int``, all other numbers as ``Decimal`` with every digit kept; ``float`` never occurs."""
@@ -276,8 +277,17 @@ def _shorten(value: int | Decimal) -> int | Decimal:
 
 
 def _tidy(value: JsonValue) -> JsonValue:
+    """The value itself when there is nothing to tidy: a large one is not held twice."""
     if isinstance(value, dict):
-        return {name: _tidy(member) for name, member in value.items()}
-    if isinstance(value, list):
-        return [_tidy(item) for item in value]
-    return tidy_number(value) if isinstance(value, int | Decimal) and not isinstance(value, bool) else value
+        members: Iterable[tuple[Any, JsonValue]] = value.items()  # Any: a name or an index
+    elif isinstance(value, list):
+        members = enumerate(value)
+    else:
+        return tidy_number(value) if isinstance(value, int | Decimal) and not isinstance(value, bool) else value
+    tidied: Any = value  # Any: an object or an array
+    for place, member in members:
+        other = _tidy(member)
+        if other is not member:
+            tidied = value.copy() if tidied is value else tidied
+            tidied[place] = other
+    return tidied

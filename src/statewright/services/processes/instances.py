@@ -10,6 +10,7 @@ from msgspec import Struct
 from statewright.failures import ProcessBadRequest, ProcessNotFound
 from statewright.ids import EntityId
 from statewright.jsonval.values import JsonObject, quote
+from statewright.loop.background import free_in_parts
 from statewright.net import Moment, format_ulid, uuid_to_ulid
 from statewright.processes.changes import ExecutionStatus, NodeExecution
 from statewright.processes.language import I, NewInstance, P
@@ -255,7 +256,11 @@ def build_not_found(instance_id: str) -> ProcessNotFound:
 async def _to_executions(instance: EntityId, lines: Sequence[StoredExecution]) -> tuple[NodeExecution, ...]:
     name = uuid_to_ulid(instance)
     texts = [text for line in lines for text in (line.input, line.output)]
-    return await read_texts(texts, lambda: tuple(_to_execution(name, line) for line in lines))
+    read = await read_texts(texts, lambda: tuple(_to_execution(name, line) for line in lines))
+    for line, execution in zip(lines, read, strict=True):
+        free_in_parts(execution.input_snapshot, len(line.input or ""))
+        free_in_parts(execution.output_snapshot, len(line.output or ""))
+    return read
 
 
 def _to_execution(instance_id: str, line: StoredExecution) -> NodeExecution:
