@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, Final, Literal, TypeAlias, TypeGuard
+from typing import Any, Final, Literal, TypeAlias, TypeGuard, cast
 
 JsonScalar: TypeAlias = None | bool | int | Decimal | str
 """Whole literals arrive as ``int``, all other numbers as ``Decimal`` with every digit kept; ``float`` never occurs."""
@@ -284,10 +284,10 @@ def _tidy(value: JsonValue) -> JsonValue:
         members = enumerate(value)
     else:
         return tidy_number(value) if isinstance(value, int | Decimal) and not isinstance(value, bool) else value
-    tidied: Any = value  # Any: an object or an array
+    tidied: Any = value
     for place, member in members:
         other = _tidy(member)
         if other is not member:
             tidied = value.copy() if tidied is value else tidied
             tidied[place] = other
-    return tidied
+    return cast("JsonValue", tidied)
