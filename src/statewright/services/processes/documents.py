@@ -26,7 +26,7 @@ from statewright.ids import EntityId, TenantId
 from statewright.jsonval.codec import decode_stored, encode, encode_large, is_nested_too_deep
 from statewright.jsonval.pieces import encode_pieces
 from statewright.jsonval.values import JsonObject, JsonValue, tidy_stored
-from statewright.loop.background import run_by_size, run_in_thread
+from statewright.loop.background import free_in_parts, run_by_size, run_in_thread
 from statewright.loop.turns import is_large
 from statewright.storage.pool import Pool
 from statewright.storage.processes import instances as stored
@@ -52,6 +52,11 @@ def read_object(text: str | None) -> JsonObject:
 async def read_texts(texts: Iterable[str | None], read: Callable[[], T]) -> T:
     """What ``read`` makes of stored texts, in a thread if they are large together."""
     return await run_by_size(sum(len(text or "") for text in texts), read)
+
+
+def free_read(value: JsonValue, text: str | None) -> None:
+    """Have what was read of a stored text freed in parts, if it is large, as soon as it is not used any more."""
+    free_in_parts(value, len(text or ""))
 
 
 async def read_object_by_size(text: str) -> JsonObject:

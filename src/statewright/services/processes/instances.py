@@ -10,7 +10,6 @@ from msgspec import Struct
 from statewright.failures import ProcessBadRequest, ProcessNotFound
 from statewright.ids import EntityId
 from statewright.jsonval.values import JsonObject, quote
-from statewright.loop.background import free_in_parts
 from statewright.net import Moment, format_ulid, uuid_to_ulid
 from statewright.processes.changes import ExecutionStatus, NodeExecution
 from statewright.processes.language import I, NewInstance, P
@@ -19,6 +18,7 @@ from statewright.services.processes import advancing, definitions
 from statewright.services.processes.advancing import parse_instance_id
 from statewright.services.processes.documents import (
     decode_text,
+    free_read,
     normalize_page,
     read_object,
     read_texts,
@@ -258,8 +258,8 @@ async def _to_executions(instance: EntityId, lines: Sequence[StoredExecution]) -
     texts = [text for line in lines for text in (line.input, line.output)]
     read = await read_texts(texts, lambda: tuple(_to_execution(name, line) for line in lines))
     for line, execution in zip(lines, read, strict=True):
-        free_in_parts(execution.input_snapshot, len(line.input or ""))
-        free_in_parts(execution.output_snapshot, len(line.output or ""))
+        free_read(execution.input_snapshot, line.input)
+        free_read(execution.output_snapshot, line.output)
     return read
 
 
