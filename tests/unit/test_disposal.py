@@ -8,7 +8,7 @@ import pytest
 
 from statewright.jsonval.values import JsonValue
 from statewright.loop.background import Disposer
-from statewright.loop.freeing import Container, take_apart, use_once
+from statewright.loop.turns import Container, take_apart, use_once
 
 
 class Watched(dict[str, JsonValue]):

@@ -35,7 +35,7 @@ from statewright.jsonval.scanning import MAX_DIGITS, MAX_EXPONENT, read_fraction
 from statewright.jsonval.scanning import MAX_NESTING as MAX_NESTING
 from statewright.jsonval.scanning import MalformedJson as MalformedJson
 from statewright.jsonval.values import JsonValue
-from statewright.loop.freeing import take_apart
+from statewright.loop.turns import take_apart
 
 _DECODER: Final = msgspec.json.Decoder(float_hook=read_fraction)
 _ENCODER: Final = msgspec.json.Encoder(decimal_format="number", order="deterministic")

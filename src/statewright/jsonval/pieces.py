@@ -21,7 +21,7 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from statewright.jsonval.values import JsonObject, JsonValue, item_path, member_path
-from statewright.loop.freeing import take_apart
+from statewright.loop.turns import take_apart
 
 PIECE_BYTES: Final = 64 * 1024
 """Of text: one to five milliseconds of work."""

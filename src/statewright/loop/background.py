@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
-from statewright.loop.freeing import Container, take_apart
+from statewright.loop.turns import Container, take_apart
 from statewright.telemetry import logs
 from statewright.telemetry.logs import Log
 
@@ -258,7 +258,7 @@ class Disposer:
     out a function.
 
     Who has been given a large value cannot know whether it is the last one to use it. So such values are handed over
-    here: they are kept until nobody else does, and a thread takes them apart (:mod:`statewright.loop.freeing`).
+    here: they are kept until nobody else does, and a thread takes them apart (:mod:`statewright.loop.turns`).
     """
 
     def __init__(self, run: Callable[[Callable[[], None]], object]) -> None:

@@ -18,7 +18,7 @@ from defusedxml import DefusedXmlException, expatreader
 from statewright.jsonval.codec import EXPANDS_TOO_FAR, MAX_NESTING, encode_large, expands_too_far, is_nested_too_deep
 from statewright.jsonval.scanning import UnusableNumber, read_number
 from statewright.jsonval.values import JsonObject, JsonValue, member_path
-from statewright.loop.freeing import take_apart
+from statewright.loop.turns import take_apart
 
 _CreateParser: TypeAlias = Callable[[], IncrementalParser]
 _create_parser: Final[_CreateParser] = expatreader.create_parser

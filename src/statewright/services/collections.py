@@ -30,7 +30,7 @@ from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.pieces import estimate_size
 from statewright.jsonval.values import JsonValue
 from statewright.loop.background import MAX_INLINE_BYTES, TimeSlices
-from statewright.loop.freeing import use_once
+from statewright.loop.turns import use_once
 from statewright.services.core import Caller, Core
 from statewright.services.definitions import ModelDefinition
 from statewright.services.entities import get_for_update, get_governing_definition

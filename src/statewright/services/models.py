@@ -23,7 +23,7 @@ from statewright.ids import ModelId, model_id
 from statewright.jsonval.codec import MalformedJson, decode, encode
 from statewright.jsonval.values import JsonValue
 from statewright.loop.background import run_by_size
-from statewright.loop.freeing import use_once
+from statewright.loop.turns import use_once
 from statewright.schema import (
     EXPORTS,
     INFERENCE_WEIGHT,

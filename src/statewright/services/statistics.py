@@ -45,7 +45,7 @@ from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.numbers import NUMERIC_TYPES
 from statewright.jsonval.values import JsonValue
 from statewright.loop.background import run_in_thread
-from statewright.loop.freeing import use_once
+from statewright.loop.turns import use_once
 from statewright.services.builtin import ModelScope
 from statewright.services.core import Caller, Core
 from statewright.services.definitions import ModelDefinition

@@ -15,7 +15,7 @@ from statewright.expressions import ExpressionError, compile_expression
 from statewright.expressions.lexer import Binary, Constant, Syntax
 from statewright.jsonval.codec import encode_large
 from statewright.jsonval.values import JsonObject, JsonValue, is_number, quote
-from statewright.loop.freeing import take_apart, use_once
+from statewright.loop.turns import take_apart, use_once
 from statewright.processes.language import Rejection
 from statewright.steps.definition import CHAIN_AT_ENDS, TIMED_TYPES, Definition, Step, list_misfits, read_chain_at_ends
 from statewright.steps.documents import UnreadableDefinition, definition_to_document, read_definition

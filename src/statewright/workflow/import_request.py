@@ -20,7 +20,7 @@ from statewright.entity import ModelKey
 from statewright.failures import BadRequest, SchemaVersionUnsupported
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.values import JsonObject, JsonValue, quote_name
-from statewright.loop.freeing import use_once
+from statewright.loop.turns import use_once
 from statewright.workflow.definition import Contract, Workflow, choose_contract, explain_newer_version
 from statewright.workflow.reading import UnreadableMember, WorkflowMembers, read_workflow
 from statewright.workflow.structure import Violation, locate_workflow, point_at_workflow, refuse_many_elements

@@ -20,7 +20,7 @@ from typing import Final, TypeVar
 from statewright.failures import BadRequest
 from statewright.jsonval.codec import decode, encode_large
 from statewright.jsonval.values import JsonValue, MemberReader, WantedType, item_path, member_path
-from statewright.loop.freeing import use_once
+from statewright.loop.turns import use_once
 from statewright.workflow.definition import (
     Contract,
     Criterion,

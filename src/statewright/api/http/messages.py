@@ -13,7 +13,7 @@ from statewright.api.http.response import Response, encode_json
 from statewright.api.http.router import TIMEOUT
 from statewright.failures import BadRequest, BodyTooLarge, InvalidParameter
 from statewright.jsonval.codec import MalformedJson, decode
-from statewright.loop.freeing import use_once
+from statewright.loop.turns import use_once
 from statewright.operations.entity_answers import DeletedMessage, DeletedMessages, WrittenTransaction
 from statewright.operations.records import QueryParameter
 from statewright.services import messages

@@ -31,7 +31,7 @@ from statewright.entity import EntityView, ModelKey
 from statewright.instants import to_rfc3339
 from statewright.jsonval.codec import decode_stored, encode, encode_large
 from statewright.loop.background import MAX_INLINE_BYTES, TimeSlices, run_by_size
-from statewright.loop.freeing import take_apart
+from statewright.loop.turns import take_apart
 from statewright.services.writing import Saved
 from statewright.telemetry import logs
 
