@@ -5,6 +5,7 @@ their own. Without arguments the figures of this checkout are printed, beside
 those of scripts/code_figures.toml, which may only get better. Give ROOTs to compare other checkouts.
 
 - ``--walks`` counts files and calls of eight requests as well, in a running service with a database
+- ``--goals`` prints what folding the code was to come to, from scripts/code_goals.toml: before, now, goal
 - ``--enter`` writes what is better into code_figures.toml; what is worse has to be entered by hand, with a reason
 
 Beside the table (scripts/house_figures.py):
@@ -54,6 +55,7 @@ COLUMN = "workflow_revision"
 
 COMMITTED = HERE / "scripts" / "code_figures.toml"
 MEASURED_WALKS = HERE / "build" / "walks.json"
+GOALS = HERE / "scripts" / "code_goals.toml"
 HEADER = "# Figures of the code that may only get better; docs/architecture.md#size. Written by `make figures`.\n"
 CALLS_TOLERANCE = 0.05
 """Share by which the calls of a walk differ from run to run."""
@@ -265,12 +267,27 @@ def print_house(root: Path, now: Committed, committed: Committed) -> None:
         sys.stdout.write(f"{figure:<34}{text:>20}\n")
 
 
+def is_reached(group: str, name: str, value: Number, goal: Number) -> bool:
+    """Whether a figure is as good as its goal."""
+    rises = any(figure.higher_is_better for figure in FIGURES if (figure.group, figure.name) == (group, name))
+    return value >= goal if rises else value <= goal
+
+
+def print_goals(now: Committed, goals: Mapping[str, Mapping[str, Mapping[str, Number | str]]]) -> None:
+    """A line for each goal: the figure before the folds, now, and what it was to be, with why it is missed."""
+    for group, named in goals.items():
+        for name, row in named.items():
+            cells = "".join(f"{value:>10}" for value in (row["before"], now[group][name], row["goal"]))
+            sys.stdout.write(f"{group + '.' + name:<34}{cells}  {row.get('missed', '')}\n")
+
+
 def main() -> None:
     """Read the options, measure and print."""
     parser = argparse.ArgumentParser(prog="python -m scripts.measure_code", description=__doc__)
     parser.add_argument("roots", nargs="*", type=Path, default=[HERE], metavar="ROOT")
     parser.add_argument("--walks", action="store_true")
     parser.add_argument("--enter", action="store_true")
+    parser.add_argument("--goals", action="store_true")
     options = parser.parse_args()
     committed = read_figures()
     for root in options.roots:
@@ -279,6 +296,9 @@ def main() -> None:
             now |= measure_walks()
         sys.stdout.write(f"{root.resolve()}: now, and as committed\n")
         print_house(root, now, committed)
+        if options.goals:
+            sys.stdout.write("before, now and goal\n")
+            print_goals({**committed, **now}, tomllib.loads(GOALS.read_text()))
         if options.enter and root == HERE:
             COMMITTED.write_text(format_figures(enter_better(now, committed)))
 

@@ -1,9 +1,20 @@
 """Figures of the code only get better (docs/architecture.md#size)."""
 
+import tomllib
 from functools import cache
 
 from scripts.house_figures import measure_house
-from scripts.measure_code import HERE, enter_better, format_figures, judge, judge_house, judge_walks, read_figures
+from scripts.measure_code import (
+    GOALS,
+    HERE,
+    enter_better,
+    format_figures,
+    is_reached,
+    judge,
+    judge_house,
+    judge_walks,
+    read_figures,
+)
 
 NOW = cache(measure_house)
 CODE = {"size": {"code_lines": 1000, "tests_per_code": 0.8}}
@@ -61,3 +72,10 @@ def test_what_is_worse_is_not_entered() -> None:
 def test_figures_are_read_as_they_are_written() -> None:
     committed = read_figures()
     assert format_figures(committed) == (HERE / "scripts" / "code_figures.toml").read_text()
+
+
+def test_a_goal_is_reached_or_says_why_it_is_missed() -> None:
+    committed = read_figures()
+    for group, named in tomllib.loads(GOALS.read_text()).items():
+        for name, row in named.items():
+            assert ("missed" in row) != is_reached(group, name, committed[group][name], row["goal"]), f"{group}.{name}"
