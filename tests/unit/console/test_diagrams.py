@@ -2,6 +2,7 @@
 
 import json
 import re
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -22,6 +23,7 @@ from statewright.console.diagrams.drawing import (
     write_plan,
 )
 from statewright.console.diagrams.workflow import (
+    MODE_LETTERS,
     Overlay,
     draw_workflow,
     find_state,
@@ -32,6 +34,7 @@ from statewright.console.diagrams.workflow import (
     read_workflow,
 )
 from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.workflow.definition import EXECUTION_MODES, ExecutionMode
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=80)
 
@@ -239,6 +242,11 @@ def test_marks_tell_count_incidents_path_and_what_is_impossible() -> None:
 
 def test_visits_are_numbered_by_the_last_and_counted_beyond_twenty() -> None:
     assert [label_visits(steps) for steps in ([], [1, 3], [40], list(range(37)))] == ["", "③", "(40)", "×37"]
+
+
+def test_every_execution_mode_has_a_letter_of_its_own() -> None:
+    assert set(MODE_LETTERS) == set(EXECUTION_MODES) == set(get_args(ExecutionMode))
+    assert len(set(MODE_LETTERS.values())) == len(MODE_LETTERS)
 
 
 def test_delays_are_told_in_the_largest_unit_that_says_them_exactly() -> None:
