@@ -1,7 +1,7 @@
 """Identity providers of tenants, whose tokens count as credentials (docs/reference/oidc.md).
 
 What is here depends on neither network nor database: what providers publish is parsed, and their tokens are verified
-with the keys that somebody else has fetched (``services/auth/provider_keys.py``).
+with the keys that somebody else has fetched (``services/auth/key_sources.py``).
 
 The issuer that a token names says which providers it may be of. Tenants may have registered the same provider, and a
 tenant may claim an issuer that is not its own; so all of these are asked whether they have signed it. Of several that

@@ -185,7 +185,7 @@ class EvaluationError(ValueError):
 
 MAX_VISITS: Final = 30_000_000
 """Elements of arrays that a condition may look at in one document, some three seconds of work: each of its comparisons
-looks at all of them. What texts and patterns count as is in ``texts.py`` and ``patterns.py``.
+looks at all of them. What texts and patterns count as is in ``texts.py``.
 """
 
 MAX_TURN_VISITS: Final = 80_000

@@ -5,7 +5,7 @@ the last word. When each part has an exact form, the selection is the result and
 A part without an exact form contributes the tightest term that is implied by it. Because a plan holds no negation,
 AND and OR of such terms are implied by the whole.
 
-Alternatives that ask one place for one of many values become a set (``sql_alternatives.py``).
+Alternatives that ask one place for one of many values become a set (below).
 
 Columns used: ``document``, ``id``, ``state``, ``transition``, ``transaction_id``, ``created_at``, ``valid_from``.
 

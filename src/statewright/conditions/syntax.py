@@ -11,8 +11,9 @@ condition that is understood differently from how it was meant finds the wrong e
 The closed vocabulary of conditions: operators (docs/reference/conditions.md#operators) and metadata fields
 (docs/reference/conditions.md#lifecycle-fields).
 
-To add an operator, begin here. One on stored texts goes on to ``texts.py`` (what it means) and ``sql_texts.py`` (its
-SQL); one without operand to ``plan.py`` and ``planning.py``, then ``evaluate.py`` and ``sql.py``.
+To add an operator, begin here. One on stored texts goes on to ``texts.py`` (what it means) and ``sql_values.py`` (its
+SQL); one without operand to ``plan.py`` and ``planning.py``, then ``evaluate.py`` and ``sql.py``. Then come those who
+write conditions, the console and the SDK: docs/architecture.md#where-things-go has all places.
 """
 
 from collections.abc import Mapping

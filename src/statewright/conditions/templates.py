@@ -115,7 +115,8 @@ class Template(Struct, frozen=True, eq=False):
 def read_shape(raw: JsonValue, operands: list[Operand], depth: int = 0) -> Hashable | None:
     """What tells the condition from others but for its operands, which are added; None when it is none for a template.
 
-    As :func:`parse` reads it, members with other names have no say beside those with the primary ones.
+    As :func:`~statewright.conditions.wire.parse` reads it, members with other names have no say beside those with the
+    primary ones.
     """
     if not isinstance(raw, dict) or depth > MAX_DEPTH:
         return None

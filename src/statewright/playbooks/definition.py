@@ -90,7 +90,7 @@ class PipelineTask(Struct, frozen=True, kw_only=True):
     spec: JsonObject
     """The effective configuration: ``spec`` of executor, step, loop and task merged, each without its ``policy``."""
     source: JsonObject
-    """The task as a document in the newer names; :func:`~statewright.playbooks.tasks.read_task` reads it again."""
+    """The task as a document in the newer names; :func:`~statewright.playbooks.tasks.read_tasks` reads it again."""
 
 
 class AdmissionRule(Struct, frozen=True, kw_only=True):

@@ -91,7 +91,7 @@ def apply_results(
 
 
 def draw_with(draw: Callable[[P, Drawing], R], wanted: Drawing, process: P) -> R:
-    """A definition as a diagram: the process comes last, as :meth:`StoredDefinition.use` hands it over."""
+    """A definition as a diagram: the process comes last, as :meth:`DefinitionSource.use` hands it over."""
     return draw(process, wanted)
 
 

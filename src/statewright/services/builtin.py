@@ -2,7 +2,7 @@
 
 Entity services know them by this registry only: what is refused to clients, which transitions are open to them, where
 documents are free of a schema. Which models there are, and what their transitions do, is said where the service is put
-together (``app.languages``). A tenant has them from when it first needs them: locked, with the workflow they follow.
+together (``app.runtime``). A tenant has them from when it first needs them: locked, with the workflow they follow.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -5,7 +5,6 @@
   :class:`Process`.
 * An :class:`Instance` is one value. :mod:`operations` has a function for everything that can happen to it; each gives
   the instance afterwards and the effects that the shell carries out in the transaction that stores it.
-* :mod:`history` and :mod:`audit` say what became of it to those who read about it later.
 * :mod:`simulation` plays a definition through without any of the outside world.
 """
 

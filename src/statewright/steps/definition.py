@@ -4,8 +4,9 @@
 Members keep what the author wrote. An absent member, ``null`` and the empty value of its type are the same. The fields
 below, in the spelling of documents, are the members that :mod:`statewright.steps.documents` reads and writes.
 
-To add a step type, name it here, then say what it is compiled to (``compiling.py``), what it does with the variables
-(``language.py``), what it must have (``validation.py``), where it leads (``lint.py``) and its shape (``mermaid.py``).
+To add a step type, name it here, then say what it is compiled to and what it does with the variables
+(``language.py``), what it must have (``validation.py``), where it leads (``upload.py``) and its shape (``mermaid.py``).
+docs/architecture.md#where-things-go has all places.
 
 How long failed jobs rest before they can be claimed again: ``metadata.retryBackoff`` of a definition
 (docs/reference/steps.md#backoff).

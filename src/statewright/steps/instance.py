@@ -128,7 +128,7 @@ def instance_to_document(instance: Instance) -> JsonObject:
 
 
 def instance_from_document(document: JsonObject) -> Instance:
-    """The instance that :func:`to_document` wrote. Raises ValueError for anything else."""
+    """The instance that :func:`instance_to_document` wrote. Raises ValueError for anything else."""
     stored = read_stored(document, _StoredDocument)
     inner: JsonObject = {name: document[written] for name, written in _INNER.items() if written in document}
     inner |= {"phase": _PHASES[stored.status], "reason": stored.failure_reason}

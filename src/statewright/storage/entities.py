@@ -133,7 +133,7 @@ WRITERS_TIMEOUT_S: Final = 10.0
 MIN_PAUSE_S, MAX_PAUSE_S = 0.0005, 0.05
 
 NOW_AND_WRITERS: Final = """
-    -- The sessions that hold the lock that commit.sql and bulk deletion take, in this database.
+    -- The sessions that hold the lock that commit/commit.sql and bulk deletion take, in this database.
     SELECT now_us() AS now,
            ARRAY(SELECT virtualtransaction
                    FROM pg_locks

@@ -110,7 +110,9 @@ class OverlayTasks:
 
 
 class ScheduledTaskRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A staged task as ``commit.sql`` reads it. ``arms`` is False for a withdrawal, None when it is only relied on."""
+    """A staged task as ``commit/commit.sql`` reads it. ``arms`` is False for a withdrawal, None when it is only relied
+    on.
+    """
 
     tenant: TenantId
     entity: EntityId
@@ -162,7 +164,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def encode_tasks(batch: Sequence[Sequence[ScheduledTaskRow]]) -> str | None:
-    """The tasks of the transactions of a batch, in its order, for ``commit.sql``; None when there are none."""
+    """The tasks of the transactions of a batch, in its order, for ``commit/commit.sql``; None when there are none."""
     if not any(batch):
         return None
     return _encode([_Numbered(t, tasks) for t, tasks in enumerate(batch) if tasks]).decode()

@@ -5,8 +5,8 @@ The caller is authenticated, the transaction token is verified, the event is rea
 call itself ends it with a gRPC status. A failure of the use case is a response of the type that success would have had,
 with ``success`` false.
 
-To add a request type, add a line to the :class:`RpcMethod` of its method (``entities.py``, ``collections.py``,
-``models.py``, ``search.py``); nothing changes here.
+To add a request type, add a line to the :class:`RpcMethod` of its method (``entities.py``, ``models.py``,
+``search.py``); nothing changes here. What else it takes is in docs/architecture.md#where-things-go.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping

@@ -1,6 +1,6 @@
 """Jobs of flows that the service does itself: requests, resources, entities (docs/reference/flows.md#requests).
 
-Each is done at least once, as ``services.processes.service_worker`` says.
+Each is done at least once, as ``services.processes.service_workers`` says.
 
 Resources that are entities of the service (docs/reference/flows.md#entities-as-resources).
 """

@@ -11,7 +11,7 @@
 --            snapshot shows, and was skipped; or suspended: an operator has stopped the entity, whose flag is read with the row
 -- moments    the instant of each transaction, taken after the locks: strictly rising for every entity, and equal for all versions one
 --            transaction writes. It is taken behind the fence, which is held until what is written here is visible, so that a reader of
---            the past can wait for it (storage/shared_reads.py). CASE, because nothing else says what is evaluated first
+--            the past can wait for it (storage/entities.py). CASE, because nothing else says what is evaluated first
 -- applied    the surviving transactions
 --
 -- Columns of entities are not named here: what stands in braces is filled with the lists of storage/columns.py.

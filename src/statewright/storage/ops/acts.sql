@@ -1,4 +1,4 @@
--- Acts of operators that commit with what they do to an entity (storage/ops/acts.py).
+-- Acts of operators that commit with what they do to an entity (storage/ops/versions.py).
 
 -- [writes]
 acts_recorded AS (

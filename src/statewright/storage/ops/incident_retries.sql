@@ -1,4 +1,4 @@
--- The incident whose cause a transaction does again, closed with the first commit of that (storage/ops/incident_retries.py).
+-- The incident whose cause a transaction does again, closed with the first commit of that (storage/ops/incidents.py).
 --
 -- retried      what each transaction closes: at most one incident
 -- retry_lost   what makes a transaction fail: the incident is closed, or somebody else has taken it over

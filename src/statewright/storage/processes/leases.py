@@ -119,7 +119,7 @@ OWN_WORKERS: Final = "^(push|service)-"
 """What the names of workers begin with that are nodes: their end with a job under way counts as an attempt."""
 
 SWEEP: Final = f"""
-    -- Uses process_job_leased. The event is that of services.steps.trail. A job that so many nodes have ended with
+    -- Uses process_job_leased. The event comes from services.processes.background. A job that so many nodes ended with
     -- keeps its lease, which is over: it is parked next (storage.work.LOSSES).
     WITH expired AS (
         UPDATE process_job AS job

@@ -112,7 +112,7 @@ def configure_past_sessions(database: DatabaseUrl, *, timeout: timedelta) -> Dat
 
 
 def configure_lookup_sessions(database: DatabaseUrl, *, timeout: timedelta) -> DatabaseUrl:
-    """The database as those searches connect to it that need not be planned each time (``index_catalog.py``).
+    """The database as those searches connect to it that need not be planned each time (``indexes.py``).
 
     What they want of an index is never much, but a plan that is kept does not know it. A bitmap would be made of all
     that the index has before the first row is looked at.
