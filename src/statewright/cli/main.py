@@ -21,6 +21,7 @@ import typer
 from statewright.cli import entities, environment, flows, identity, index, models, ops, playbooks, steps, transfer
 from statewright.cli import help as help_pages
 from statewright.cli.client import add_command, explain, fail
+from statewright.cli.workflows import workflows
 
 if TYPE_CHECKING:
     from statewright.settings import Settings
@@ -42,7 +43,7 @@ program = typer.Typer(
 )
 
 program.add_typer(models.models, name="models")
-program.add_typer(models.workflows, name="workflows")
+program.add_typer(workflows, name="workflows")
 program.add_typer(entities.entities, name="entities")
 program.add_typer(entities.transitions, name="transitions")
 program.command()(entities.audit)

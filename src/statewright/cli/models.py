@@ -1,10 +1,6 @@
-"""``statewright models …``: schemas of entities (docs/reference/models.md), and ``statewright workflows …``: what
-entities of a model go through (docs/reference/workflows.md).
-"""
+"""``statewright models …``: schemas of entities (docs/reference/models.md)."""
 
-import json
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,14 +10,12 @@ from statewright.cli.client import (
     Json,
     Model,
     command,
-    format_document,
     read_document,
     show_table,
     split_model,
 )
 
 if TYPE_CHECKING:
-    from statewright.jsonval.values import JsonObject, JsonValue
     from statewright.sdk import Client
 
 models = typer.Typer(help="Models: schemas of entities.", no_args_is_help=True)
@@ -148,64 +142,3 @@ def parse_key(text: str) -> tuple[str, list[str]]:
     if not is_named or not name or not fields:
         raise typer.BadParameter(f'"{text}" is not NAME=PATH[,PATH…]', param_hint="KEY")
     return name, [field.strip() for field in fields.split(",")]
-
-
-workflows = typer.Typer(help="Workflows of models.", no_args_is_help=True)
-
-
-class Mode(StrEnum):
-    """What becomes of the workflows that are there already; the names are those of the service."""
-
-    MERGE = "merge"
-    REPLACE = "replace"
-    ACTIVATE = "activate"
-
-
-@command(workflows, name="import")
-def import_workflows(
-    client: "Client",
-    model: Model,
-    file: DocumentFile,
-    mode: Annotated[
-        Mode | None, typer.Option(help="What becomes of those there are; else the file says so, or `merge`.")
-    ] = None,
-    allow_cycles: Annotated[bool, typer.Option("--allow-cycles", help="Do not look for endless cascades.")] = False,
-) -> str:
-    """Import workflows: an export, a body of the REST API, one workflow, or a list of them."""
-    name, version = split_model(model)
-    document = wrap_workflows(read_document(file))
-    chosen: Json = mode.name if mode else None
-    for finding in client.workflows.import_(name, version, document, mode=chosen, allow_cycles=allow_cycles):
-        place = "/".join(filter(None, (finding.workflow, finding.state, finding.transition)))
-        typer.echo(f"warning: {place}: {finding.message}", err=True)
-    given = document["workflows"]
-    return f"{len(given) if isinstance(given, list) else 0} workflows of {name}/{version} imported"
-
-
-def wrap_workflows(document: "JsonValue") -> "JsonObject":
-    """The body of an import: the document itself, or one around a workflow or a list of them."""
-    if isinstance(document, dict):
-        return document if "workflows" in document else {"workflows": [document]}
-    return {"workflows": document}
-
-
-@command(workflows, name="export")
-def export_workflows(
-    client: "Client",
-    model: Model,
-    file: Annotated[Path | None, typer.Argument(help="File to write; standard output when absent.")] = None,
-) -> Json:
-    """Write the workflows of a model, as `import` reads them."""
-    exported = client.workflows.export(*split_model(model))
-    if file is None:
-        return exported
-    file.write_text(f"{format_document(exported)}\n", "utf-8")
-    return f"workflows of {model} written to {file}"
-
-
-@workflows.command(name="schema")
-def show_schema() -> None:
-    """Print the JSON Schema of workflow definitions, for editors (docs/reference/workflows.md#json-schema)."""
-    from statewright.workflow.json_schema import build_workflow_schema
-
-    typer.echo(json.dumps(build_workflow_schema(), indent=2, ensure_ascii=False))

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from statewright.console import routes
-from statewright.console.acting import ActionForms, ActStep
+from statewright.console.acts import ActionForms, ActStep
 from statewright.console.calls import CallFailed, Reply
 from statewright.console.client import Api, ApiClient
 from statewright.console.frame import FrameConfig, PageFrame, is_offered

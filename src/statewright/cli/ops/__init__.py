@@ -7,7 +7,7 @@ from typing import Final
 import typer
 
 from statewright.cli.client import Run, add_command
-from statewright.cli.ops import explain, incidents, queues, searches, versions, workflow_checks
+from statewright.cli.ops import checks, explain, incidents, queues, searches, versions
 from statewright.cli.ops.calls import add_operation
 from statewright.operations import table
 
@@ -46,7 +46,7 @@ FIRST: Final[tuple[Run | table.ApiOperation[object], ...]] = (
 """The order in which help lists them; what else the table has comes behind."""
 
 ops.add_typer(incidents.incidents, name="incidents")
-ops.add_typer(workflow_checks.workflow, name="workflow")
+ops.add_typer(checks.workflow, name="workflow")
 others = (one for one in table.OPERATIONS if one.command and " " not in one.command.words and one not in FIRST)
 for one in (*FIRST, *others):
     if isinstance(one, table.ApiOperation):

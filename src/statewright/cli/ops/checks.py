@@ -21,8 +21,8 @@ from statewright.cli.client import (
     show_table,
     split_model,
 )
-from statewright.cli.models import wrap_workflows
 from statewright.cli.ops.calls import ask
+from statewright.cli.workflows import wrap_workflows
 from statewright.operations.table import CHECK_WORKFLOWS, SIMULATE_WORKFLOWS
 
 if TYPE_CHECKING:
