@@ -35,11 +35,10 @@ from statewright.services.flows.dialect import FLOW_DIALECT
 from statewright.services.flows.service_tasks import ServiceTasks
 from statewright.services.idempotency.requests import IdempotencySweeper, IdempotentRequests
 from statewright.services.incident_reports import IncidentReports
-from statewright.services.ops.audit import OpsAuditSweeper, OpsMetrics, RateRecorder
 from statewright.services.ops.incidents import Concerns, IncidentSweeper
-from statewright.services.ops.operations import Operations
 from statewright.services.ops.queue_watch import QueueWatch, WorkPresence
-from statewright.services.ops.queues import ConnectedMembers, WorkCounts
+from statewright.services.ops.queues import ConnectedMembers, RateRecorder, WorkCounts
+from statewright.services.ops.service import Operations, OpsAuditSweeper, OpsMetrics
 from statewright.services.ops.suspensions import SuspensionEnder, SuspensionFollower
 from statewright.services.ops.waiting import EntityWaits
 from statewright.services.playbooks.dialect import PLAYBOOK_DIALECT
@@ -66,9 +65,9 @@ from statewright.storage.connections import DatabaseUrl
 from statewright.storage.entities import EntityReader
 from statewright.storage.idempotency import KEY_PARTS
 from statewright.storage.models import NotificationHandler
+from statewright.storage.ops.history import ACTS
 from statewright.storage.ops.incidents import INCIDENT_RETRIES, INCIDENTS
 from statewright.storage.ops.suspensions import CHANNEL as SWITCH_CHANNEL
-from statewright.storage.ops.versions import ACTS
 from statewright.storage.processes.jobs import CHANNEL, build_listener
 from statewright.storage.processes.parts import PROCESS_PARTS
 from statewright.storage.schedules import StoredTasks

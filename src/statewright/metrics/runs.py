@@ -27,7 +27,7 @@ from statewright.operations.incidents import INCIDENT_KINDS
 from statewright.operations.suspensions import SCOPES
 from statewright.services.auth.clients import Identity
 from statewright.services.idempotency.requests import OUTCOMES, IdempotencySweeper, IdempotentRequests
-from statewright.services.ops.audit import OpsMetrics
+from statewright.services.ops.service import OpsMetrics
 from statewright.services.ops.waiting import OUTCOMES as WAIT_OUTCOMES
 from statewright.services.ops.waiting import EntityWaits
 from statewright.services.runtime import Runtime

@@ -6,7 +6,7 @@ from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, get_args
 
 from msgspec import Struct
 
-from statewright.operations import checks, explanations, history, incidents, listings, service, suspensions, work
+from statewright.operations import checks, explanations, history, incidents, listings, queues, service, suspensions
 from statewright.operations.records import (
     LISTING,
     NO_FILTERS,
@@ -325,7 +325,7 @@ LIST_NODES: Final = ApiOperation(
     path="/ops/v1/nodes",
     summary="The nodes of the installation that are alive, by id",
     query=PAGING,
-    answer=Listed[work.ServiceNode],
+    answer=Listed[queues.ServiceNode],
     command=Command(
         "nodes",
         "List the service processes that are alive.",
@@ -344,7 +344,7 @@ LIST_MEMBERS: Final = ApiOperation(
         QueryParameter("stale", "boolean", "nothing was heard of it for 20 seconds"),
         *PAGING,
     ),
-    answer=Listed[work.MemberView],
+    answer=Listed[queues.MemberView],
 )
 
 DRAIN_MEMBER: Final = ApiOperation(
@@ -358,7 +358,7 @@ DRAIN_MEMBER: Final = ApiOperation(
         ),
     ),
     role=OPERATOR,
-    answer=work.MemberView,
+    answer=queues.MemberView,
     status=202,
     problems=("BAD_REQUEST", "FORBIDDEN", "MEMBER_NOT_FOUND", "COMPUTE_MEMBER_DISCONNECTED"),
 )
@@ -372,28 +372,28 @@ LIST_QUEUES: Final = ApiOperation(
         QueryParameter("withoutWorker", "boolean", "only queues that nobody serves"),
         *PAGING,
     ),
-    answer=Listed[work.QueueView],
+    answer=Listed[queues.QueueView],
 )
 
 GET_QUEUE: Final = ApiOperation(
     id="getQueue",
     path="/ops/v1/queues/JOB_TYPE/{jobType}",
     summary="The queue of a job type; an empty one where there are no jobs",
-    answer=work.QueueView,
+    answer=queues.QueueView,
 )
 
 GET_CALLOUT_QUEUE: Final = ApiOperation(
     id="getCalloutQueue",
     path="/ops/v1/queues/TAG/{tags}",
     summary="The callouts that need some tags, which are joined by commas; there may be none",
-    answer=work.QueueView,
+    answer=queues.QueueView,
 )
 
 SHOW_RATES: Final = ApiOperation(
     id="showRates",
     path="/ops/v1/rates",
     summary="What was written in each minute of the last hour",
-    answer=work.Rates,
+    answer=queues.Rates,
     command=Command(
         "rates",
         "Tell what was written in each minute of the last hour.",

@@ -31,7 +31,7 @@ from statewright.operations.incidents import (
     hash_subject,
     trim_message,
 )
-from statewright.operations.work import QueueKind
+from statewright.operations.queues import QueueKind
 from statewright.storage.commit.overlay import StagedPart
 from statewright.storage.ops.incidents import INCIDENTS, StagedIncidents, note_timer_failure, write_incidents
 from statewright.storage.ops.queues import raise_alert

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from statewright.services.auth.clients import Administration
 from statewright.services.core import Core
-from statewright.services.ops.operations import Operations
+from statewright.services.ops.service import Operations
 from statewright.services.processes.hosting import Processes
 from statewright.storage.pool import Pool
 

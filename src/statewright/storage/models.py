@@ -19,7 +19,7 @@ from statewright.ids import ModelId, TenantId, model_id
 from statewright.loop.background import repeat
 from statewright.operations.service import Act
 from statewright.storage.connections import DatabaseUrl
-from statewright.storage.ops.audit import record_act
+from statewright.storage.ops.service import record_act
 from statewright.storage.pool import Pool, connect
 from statewright.telemetry import logs
 

@@ -25,8 +25,8 @@ from statewright.failures import IncidentClosed
 from statewright.ids import NodeId, TenantId
 from statewright.operations.incidents import IncidentRow
 from statewright.operations.service import Act
-from statewright.storage.ops.audit import record_act
 from statewright.storage.ops.incidents import RESOLVE, insert_incident
+from statewright.storage.ops.service import record_act
 from statewright.storage.pool import Pool
 from statewright.storage.processes.leases import MAX_TAKERS
 from statewright.storage.work import AnyWork, R, Work, WorkName

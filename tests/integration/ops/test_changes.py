@@ -7,8 +7,8 @@ import asyncpg
 import pytest
 
 from statewright.instants import parse_instant
-from statewright.storage.ops import changes
-from statewright.storage.ops.changes import PART, ChangeFilter, FoundChanges
+from statewright.storage.ops import history
+from statewright.storage.ops.history import PART, ChangeFilter, FoundChanges
 from tests.builders import SAMPLE, Json, a_workflow, manual
 from tests.database import connected
 from tests.integration.ops.builders import ops_api
@@ -86,11 +86,11 @@ async def test_a_request_looks_at_so_much_only_and_the_next_one_goes_on_from_the
     async with connected(service.database) as database:
         await database.execute(FILL, tenant, NOW, HOUR, 300)
 
-    def find(after: changes.ChangeKey | None, wanted: ChangeFilter) -> FoundChanges:
+    def find(after: history.ChangeKey | None, wanted: ChangeFilter) -> FoundChanges:
         search = service.parts.runtime.core.search
         return run_in_service(
             service,
-            lambda: changes.find_changes(search, tenant, wanted, now=NOW, limit=40, after=after, max_scanned=100),  # type: ignore[arg-type]
+            lambda: history.find_changes(search, tenant, wanted, now=NOW, limit=40, after=after, max_scanned=100),  # type: ignore[arg-type]
         )
 
     found, position, requests = list[int](), None, 0

@@ -9,9 +9,9 @@ from statewright.api.http.ops.routes import OPS_ROUTES
 from statewright.entity import Actor
 from statewright.ids import TenantId, uuid_to_ulid
 from statewright.operations.service import Act
-from statewright.services.ops.audit import OpsAuditSweeper
+from statewright.services.ops.service import OpsAuditSweeper
 from statewright.storage.connections import parse_database_url
-from statewright.storage.ops.audit import record_act
+from statewright.storage.ops.service import record_act
 from statewright.storage.pool import Pool
 from tests.database import Template
 from tests.integration.ops.builders import ops_api, walk

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from statewright.storage.ops import explaining
-from statewright.storage.ops.explaining import INSTANCES, STEPS, UNDER_WAY
+from statewright.storage.ops import listings
+from statewright.storage.ops.listings import INSTANCES, STEPS, UNDER_WAY
 from tests.database import connected
 from tests.integration.ops.builders import ops_api
 from tests.integration.steps_http.conftest import definition, started, step, uploaded
@@ -46,8 +46,8 @@ def test_executions_under_way_are_counted_by_step(ops: Api, v1: Api, service: Ru
 
 
 def test_counts_are_bounded(ops: Api, v1: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(explaining, "MAX_INSTANCES", 1)
-    monkeypatch.setattr(explaining, "MAX_UNDER_WAY", 1)
+    monkeypatch.setattr(listings, "MAX_INSTANCES", 1)
+    monkeypatch.setattr(listings, "MAX_UNDER_WAY", 1)
     for path in ("", "/steps?language=steps&definitionId=errand"):
         assert done(ops.get(f"/instance-counts{path}"))["isLowerBound"] is True
 

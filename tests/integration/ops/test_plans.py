@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from statewright.storage.ops.changes import LAST, RUNS
-from statewright.storage.ops.explaining import OBSERVE
+from statewright.storage.ops.explanations import OBSERVE
+from statewright.storage.ops.history import LAST, RUNS
 from statewright.storage.ops.incidents import OPEN_OF
 from tests.service import PATIENCE_S, Api, RunningService
 

@@ -3,7 +3,7 @@
 import asyncio
 
 from statewright.ids import TenantId
-from statewright.storage.ops.audit import Rate, add_rates
+from statewright.storage.ops.service import Rate, add_rates
 from tests.builders import Json
 from tests.integration.ops.builders import ops_api
 from tests.service import PATIENCE_S, Api, RunningService, done

@@ -175,7 +175,7 @@ def test_counts_are_bounded_and_estimates_near(api: Api, ops: Api, service: Runn
 
 def test_counting_ends_in_time(api: Api, ops: Api, service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
     api.a_model()
-    monkeypatch.setattr("statewright.services.ops.searches.COUNT_WITHIN_S", 0.0)
+    monkeypatch.setattr("statewright.services.ops.listings.COUNT_WITHIN_S", 0.0)
     refused(ops.post(f"{PRIZE}/count", EVERYTHING), 503, "SEARCH_SHARD_TIMEOUT")
 
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from statewright.ids import find_time
-from statewright.storage.ops.changes import FILED
+from statewright.storage.ops.history import FILED
 from tests.builders import SAMPLE, a_workflow, manual
 from tests.integration.ops.builders import ops_api, walk
 from tests.service import PATIENCE_S, Api, RunningService, done, refused

@@ -20,8 +20,8 @@ from statewright.operations.identity_answers import (
     RegisteredProvider,
     SigningKeyPair,
 )
+from statewright.operations.queues import ServiceNode
 from statewright.operations.service import Setting
-from statewright.operations.work import ServiceNode
 from tests.unit.console.recorded import a_document, a_list, a_problem, a_reply
 
 RECORDS = {

@@ -6,7 +6,7 @@ from statewright.console.process_languages import MODELS
 from statewright.flows import instance as flows
 from statewright.operations.incidents import Incident
 from statewright.operations.listings import IdleEntities
-from statewright.operations.work import QueueView, Rates, ServiceNode
+from statewright.operations.queues import QueueView, Rates, ServiceNode
 from statewright.playbooks import execution as playbooks
 from statewright.steps import instance as steps
 from tests.unit.console.recorded import a_document, a_list, a_problem, a_reply

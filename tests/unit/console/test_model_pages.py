@@ -10,8 +10,8 @@ from statewright.console.pages.workflow import MarksView
 from statewright.console.request import Action, Form, InvalidField
 from statewright.console.views.entities import build_schema
 from statewright.operations.incidents import Incident
+from statewright.operations.queues import MemberView
 from statewright.operations.suspensions import SuspensionView
-from statewright.operations.work import MemberView
 from tests.builders import a_processor, a_workflow, manual
 from tests.unit.console.recorded import a_list, a_problem, a_reply
 

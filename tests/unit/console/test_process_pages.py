@@ -18,7 +18,7 @@ from statewright.console.views.records import HistoryEntry, StoredToken
 from statewright.net import uuid_to_ulid
 from statewright.operations.explanations import AwaitedThing, ExplainedInstance
 from statewright.operations.listings import StepCounts
-from statewright.operations.work import QueueView
+from statewright.operations.queues import QueueView
 from tests.unit.console.recorded import a_document, a_list, a_problem, a_reply
 
 ACTIONS = {

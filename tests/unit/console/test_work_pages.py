@@ -10,8 +10,8 @@ from statewright.console.pages.workers import QueuePage, WorkersView, view_queue
 from statewright.console.request import OPERATOR, Action, Form, InvalidField, Query
 from statewright.jsonval.values import JsonObject
 from statewright.operations.incidents import Incident
+from statewright.operations.queues import MemberView, QueueView
 from statewright.operations.suspensions import SuspensionView
-from statewright.operations.work import MemberView, QueueView
 from tests.unit.console.recorded import a_document, a_list, a_problem, a_reply
 
 ACTIONS = {each.name: each for each in (*incidents.ROUTES, *workers.ROUTES) if isinstance(each, Action)}

@@ -28,7 +28,7 @@ from statewright.storage.commit.group_commit import (
 )
 from statewright.storage.commit.overlay import AppliedSubmission, Busy, Stale, Submission
 from statewright.storage.commit.statement import MIN_COPY_ROWS, CommitStatement
-from statewright.storage.ops.audit import MINUTE_US, Rate
+from statewright.storage.ops.service import MINUTE_US, Rate
 
 ACME, GLOBEX = TenantId("acme"), TenantId("globex")
 SEND_WITHIN = timedelta(seconds=8)

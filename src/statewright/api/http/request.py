@@ -28,7 +28,7 @@ from statewright.instants import from_rfc3339, is_date
 from statewright.loop.background import MAX_INLINE_BYTES, run_by_size
 from statewright.operations.idempotency import StoredAnswer
 from statewright.services.core import Caller
-from statewright.services.ops.awaiting import wait_after_write
+from statewright.services.ops.history import wait_after_write
 from statewright.services.ops.waiting import MAX_WAIT, WaitResult
 from statewright.services.runtime import Runtime
 from statewright.services.writing import Saved

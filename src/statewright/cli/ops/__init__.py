@@ -7,7 +7,7 @@ from typing import Final
 import typer
 
 from statewright.cli.client import Run, add_command
-from statewright.cli.ops import checks, explain, incidents, queues, searches, versions
+from statewright.cli.ops import checks, explanations, history, incidents, listings, queues, service, suspensions
 from statewright.cli.ops.calls import add_operation
 from statewright.operations import table
 
@@ -16,32 +16,32 @@ ops = typer.Typer(
 )
 
 FIRST: Final[tuple[Run | table.ApiOperation[object], ...]] = (
-    explain.explain,
+    explanations.explain,
     queues.members,
     queues.drain,
     table.LIST_NODES,
     table.SHOW_RATES,
-    queues.settings,
+    service.settings,
     queues.queues,
-    searches.idle,
-    searches.instances,
+    listings.idle,
+    listings.instances,
     table.LIST_MODEL_ESTIMATES,
     table.LIST_MESSAGES,
     table.LIST_VERSIONS,
-    versions.diff,
-    versions.restore,
-    explain.wait,
+    history.diff,
+    history.restore,
+    history.wait,
     table.LIST_WRITTEN_ENTITIES,
     table.LIST_EVENTS,
     table.LIST_CHANGES,
-    versions.idempotency,
+    service.idempotency,
     table.LIST_OPERATOR_ACTS,
-    incidents.suspend,
-    incidents.resume,
-    incidents.suspensions,
-    searches.search,
-    searches.count,
-    searches.search_jobs,
+    suspensions.suspend,
+    suspensions.resume,
+    suspensions.suspensions,
+    listings.search,
+    listings.count,
+    listings.search_jobs,
 )
 """The order in which help lists them; what else the table has comes behind."""
 

@@ -40,7 +40,7 @@ def simulate_here(document: "JsonObject", name: str, version: int, sample: "Json
 
     Raises ``ValueError`` for a scenario that cannot be played, or not without a service.
     """
-    from statewright.api.http.ops.simulations import read_scenario, show_simulation
+    from statewright.api.http.ops.checks import read_scenario, show_simulation
     from statewright.api.http.response import encode_json
     from statewright.engine.simulation import Scenario, SimulationLimits, simulate
     from statewright.entity import Principal

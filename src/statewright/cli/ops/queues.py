@@ -1,7 +1,4 @@
-"""``statewright ops members``, ``drain``, ``queues``: who works, what waits (docs/reference/operations.md#queues).
-
-``statewright ops settings``: those of the process that answers (docs/reference/operations.md#nodes).
-"""
+"""``statewright ops members``, ``drain``, ``queues``: who works, what waits (docs/reference/operations.md#queues)."""
 
 import time
 from typing import TYPE_CHECKING, Annotated, Final
@@ -10,7 +7,7 @@ import typer
 
 from statewright.cli.client import AsJson, Json, print_answer, print_table, show_by, show_table, with_client
 from statewright.cli.ops.calls import ask, list_all
-from statewright.operations.table import DRAIN_MEMBER, LIST_MEMBERS, LIST_QUEUES, LIST_SETTINGS
+from statewright.operations.table import DRAIN_MEMBER, LIST_MEMBERS, LIST_QUEUES
 
 if TYPE_CHECKING:
     from statewright.sdk import Client
@@ -70,14 +67,3 @@ def queues(
         time.sleep(WATCH_INTERVAL_S)
         if not as_json:
             typer.echo()
-
-
-def _show_settings(settings: Json) -> None:
-    rows = [[each["name"], each["value"] or "", each["variable"] or "(default)"] for each in settings]
-    print_table(("setting", "value", "from"), rows)
-
-
-@show_by(_show_settings)
-def settings(client: "Client") -> Json:
-    """List the settings of the node that answers; secrets are not shown. For administrators."""
-    return ask(client, LIST_SETTINGS)["items"]

@@ -40,8 +40,8 @@ from statewright.operations.identity_answers import (
     RegisteredProvider,
     SigningKeyPair,
 )
+from statewright.operations.queues import ServiceNode
 from statewright.operations.service import Setting
-from statewright.operations.work import ServiceNode
 
 ROOT: Final = "/console/admin"
 CRUMB: Final = Crumb("Admin", ROOT)

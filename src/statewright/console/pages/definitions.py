@@ -35,7 +35,7 @@ from statewright.console.views.page import (
 )
 from statewright.console.views.records import DefinitionRecord, DefinitionWarning
 from statewright.operations.listings import InstanceCount, InstanceCounts, StepCounts
-from statewright.operations.work import QueueView
+from statewright.operations.queues import QueueView
 
 MAX_VERSIONS: Final = 200
 MAX_COMPARED_CHARS: Final = 256 * 1024

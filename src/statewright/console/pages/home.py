@@ -21,9 +21,9 @@ from statewright.console.views.records import ModelRow
 from statewright.jsonval.values import JsonValue
 from statewright.operations.incidents import Incident
 from statewright.operations.listings import IdleEntities
+from statewright.operations.queues import QueueView, Rates, ServiceNode
 from statewright.operations.records import Listed
 from statewright.operations.suspensions import SuspensionView
-from statewright.operations.work import QueueView, Rates, ServiceNode
 
 MAX_MODELS: Final = 50
 MAX_LINES: Final = 5

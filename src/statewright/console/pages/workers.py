@@ -22,8 +22,8 @@ from statewright.console.request import (
 )
 from statewright.console.views.page import Choice, Confirmation, Crumb, View, format_duration
 from statewright.jsonval.values import JsonObject
+from statewright.operations.queues import MemberView, QueueView
 from statewright.operations.suspensions import SuspensionView
-from statewright.operations.work import MemberView, QueueView
 
 ROOT: Final = "/console/workers"
 CRUMB: Final = Crumb("Workers and queues", ROOT)

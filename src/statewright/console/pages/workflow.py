@@ -43,8 +43,8 @@ from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.operations.checks import CheckFinding, WorkflowCheck
 from statewright.operations.incidents import Incident
+from statewright.operations.queues import MemberView
 from statewright.operations.suspensions import SuspensionView
-from statewright.operations.work import MemberView
 
 BELOW: Final = "/models/{name}/{version}/workflows/{workflow}"
 ROOT: Final = f"/console{BELOW}"

@@ -36,7 +36,7 @@ from statewright.processes.language import ProcessInstance
 from statewright.services import entities
 from statewright.services.core import Caller, Core
 from statewright.services.incident_reports import IncidentReports, read_run_payload
-from statewright.services.ops.lists import Page, PageRequest, build_page
+from statewright.services.ops.paging import Page, PageRequest, build_page
 from statewright.services.ops.suspensions import SuspensionEnder, SuspensionFollower
 from statewright.services.processes.advancing import AdvanceResult
 from statewright.services.processes.hosting import Processes

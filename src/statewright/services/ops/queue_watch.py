@@ -21,19 +21,11 @@ from statewright.compute.callout import Callout
 from statewright.compute.members import Members
 from statewright.ids import Clock, NodeId, TenantId
 from statewright.loop.background import repeat
-from statewright.operations.work import QueueKind
+from statewright.operations.queues import QueueKind
 from statewright.services.core import Core
 from statewright.services.ops.queues import Queue, QueueId, WorkCounts, build_queues
 from statewright.services.processes.wakeups import PollingWorkers
-from statewright.storage.ops import nodes
-from statewright.storage.ops.nodes import CalloutQueueRow, QueueRateRow, WorkerRow
-from statewright.storage.ops.queues import (
-    ClosedAlert,
-    OpenAlert,
-    close_alerts,
-    count_work,
-    list_open_alerts,
-)
+from statewright.storage.ops import queues as stored
 from statewright.storage.pool import Pool
 from statewright.telemetry import logs
 from statewright.telemetry.histogram import MinuteCounts
@@ -88,7 +80,7 @@ class QueueWatch:
     async def run_once(self) -> None:
         """One look. Raises ``StorageUnavailable``."""
         core, work = self._core, self._work
-        census = await count_work(core.pool)
+        census = await stored.count_work(core.pool)
         self.queues = await build_queues(work, census)
         now, since = core.clock(), work.unserved_since
         unserved = {
@@ -112,19 +104,19 @@ class QueueWatch:
             log.warning("queue_without_worker", tenant=queue.tenant, kind=queue.kind, queue=queue.name)
 
     async def _close_alerts(self, crowded: Collection[TenantId]) -> None:
-        closed: list[ClosedAlert] = []
-        for alert in await list_open_alerts(self._core.pool):
+        closed: list[stored.ClosedAlert] = []
+        for alert in await stored.list_open_alerts(self._core.pool):
             found = self._find(alert)
             if found is not None and (found.is_suspended or found.is_unserved):
                 continue
             if found is not None and found.workers:
-                closed.append(ClosedAlert(tenant=alert.tenant, id=alert.id, how="SUCCEEDED"))
+                closed.append(stored.ClosedAlert(tenant=alert.tenant, id=alert.id, how="SUCCEEDED"))
             elif found is not None or alert.tenant not in crowded:
-                closed.append(ClosedAlert(tenant=alert.tenant, id=alert.id, how="GONE"))
+                closed.append(stored.ClosedAlert(tenant=alert.tenant, id=alert.id, how="GONE"))
         if closed:
-            await close_alerts(self._core.pool, closed)
+            await stored.close_alerts(self._core.pool, closed)
 
-    def _find(self, alert: OpenAlert) -> Queue | None:
+    def _find(self, alert: stored.OpenAlert) -> Queue | None:
         queues = self.queues.get(alert.tenant, [])
         return next((queue for queue in queues if f"{queue.kind}/{queue.name}" == alert.subject_id), None)
 
@@ -195,8 +187,8 @@ class WorkPresence:
         self._jobs_handed_out = jobs_handed_out
         self._members = members
         self._dispatcher = dispatcher
-        self._told: list[CalloutQueueRow] = []
-        self._told_rates: list[QueueRateRow] = []
+        self._told: list[stored.CalloutQueueRow] = []
+        self._told_rates: list[stored.QueueRateRow] = []
         self._sweeps_at = 0.0
         self.removed = 0
         """Rows of workers since the start of the process."""
@@ -208,26 +200,26 @@ class WorkPresence:
     async def run_once(self) -> None:
         """Tell what has changed. Raises ``StorageUnavailable``."""
         workers = [
-            WorkerRow(tenant=each.tenant, worker=each.worker, job_types=each.job_types, seen_at=each.seen_at)
+            stored.WorkerRow(tenant=each.tenant, worker=each.worker, job_types=each.job_types, seen_at=each.seen_at)
             for each in self._polling.take_changed()
         ]
         if workers:
-            await nodes.publish_workers(self._pool, self._node, workers)
+            await stored.publish_workers(self._pool, self._node, workers)
         queues = self.count_callouts()
         if queues != self._told:
-            await nodes.publish_callouts(self._pool, self._node, queues)
+            await stored.publish_callouts(self._pool, self._node, queues)
             self._told = queues
         rates = self.list_rates()
         if rates != self._told_rates:
-            await nodes.publish_rates(self._pool, self._node, rates)
+            await stored.publish_rates(self._pool, self._node, rates)
             self._told_rates = rates
         if time.monotonic() >= self._sweeps_at:
             older_than_us = FORGOTTEN_AFTER // timedelta(microseconds=1)
-            removed = await nodes.forget_workers(self._pool, older_than_us=older_than_us)
+            removed = await stored.forget_workers(self._pool, older_than_us=older_than_us)
             self.removed += removed
-            self._sweeps_at = time.monotonic() + (0 if removed == nodes.MAX_BATCH else SWEEP_INTERVAL_S)
+            self._sweeps_at = time.monotonic() + (0 if removed == stored.MAX_BATCH else SWEEP_INTERVAL_S)
 
-    def count_callouts(self) -> list[CalloutQueueRow]:
+    def count_callouts(self) -> list[stored.CalloutQueueRow]:
         """The callouts of this node by what they need."""
         depths: dict[tuple[TenantId, str], int] = {}
         under_way: dict[tuple[TenantId, str], int] = {}
@@ -241,7 +233,7 @@ class WorkPresence:
                 under_way[key] = under_way.get(key, 0) + 1
         now, clock = asyncio.get_running_loop().time(), self._clock()
         return [
-            CalloutQueueRow(
+            stored.CalloutQueueRow(
                 tenant=tenant,
                 tags=tags,
                 depth=depths.get((tenant, tags), 0),
@@ -251,7 +243,7 @@ class WorkPresence:
             for tenant, tags in sorted(depths.keys() | under_way.keys())
         ]
 
-    def list_rates(self) -> list[QueueRateRow]:
+    def list_rates(self) -> list[stored.QueueRateRow]:
         """How much this node has handed out in the last minute."""
         sums = {(tenant, "JOB_TYPE", name): count for (tenant, name), count in self._jobs_handed_out.sum_up().items()}
         for (tenant, tags), count in self._dispatcher.handed_out.sum_up().items():
@@ -260,7 +252,7 @@ class WorkPresence:
         most = heapq.nlargest(MAX_RATES, sums.items(), key=lambda each: each[1])
         return sorted(
             [
-                QueueRateRow(tenant=tenant, kind=kind, name=name, handed_out=count)
+                stored.QueueRateRow(tenant=tenant, kind=kind, name=name, handed_out=count)
                 for (tenant, kind, name), count in most
             ],
             key=lambda row: (row.tenant, row.kind, row.name),

@@ -1,6 +1,8 @@
 """Who works, and what waits for whom (docs/reference/operations.md#queues).
 
-The calculation members that are connected, to this node and to the others (docs/reference/operations.md#members).
+The calculation members that are connected, to this node and to the others (docs/reference/operations.md#members); which
+nodes there are (docs/reference/operations.md#nodes), and how much was written in the last hour
+(docs/reference/operations.md#rates).
 """
 
 import asyncio
@@ -20,17 +22,22 @@ from statewright.entity import Actor
 from statewright.failures import MemberNotFound
 from statewright.ids import NodeId, TenantId
 from statewright.instants import to_rfc3339
+from statewright.loop.background import repeat
 from statewright.loop.lru import LruCache
+from statewright.operations.queues import MemberView, QueueKind, QueueView, Rates, ServiceNode, WorkerKind
 from statewright.operations.service import Act
-from statewright.operations.work import MemberView, QueueKind, QueueView, WorkerKind
 from statewright.services.core import Caller, Core
-from statewright.services.ops.lists import Page, PageRequest, build_page
+from statewright.services.ops.paging import Page, PageRequest, build_page
 from statewright.services.processes.hosting import ProcessHosts
 from statewright.services.processes.push import PUSHED_BY
-from statewright.storage.ops.audit import record_act
-from statewright.storage.ops.nodes import ObservedMember, list_members_elsewhere
-from statewright.storage.ops.queues import CalloutQueue, JobTypeQueue, WorkCensus, count_work
+from statewright.storage.commit.group_commit import CommitRates
+from statewright.storage.ops import queues as stored
+from statewright.storage.ops.queues import NodeKey as NodeKey
+from statewright.storage.ops.service import add_rates, list_recent_rates, record_act
 from statewright.storage.pool import Pool
+from statewright.telemetry import logs
+
+log = logs.logger(__name__)
 
 
 class Worker(Struct, frozen=True, kw_only=True):
@@ -107,7 +114,7 @@ class ConnectedMembers:
 
 async def list_streams(core: Core, connected: ConnectedMembers, tenant: TenantId) -> list[Worker]:
     """All members of a tenant, of all nodes; what others tell of theirs is a few seconds old."""
-    elsewhere = await list_members_elsewhere(core.pool, tenant, connected.node)
+    elsewhere = await stored.list_members_elsewhere(core.pool, tenant, connected.node)
     return [*connected.list_here(tenant), *(_to_worker(member, member.node) for member in elsewhere)]
 
 
@@ -148,7 +155,7 @@ async def drain(
     return drained
 
 
-def _to_worker(member: Member | ObservedMember, node: NodeId) -> Worker:
+def _to_worker(member: Member | stored.ObservedMember, node: NodeId) -> Worker:
     return Worker(
         id=member.id,
         kind="STREAM",
@@ -272,12 +279,12 @@ class WorkCounts:
         self.core = core
         self.hosts = hosts
         self.members = members
-        self._counts: LruCache[TenantId, tuple[float, WorkCensus]] = LruCache(MAX_TENANTS)
-        self._counting: dict[TenantId, asyncio.Task[WorkCensus]] = {}
+        self._counts: LruCache[TenantId, tuple[float, stored.WorkCensus]] = LruCache(MAX_TENANTS)
+        self._counting: dict[TenantId, asyncio.Task[stored.WorkCensus]] = {}
         self.unserved_since: dict[QueueId, int] = {}
         """Queues that nobody serves, and since when, in epoch microseconds; whoever watches them keeps it."""
 
-    async def fetch(self, tenant: TenantId) -> WorkCensus:
+    async def fetch(self, tenant: TenantId) -> stored.WorkCensus:
         """What was counted within the last ``MAX_AGE_S``."""
         known = self._counts.get(tenant)
         if known is not None and time.monotonic() - known[0] < MAX_AGE_S:
@@ -287,10 +294,10 @@ class WorkCounts:
             counting = self._counting[tenant] = asyncio.create_task(self._count(tenant), name="count-work")
         return await asyncio.shield(counting)
 
-    async def _count(self, tenant: TenantId) -> WorkCensus:
+    async def _count(self, tenant: TenantId) -> stored.WorkCensus:
         begun = time.monotonic()
         try:
-            census = await count_work(self.core.pool, tenant)
+            census = await stored.count_work(self.core.pool, tenant)
             self._counts.put(tenant, (begun, census))
             return census
         finally:
@@ -333,22 +340,22 @@ async def get_queue(work: WorkCounts, caller: Caller, name: str, *, kind: QueueK
     if kind == "TAG":
         name = ",".join(sorted({tag.lower() for tag in parse_tags(name)}))
         known = next((each for each in census.callouts if each.tags == name), None)
-        empty = CalloutQueue(tenant=tenant, tags=name, depth=0, in_flight=0, oldest_age_us=None)
+        empty = stored.CalloutQueue(tenant=tenant, tags=name, depth=0, in_flight=0, oldest_age_us=None)
         return _to_callout_queue(work, census, known or empty)
     jobs = next((each for each in census.jobs if each.job_type == name), None)
-    none = JobTypeQueue(
+    none = stored.JobTypeQueue(
         tenant=tenant, job_type=name, depth=0, in_flight=0, delayed=0, held=0, oldest_age_us=None, routes=(None,)
     )
     return _to_job_queue(work, census, _index_pollers(work, census), jobs or none)
 
 
-async def build_queues(work: WorkCounts, census: WorkCensus) -> dict[TenantId, list[Queue]]:
+async def build_queues(work: WorkCounts, census: stored.WorkCensus) -> dict[TenantId, list[Queue]]:
     """The queues of each tenant, by kind and name; lets others have their turn meanwhile."""
     found: dict[TenantId, list[Queue]] = {}
     pollers = _index_pollers(work, census)
-    queues: list[JobTypeQueue | CalloutQueue] = [*census.jobs, *census.callouts]
+    queues: list[stored.JobTypeQueue | stored.CalloutQueue] = [*census.jobs, *census.callouts]
     for number, each in enumerate(queues, 1):
-        if isinstance(each, JobTypeQueue):
+        if isinstance(each, stored.JobTypeQueue):
             queue = _to_job_queue(work, census, pollers, each)
         else:
             queue = _to_callout_queue(work, census, each)
@@ -358,7 +365,7 @@ async def build_queues(work: WorkCounts, census: WorkCensus) -> dict[TenantId, l
     return found
 
 
-def _index_pollers(work: WorkCounts, census: WorkCensus) -> Pollers:
+def _index_pollers(work: WorkCounts, census: stored.WorkCensus) -> Pollers:
     """Who has polled lately, or has jobs, by tenant and type."""
     found: Pollers = {}
     here = work.hosts.polling_workers.list_recent()  # others hear of them some seconds later
@@ -372,7 +379,7 @@ def _index_pollers(work: WorkCounts, census: WorkCensus) -> Pollers:
     return found
 
 
-def _to_job_queue(work: WorkCounts, census: WorkCensus, pollers: Pollers, queue: JobTypeQueue) -> Queue:
+def _to_job_queue(work: WorkCounts, census: stored.WorkCensus, pollers: Pollers, queue: stored.JobTypeQueue) -> Queue:
     tenant, name = queue.tenant, queue.job_type
     wanted = [frozenset(parse_tags(tags) if tags else (name.lower(),)) for tags in queue.routes]
     members = work.members.iterate(tenant)
@@ -393,7 +400,7 @@ def _to_job_queue(work: WorkCounts, census: WorkCensus, pollers: Pollers, queue:
     )
 
 
-def _to_callout_queue(work: WorkCounts, census: WorkCensus, queue: CalloutQueue) -> Queue:
+def _to_callout_queue(work: WorkCounts, census: stored.WorkCensus, queue: stored.CalloutQueue) -> Queue:
     tags = [tag for tag in queue.tags.split(",") if tag]
     return Queue(
         kind="TAG",
@@ -412,7 +419,7 @@ def _find_since(work: WorkCounts, queue: QueueId) -> int | None:
     return work.unserved_since.get(queue)
 
 
-def _list_pollers(work: WorkCounts, tenant: TenantId, census: WorkCensus) -> Iterator[Worker]:
+def _list_pollers(work: WorkCounts, tenant: TenantId, census: stored.WorkCensus) -> Iterator[Worker]:
     """Workers by name, as the one that was seen last tells."""
     node = work.members.node
     seen = {
@@ -445,3 +452,48 @@ def _cut(found: Sequence[Named], page: PageRequest[NameKey], get_name: Callable[
     rest = [each for each in found if page.after is None or get_name(each) > page.after.name]
     total = len(found) if page.counts else None
     return build_page(page, rest, lambda each: NameKey(get_name(each)), total)
+
+
+RATES_INTERVAL: Final = timedelta(seconds=10)
+"""How old the counts of other nodes may be."""
+
+
+class RateRecorder:
+    """Stores what this process has counted, every few seconds; what is counted between a crash and the last time is
+    lost, since these numbers are for looking at.
+    """
+
+    def __init__(self, pool: Pool, counted: CommitRates) -> None:
+        self.pool = pool
+        self._counted = counted
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await repeat(self.run_once, RATES_INTERVAL, log=log, failure="rates_not_recorded", waits_first=True)
+
+    async def run_once(self) -> None:
+        """Store what was counted since the last time. Raises what the database says; the counts are kept then."""
+        taken = self._counted.take()
+        try:
+            await add_rates(self.pool, taken)
+        except BaseException:
+            self._counted.give_back(taken)
+            raise
+
+
+async def show_rates(recorder: RateRecorder, caller: Caller) -> Rates:
+    """What the tenant has written in each minute of the last hour, the oldest first."""
+    await recorder.run_once()
+    minutes = await list_recent_rates(recorder.pool, caller.tenant)
+    return Rates(
+        transactions=sum(each.transactions for each in minutes),
+        versions=sum(each.versions for each in minutes),
+        minutes=tuple(minutes),
+    )
+
+
+async def list_nodes(core: Core, caller: Caller, page: PageRequest[NodeKey]) -> Page[ServiceNode, NodeKey]:
+    """The nodes of the installation that are alive, by id; their members are those of the tenant."""
+    found = await stored.list_nodes(core.pool, caller.tenant, limit=page.size + 1, after=page.after)
+    total = await stored.count_nodes(core.pool, limit=page.count_up_to) if page.counts else None
+    return build_page(page, found, lambda node: NodeKey(node.id), total)

@@ -27,7 +27,7 @@ from statewright.net import uuid_to_ulid
 from statewright.operations.active_suspensions import ActiveSuspensions, Suspension, Target
 from statewright.operations.suspensions import Scope, SuspensionView, TimerPolicy
 from statewright.services.core import Caller, Core
-from statewright.services.ops.lists import Page, PageRequest, build_page
+from statewright.services.ops.paging import Page, PageRequest, build_page
 from statewright.storage.ops import suspensions as stored
 from statewright.storage.ops.suspensions import NewSuspension
 from statewright.storage.ops.suspensions import SuspensionFilter as SuspensionFilter

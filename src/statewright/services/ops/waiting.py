@@ -18,7 +18,7 @@ from statewright.failures import StorageUnavailable, TooManyRequests
 from statewright.ids import EntityId, TenantId
 from statewright.loop.background import wait_at_most
 from statewright.storage.commit.group_commit import GroupCommit
-from statewright.storage.ops.explaining import Position, SeenVersion, fetch_since
+from statewright.storage.ops.explanations import Position, SeenVersion, fetch_since
 from statewright.storage.pool import Pool
 from statewright.telemetry import logs
 

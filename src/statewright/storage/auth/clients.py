@@ -24,7 +24,7 @@ from statewright.ids import TenantId
 from statewright.operations.service import Act
 from statewright.settings import Secret
 from statewright.storage.entities import SharedReads
-from statewright.storage.ops.audit import record_act
+from statewright.storage.ops.service import record_act
 from statewright.storage.pool import DatabaseConnection, Pool
 
 

@@ -75,7 +75,7 @@ from statewright.storage.commit.statement import (
     is_bulk,
 )
 from statewright.storage.connections import DatabaseUrl, add_session_settings
-from statewright.storage.ops.audit import MINUTE_US, Rate
+from statewright.storage.ops.service import MINUTE_US, Rate
 from statewright.storage.pool import ConnectionLost, Pool
 from statewright.telemetry import logs
 from statewright.telemetry.histogram import Histogram

@@ -19,8 +19,8 @@ from statewright.operations.incidents import Incident, IncidentGroup, IncidentRo
 from statewright.operations.service import Act
 from statewright.storage.commit.overlay import PartRefused, StagedPart
 from statewright.storage.commit.statement import build_staged_part, read_sections
-from statewright.storage.ops.audit import encode_details, record_act
 from statewright.storage.ops.records import read_record
+from statewright.storage.ops.service import encode_details, record_act
 from statewright.storage.pool import Pool
 from statewright.storage.schedules import PARKED
 from statewright.storage.work import WORKS

@@ -5,7 +5,7 @@ thousand entities of a model in the order of their ids, a range of the index ``e
 takes depends on what is looked at, not on how much there is.
 
 For the checks of workflows it is counted how many entities of a model are where, and how many of their timers are
-armed.
+armed. How many instances are where is counted up to a bound.
 """
 
 import asyncio
@@ -23,7 +23,15 @@ from statewright.ids import ModelId, TenantId, find_time
 from statewright.instants import to_rfc3339
 from statewright.jsonval.codec import decode_stored
 from statewright.jsonval.values import JsonObject
-from statewright.operations.listings import IdleEntity, ListedMessage, ListedSearchJob
+from statewright.operations.listings import (
+    IdleEntity,
+    InstanceCount,
+    InstanceCounts,
+    ListedMessage,
+    ListedSearchJob,
+    StepCount,
+    StepCounts,
+)
 from statewright.storage.ops.records import read_record
 from statewright.storage.pool import Pool
 from statewright.storage.search.query import SearchDatabase
@@ -349,3 +357,74 @@ async def count_use(
             for row in timers
         ),
     )
+
+
+MAX_INSTANCES: Final = 100_000
+"""Instances that are counted; with more, every count is a lower bound."""
+
+
+MAX_UNDER_WAY: Final = 10_000
+"""Instances under way whose steps are counted; with more, every count is a lower bound."""
+
+
+WITHIN_S: Final = 2.0
+
+
+INSTANCES: Final = """
+    -- A range of process_instance_definition, cut at the bound.
+    SELECT language, definition_id, status, count(*) AS count
+      FROM (SELECT language, definition_id, status FROM process_instance
+             WHERE tenant = $1 AND ($2::text IS NULL OR language = $2) AND ($3::text IS NULL OR definition_id = $3)
+             LIMIT $4) AS counted
+     GROUP BY language, definition_id, status
+     ORDER BY language, definition_id, status
+"""
+
+
+STEPS: Final = """
+    SELECT made.node_id AS step_id, count(*) AS count
+      FROM (SELECT id FROM process_instance
+             WHERE tenant = $1 AND language = $2 AND definition_id = $3
+               AND status NOT IN ('COMPLETED', 'CANCELLED', 'TERMINATED')
+             LIMIT $4) AS counted
+     CROSS JOIN LATERAL (
+            SELECT id, node_id FROM process_execution
+             WHERE tenant = $1 AND instance = counted.id AND status = 'RUNNING') AS made
+     GROUP BY made.node_id
+     ORDER BY made.node_id
+"""
+
+
+UNDER_WAY: Final = """
+    SELECT count(*) FROM (SELECT FROM process_instance
+             WHERE tenant = $1 AND language = $2 AND definition_id = $3
+               AND status NOT IN ('COMPLETED', 'CANCELLED', 'TERMINATED')
+             LIMIT $4) AS counted
+"""
+
+
+async def count_instances(
+    pool: Pool, tenant: TenantId, *, language: str | None, definition_id: str | None
+) -> InstanceCounts:
+    """Instances by definition and status. Raises ``SearchTimeout``."""
+    try:
+        async with asyncio.timeout(WITHIN_S), pool.connection() as connection:
+            rows = await connection.fetch(INSTANCES, tenant, language, definition_id, MAX_INSTANCES + 1)
+    except TimeoutError as late:
+        raise SearchTimeout(WITHIN_S) from late
+    return InstanceCounts(
+        items=tuple(InstanceCount(**row) for row in rows),
+        is_lower_bound=sum(row["count"] for row in rows) > MAX_INSTANCES,
+    )
+
+
+async def count_steps(pool: Pool, tenant: TenantId, *, language: str, definition_id: str) -> StepCounts:
+    """Executions under way by step of a definition. Raises ``SearchTimeout``."""
+    arguments = (tenant, language, definition_id, MAX_UNDER_WAY + 1)
+    try:
+        async with asyncio.timeout(WITHIN_S), pool.connection() as connection:
+            instances: int = await connection.fetchval(UNDER_WAY, *arguments)
+            rows = await connection.fetch(STEPS, *arguments)
+    except TimeoutError as late:
+        raise SearchTimeout(WITHIN_S) from late
+    return StepCounts(items=tuple(StepCount(**row) for row in rows), is_lower_bound=instances > MAX_UNDER_WAY)

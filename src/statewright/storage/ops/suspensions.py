@@ -24,7 +24,7 @@ from statewright.operations.active_suspensions import (
 )
 from statewright.operations.service import Act
 from statewright.operations.suspensions import SCOPES, Scope, TimerPolicy
-from statewright.storage.ops.audit import record_act
+from statewright.storage.ops.service import record_act
 from statewright.storage.pool import Pool
 from statewright.storage.schedules import PARKED, write_held
 

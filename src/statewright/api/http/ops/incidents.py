@@ -1,23 +1,17 @@
-"""Incidents: lists, groups, retry and resolve (docs/reference/operations.md#incidents).
-
-Records of requests with an ``Idempotency-Key`` (docs/reference/operations.md#idempotent-requests).
-"""
+"""Incidents: lists, groups, retry and resolve (docs/reference/operations.md#incidents)."""
 
 from typing import Final, get_args
 
 import msgspec
 from msgspec.structs import replace
 
-from statewright.api.http.ops.lists import build_list_response, read_page_request, serve_list
+from statewright.api.http.ops.paging import build_list_response, read_page_request, serve_list
 from statewright.api.http.ops.route import ADMIN, OPERATOR, read_exact_body, read_id, serve, serve_act
 from statewright.api.http.request import Request, read_entity_id
 from statewright.api.http.response import Response, encode_json
-from statewright.failures import Forbidden, InvalidParameter
-from statewright.instants import to_rfc3339
+from statewright.failures import InvalidParameter
 from statewright.operations.incidents import INCIDENT_KINDS, IncidentResolution, Retry, Severity
-from statewright.operations.service import IdempotencyRecord
 from statewright.operations.table import (
-    GET_IDEMPOTENCY_RECORD,
     GET_INCIDENT,
     LIST_INCIDENT_GROUPS,
     LIST_INCIDENTS,
@@ -85,23 +79,3 @@ def _read_words(request: Request, name: str, known: tuple[str, ...]) -> tuple[st
     if any(word not in known for word in given):
         raise InvalidParameter(name)
     return given or None
-
-
-@serve(GET_IDEMPOTENCY_RECORD)
-async def get_record(request: Request) -> Response:
-    """What became of a request with a key; never what it was answered."""
-    wanted = request.query("principal")
-    principal = request.principal
-    if wanted not in (None, principal.id) and {OPERATOR, ADMIN}.isdisjoint(principal.roles):
-        raise Forbidden("keys of others are shown to operators")
-    requests = request.runtime.core.requests
-    found = await requests.get_record(principal.tenant, wanted or principal.id, request.path_params["key"])
-    record = IdempotencyRecord(
-        status=found.status,
-        transaction_id=found.transaction_id,
-        entity_ids=found.entities,
-        answer_status=None if found.answer is None else found.answer.status,
-        created_at=to_rfc3339(found.created_at),
-        expires_at=to_rfc3339(found.expires_at),
-    )
-    return Response(encode_json(record))

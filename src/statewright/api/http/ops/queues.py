@@ -1,20 +1,29 @@
 """Workers and queues as clients read them (docs/reference/operations.md#members,
-docs/reference/operations.md#queues).
+docs/reference/operations.md#queues), nodes (docs/reference/operations.md#nodes), and how much was written in the last
+hour (docs/reference/operations.md#rates).
 """
 
 from datetime import timedelta
 from typing import Final
 
-from statewright.api.http.ops.lists import build_list_response, read_page_request
+from statewright.api.http.ops.paging import build_list_response, read_page_request, serve_list
 from statewright.api.http.ops.route import serve
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
 from statewright.failures import InvalidParameter
 from statewright.net.durations import parse_delay
-from statewright.operations.table import DRAIN_MEMBER, GET_CALLOUT_QUEUE, GET_QUEUE, LIST_MEMBERS, LIST_QUEUES
-from statewright.operations.work import QueueKind, WorkerKind
+from statewright.operations.queues import QueueKind, WorkerKind
+from statewright.operations.table import (
+    DRAIN_MEMBER,
+    GET_CALLOUT_QUEUE,
+    GET_QUEUE,
+    LIST_MEMBERS,
+    LIST_NODES,
+    LIST_QUEUES,
+    SHOW_RATES,
+)
 from statewright.services.ops import queues
-from statewright.services.ops.queues import NameKey, WorkerFilter, show_queue, show_worker
+from statewright.services.ops.queues import NameKey, NodeKey, WorkerFilter, show_queue, show_worker
 
 KINDS: Final[dict[str, WorkerKind]] = {"STREAM": "STREAM", "POLL": "POLL"}
 QUEUE_KINDS: Final[dict[str, QueueKind]] = {"JOB_TYPE": "JOB_TYPE", "TAG": "TAG"}
@@ -100,3 +109,12 @@ async def drain_member(request: Request) -> Response:
         within=within,
     )
     return Response(encode_json(show_worker(member)), 202)
+
+
+list_nodes = serve_list(LIST_NODES, NodeKey, queues.list_nodes)
+
+
+@serve(SHOW_RATES)
+async def show_rates(request: Request) -> Response:
+    """What the tenant has written in each minute of the last hour."""
+    return Response(encode_json(await queues.show_rates(request.runtime.operations.rates, request.caller)))

@@ -1,28 +1,14 @@
-"""Every route of the operations API. The router, the OpenAPI document, help and tests are made from this table.
-
-Checks of workflows as clients read them (docs/reference/operations.md#checking-workflows).
-"""
+"""Every route of the operations API. The router, the OpenAPI document, help and tests are made from this table."""
 
 from typing import Final
 
 from statewright.api.http.declaration import list_routes
-from statewright.api.http.ops import explain, history, incidents, lists, queues, simulations, suspensions
+from statewright.api.http.ops import checks, explanations, history, incidents, listings, queues, service, suspensions
 from statewright.api.http.ops.route import OpsRoute, serve
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
 from statewright.operations.service import ApiDescription, Asker
-from statewright.operations.table import CHECK_WORKFLOWS, DESCRIBE_OPERATIONS_API
-from statewright.services.ops import checking
-from statewright.workflow import MAX_IMPORT_BYTES
-
-
-@serve(CHECK_WORKFLOWS)
-async def check_workflows(request: Request) -> Response:
-    """What an import would come to; nothing is saved."""
-    body = await request.body(MAX_IMPORT_BYTES)
-    found = await checking.check_workflows(request.runtime.operations, request.caller, request.model_key(), body)
-    return Response(encode_json(found))
-
+from statewright.operations.table import DESCRIBE_OPERATIONS_API
 
 VERSION: Final = "1.0"
 
@@ -62,10 +48,9 @@ async def describe_api(request: Request) -> Response:
     return Response(encode_json(found))
 
 
-_MODULES: Final = (explain, incidents, lists, queues, simulations, suspensions, history)
+_MODULES: Final = (checks, explanations, incidents, listings, queues, service, suspensions, history)
 
 OPS_ROUTES: Final[tuple[OpsRoute, ...]] = (
     describe_api,
-    check_workflows,
     *(route for module in _MODULES for route in list_routes(module, OpsRoute)),
 )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from statewright.api.http.ops.lists import build_list_response, read_page_request
+from statewright.api.http.ops.paging import build_list_response, read_page_request
 from statewright.api.http.ops.route import ADMIN, read_body, read_id, read_instance_id, refuse_member, serve, serve_act
 from statewright.api.http.request import Request, read_entity_id
 from statewright.api.http.response import Response, encode_json

@@ -29,7 +29,7 @@ from statewright.instants import to_rfc3339
 from statewright.jsonval.values import JsonObject, JsonValue, quote
 from statewright.net import parse_delay
 from statewright.operations.records import ClosedRecord, Instant, Int32
-from statewright.services.ops.awaiting import wait_for_instance
+from statewright.services.ops.history import wait_for_instance
 from statewright.services.processes import background, dialects, tasks
 from statewright.services.processes.advancing import parse_instance_id
 from statewright.services.processes.definitions import Summary, UploadedDefinition

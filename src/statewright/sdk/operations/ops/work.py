@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from statewright.jsonval.codec import decode
 from statewright.jsonval.values import JsonValue
-from statewright.operations import checks, listings, table, work
+from statewright.operations import checks, listings, table
+from statewright.operations.queues import MemberView, QueueView, Rates, ServiceNode
 from statewright.sdk.conditions import Condition, to_condition
 from statewright.sdk.exchange import Items, make_method
 from statewright.sdk.operations.calls import (
@@ -131,34 +132,34 @@ def members(
     kinds: Sequence[str] = (),
     nodes: Sequence[str] = (),
     stale: bool | None = None,
-) -> Script[Page[work.MemberView]]:
+) -> Script[Page[MemberView]]:
     """Calculation members of all nodes, and workers, by id; ``stale`` ones were not heard of for 20 seconds."""
     return read_list(table.LIST_MEMBERS, query={"tag": tags, "kind": kinds, "node": nodes, "stale": stale})
 
 
-def drain(member_id: str, *, within_s: float = 300) -> Operation[work.MemberView]:
+def drain(member_id: str, *, within_s: float = 300) -> Operation[MemberView]:
     """Send a calculation member nothing any more; its stream ends when it is idle, after ``within_s`` seconds in any
     case. For operators.
     """
     return request(table.DRAIN_MEMBER, member_id, query={"within": write_duration(within_s)})
 
 
-def nodes() -> Script[Page[work.ServiceNode]]:
+def nodes() -> Script[Page[ServiceNode]]:
     """The processes of the service that are alive, by id."""
     return read_list(table.LIST_NODES)
 
 
-def queues(*, kinds: Sequence[str] = (), without_worker: bool | None = None) -> Script[Page[work.QueueView]]:
+def queues(*, kinds: Sequence[str] = (), without_worker: bool | None = None) -> Script[Page[QueueView]]:
     """Types of jobs with unfinished jobs, and tags that callouts need; only what nobody can take ``without_worker``."""
     return read_list(table.LIST_QUEUES, query={"kind": kinds, "withoutWorker": without_worker})
 
 
-def queue(kind: Literal["JOB_TYPE", "TAG"], name: str) -> Operation[work.QueueView]:
+def queue(kind: Literal["JOB_TYPE", "TAG"], name: str) -> Operation[QueueView]:
     """One queue; one that nobody knows is empty. The name of tags is all of them, joined by commas."""
     return request(table.GET_QUEUE if kind == "JOB_TYPE" else table.GET_CALLOUT_QUEUE, name)
 
 
-def rates() -> Operation[work.Rates]:
+def rates() -> Operation[Rates]:
     """What was written in each minute of the last hour."""
     return request(table.SHOW_RATES)
 

@@ -1,33 +1,51 @@
-"""What changed between versions of an entity (docs/reference/operations.md#versions).
+"""What has become of entities, and waiting until it has.
 
-Bringing a former document of an entity back (docs/reference/operations.md#restoring-a-version).
+What changed between versions of an entity (docs/reference/operations.md#versions), and bringing a former document back
+(docs/reference/operations.md#restoring-a-version): an update like any other, which is validated, runs the workflow, and
+makes a new version.
 
-Restoring is an update like any other: it is validated, runs the workflow, and makes a new version.
+Changes of the entities of a tenant (docs/reference/operations.md#changes), events of the runs of an entity
+(docs/reference/operations.md#events-of-runs), what a transaction has written
+(docs/reference/operations.md#transactions).
+
+What can be waited for: states of entities, the end of instances (docs/reference/operations.md#wait); ``waiting.py``
+does the waiting.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import timedelta
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
+from uuid import UUID
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from statewright.engine.engine import UpdateEntity
+from statewright.engine.engine import UpdateEntity, list_declared_transitions
 from statewright.engine.models import may_segment_on_update
 from statewright.engine.run import check_if_match
-from statewright.entity import Actor
-from statewright.failures import BadRequest, EntityNotFound, HistoryPruned, InvalidParameter, VersionNotFound
-from statewright.ids import EntityId, TransactionId
+from statewright.entity import Actor, Entity
+from statewright.failures import (
+    BadRequest,
+    EntityNotFound,
+    HistoryPruned,
+    InvalidParameter,
+    ProcessNotFound,
+    VersionNotFound,
+)
+from statewright.ids import EntityId, TransactionId, find_time
 from statewright.instants import to_rfc3339
 from statewright.jsonval.codec import decode_stored
 from statewright.jsonval.patches import PatchFailed, build_json_patch, take_values
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.loop.background import free_in_parts, run_by_size
-from statewright.operations.history import Difference, Restored, StatesOfVersions, VersionView
+from statewright.operations.history import Difference, Restored, RunEvent, StatesOfVersions, VersionView, WrittenEntity
 from statewright.operations.service import Act
 from statewright.services.core import Caller, Core
 from statewright.services.entities import get_governing_definition
-from statewright.services.ops.lists import Page, PageRequest, build_page
-from statewright.services.ops.operations import Operations
+from statewright.services.ops.paging import Page, PageRequest, build_page
+from statewright.services.ops.service import Operations
+from statewright.services.ops.waiting import WaitResult
 from statewright.services.writing import (
     Saved,
     make_document,
@@ -38,12 +56,18 @@ from statewright.services.writing import (
     validate_and_stage,
 )
 from statewright.storage import entities
-from statewright.storage.ops import versions
-from statewright.storage.ops.versions import ACTS, build_staged_act
-from statewright.storage.ops.versions import Version as Version
-from statewright.storage.ops.versions import VersionDocument as VersionDocument
-from statewright.storage.ops.versions import VersionFilter as VersionFilter
-from statewright.storage.ops.versions import VersionKey as VersionKey
+from statewright.storage.ops import history as stored
+from statewright.storage.ops.explanations import Position, SeenVersion, find_instant
+from statewright.storage.ops.history import ACTS, build_staged_act
+from statewright.storage.ops.history import ChangeFilter as ChangeFilter
+from statewright.storage.ops.history import ChangeKey as ChangeKey
+from statewright.storage.ops.history import EventKey as EventKey
+from statewright.storage.ops.history import FoundChanges as FoundChanges
+from statewright.storage.ops.history import TransactionKey as TransactionKey
+from statewright.storage.ops.history import Version as Version
+from statewright.storage.ops.history import VersionDocument as VersionDocument
+from statewright.storage.ops.history import VersionFilter as VersionFilter
+from statewright.storage.ops.history import VersionKey as VersionKey
 
 VersionName: TypeAlias = TransactionId | int | Literal["current", "previous"]
 """A version by the transaction that wrote it, or by an instant in epoch microseconds at which it was valid; the last
@@ -81,7 +105,7 @@ async def list_versions(
     core: Core, caller: Caller, entity_id: EntityId, wanted: VersionFilter, page: PageRequest[VersionKey]
 ) -> Page[Version, VersionKey]:
     """The versions of an entity that are kept, newest first, also of a deleted one. Raises ``EntityNotFound``."""
-    found = await versions.fetch_versions(
+    found = await stored.fetch_versions(
         core.pool, caller.tenant, entity_id, wanted, limit=page.size + 1, after=page.after
     )
     if not found:
@@ -148,16 +172,16 @@ class _Decode(Struct, frozen=True):
 async def _find(core: Core, caller: Caller, entity_id: EntityId, name: VersionName) -> VersionDocument:
     tenant = caller.tenant
     if isinstance(name, int):
-        found = await versions.find_version(core.pool, tenant, entity_id, at=name)
+        found = await stored.find_version(core.pool, tenant, entity_id, at=name)
         until = None if found is None else found.version.until
         if until is not None and until <= name:
             raise HistoryPruned(name)
         if found is None and await _has_existed_at(core, caller, entity_id, name):
             raise HistoryPruned(name)
     elif name == "current":
-        found = await versions.find_version(core.pool, tenant, entity_id)
+        found = await stored.find_version(core.pool, tenant, entity_id)
     else:
-        found = await versions.find_version(core.pool, tenant, entity_id, transaction=TransactionId(name))
+        found = await stored.find_version(core.pool, tenant, entity_id, transaction=TransactionId(name))
     if found is None:
         await _require_existed(core, caller, entity_id)
         raise VersionNotFound(f"entity id={entity_id} has no such version, or keeps it no longer")
@@ -166,7 +190,7 @@ async def _find(core: Core, caller: Caller, entity_id: EntityId, name: VersionNa
 
 async def _has_existed_at(core: Core, caller: Caller, entity_id: EntityId, instant: int) -> bool:
     """Whether the entity had been created by then, as its last version knows."""
-    last = await versions.find_version(core.pool, caller.tenant, entity_id)
+    last = await stored.find_version(core.pool, caller.tenant, entity_id)
     return last is not None and last.version.entity.created_at <= instant
 
 
@@ -174,7 +198,7 @@ async def _find_before(core: Core, caller: Caller, entity_id: EntityId, version:
     """The version that this one superseded; None for the first one. Raises ``HistoryPruned``."""
     if version.change == "CREATE":
         return None
-    found = await versions.find_version(core.pool, caller.tenant, entity_id, at=version.at - 1)
+    found = await stored.find_version(core.pool, caller.tenant, entity_id, at=version.at - 1)
     if found is None or found.version.until != version.at:
         raise HistoryPruned(version.at - 1)
     return found
@@ -273,3 +297,135 @@ def _build_act(entity_id: EntityId, version: TransactionId, request: RestoreRequ
 
 def _to_actor(caller: Caller) -> Actor:
     return Actor(caller.principal.id, caller.principal.kind)
+
+
+async def find_changes(core: Core, caller: Caller, wanted: ChangeFilter, page: PageRequest[ChangeKey]) -> FoundChanges:
+    """Changes, the newest first, as far as one request comes. Raises ``SearchTimeout``."""
+    return await stored.find_changes(
+        core.search, caller.tenant, wanted, now=core.clock(), limit=page.size, after=page.after
+    )
+
+
+async def list_events(
+    core: Core,
+    caller: Caller,
+    entity_id: EntityId,
+    page: PageRequest[EventKey],
+    *,
+    transaction: TransactionId | None,
+) -> Page[RunEvent, EventKey]:
+    """The events of an entity, those of the newest run first, also of a deleted one; ``transaction``: of one run alone.
+
+    Raises ``EntityNotFound``.
+    """
+    found = await stored.fetch_events(
+        core.pool, caller.tenant, entity_id, limit=page.size + 1, after=page.after, transaction=transaction
+    )
+    if not found and not await entities.has_existed(core.pool, caller.tenant, entity_id):
+        raise EntityNotFound(f"entity id={entity_id} not found", {"entityId": entity_id})
+    shown = build_page(page, found, lambda filed: filed.key)
+    return Page(items=[filed.event for filed in shown.items], last_key=shown.last_key)
+
+
+async def list_written(
+    core: Core, caller: Caller, transaction: TransactionId, page: PageRequest[TransactionKey]
+) -> Page[WrittenEntity, TransactionKey]:
+    """The entities that a transaction has written, by id; none when it is unknown. Raises ``SearchTimeout``."""
+    made_at = find_time(transaction)
+    if made_at is None:
+        return Page(items=(), last_key=None)
+    found = await stored.list_written(
+        core.search, caller.tenant, transaction, made_at=made_at, limit=page.size + 1, after=page.after
+    )
+    return build_page(page, found, lambda each: TransactionKey(UUID(each.entity_id)))
+
+
+InstanceTarget = Literal["FINISHED", "WAITING"]
+
+
+IN_FLIGHT: Final = frozenset({"ACTIVE", "RUNNING", "WAITING", "TERMINATING", "SUSPENDED"})
+"""Statuses of instances that are not finished, whatever their language."""
+
+
+async def wait_for_entity(
+    operations: Operations,
+    caller: Caller,
+    entity_id: EntityId,
+    *,
+    states: Sequence[str] = (),
+    after: TransactionId | None = None,
+    within: timedelta,
+) -> WaitResult:
+    """Wait until an entity is in one of the states; without states until it has a version newer than ``after``; without
+    either until no transition leads out of its state. Raises ``EntityNotFound``, ``VersionNotFound``,
+    ``TooManyRequests``.
+    """
+    entity = await operations.core.reader.get(caller.tenant, entity_id)
+    if entity is None:
+        raise EntityNotFound(f"entity id={entity_id} not found", {"entityId": entity_id})
+    since = entity.updated_at - 1
+    if after is not None:
+        written = await find_instant(operations.core.pool, caller.tenant, entity_id, after)
+        if written is None:
+            raise VersionNotFound(f"entity {entity_id} has no version of transaction {after}")
+        since = written
+    is_reached = await _build_target(operations.core, caller, entity, states, any_version=after is not None)
+    position = Position(caller.tenant, entity_id, since)
+    return await operations.waits.wait(position, is_reached, within=within)
+
+
+async def wait_after_write(
+    operations: Operations,
+    caller: Caller,
+    entity_id: EntityId,
+    transaction: TransactionId,
+    *,
+    states: Sequence[str],
+    within: timedelta,
+) -> WaitResult | None:
+    """The same, from the version on that a transaction wrote; None when there is no such entity any more."""
+    entity = await operations.core.reader.get(caller.tenant, entity_id)
+    if entity is None:
+        return None
+    written = await find_instant(operations.core.pool, caller.tenant, entity_id, transaction)
+    since = (written if written is not None else entity.updated_at) - 1
+    is_reached = await _build_target(operations.core, caller, entity, states, any_version=False)
+    position = Position(caller.tenant, entity_id, since)
+    return await operations.waits.wait(position, is_reached, within=within)
+
+
+async def wait_for_instance(
+    operations: Operations,
+    caller: Caller,
+    entity_id: EntityId,
+    *,
+    until: InstanceTarget,
+    within: timedelta,
+    unknown: ProcessNotFound,
+) -> tuple[WaitResult, Entity]:
+    """Wait until an instance of whatever language has ended, or, for ``WAITING``, waits for a person or a signal; and
+    the instance as it is then. Raises ``unknown``, ``TooManyRequests``.
+    """
+    models = operations.processes.hosts.instance_models
+    entity = await operations.core.reader.get(caller.tenant, entity_id)
+    if entity is None or entity.model not in models:
+        raise unknown
+
+    def is_reached(version: SeenVersion) -> bool:
+        return version.state not in IN_FLIGHT or (until == "WAITING" and version.state == "WAITING")
+
+    position = Position(caller.tenant, entity_id, entity.updated_at - 1)
+    result = await operations.waits.wait(position, is_reached, within=within)
+    return result, await operations.core.reader.get(caller.tenant, entity_id) or entity
+
+
+async def _build_target(
+    core: Core, caller: Caller, entity: Entity, states: Sequence[str], *, any_version: bool
+) -> Callable[[SeenVersion], bool]:
+    if states:
+        wanted = frozenset(states)
+        return lambda version: version.state in wanted
+    if any_version:
+        return lambda _version: True
+    model = (await get_governing_definition(core, caller, entity)).model
+    return lambda version: not list_declared_transitions(model, replace(entity, state=version.state))

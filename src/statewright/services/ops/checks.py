@@ -27,12 +27,12 @@ from statewright.operations.checks import AffectedEntities, AffectedState, Workf
 from statewright.schema import flatten_fields, schema_from_stored
 from statewright.services.core import Caller, Core
 from statewright.services.models import build_not_found
-from statewright.services.ops.operations import Operations
+from statewright.services.ops.service import Operations
 from statewright.services.ops.suspensions import SuspendedMoves, list_suspended_moves
 from statewright.storage import models
-from statewright.storage.ops import versions
+from statewright.storage.ops import history
 from statewright.storage.ops.listings import StateCount, count_use
-from statewright.storage.ops.nodes import list_seen_tags
+from statewright.storage.ops.queues import list_seen_tags
 from statewright.workflow import Workflow, decode_json, find_governing, workflows_from_stored
 from statewright.workflow.review import CheckResult, StateUse, Surroundings, check_import
 
@@ -187,7 +187,7 @@ async def _get_entity(
         raise EntityNotFound(f"entity id={entity_id} not found", {"entityId": entity_id})
     if transaction is None or transaction == entity.transaction_id:
         return entity
-    found = await versions.find_version(core.pool, caller.tenant, entity_id, transaction=transaction)
+    found = await history.find_version(core.pool, caller.tenant, entity_id, transaction=transaction)
     if found is None or found.document is None:
         raise VersionNotFound(f"entity id={entity_id} has no such version, or keeps it no longer")
     old = found.version.entity

@@ -1,4 +1,6 @@
-"""Simulations of workflows as clients ask for them (docs/reference/operations.md#simulating-workflows)."""
+"""Checks of workflows as clients read them (docs/reference/operations.md#checking-workflows), and simulations as they
+ask for them (docs/reference/operations.md#simulating-workflows).
+"""
 
 from typing import Annotated, Final, TypeVar
 
@@ -24,9 +26,10 @@ from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net.durations import parse_delay
 from statewright.operations.checks import SimulatedTimer, Simulation
-from statewright.operations.table import SIMULATE_WORKFLOWS
-from statewright.services.ops import checking
-from statewright.services.ops.checking import SimulationRequest
+from statewright.operations.table import CHECK_WORKFLOWS, SIMULATE_WORKFLOWS
+from statewright.services.ops import checks
+from statewright.services.ops.checks import SimulationRequest
+from statewright.workflow import MAX_IMPORT_BYTES
 
 MAX_EVENTS: Final = 1_000
 
@@ -93,7 +96,7 @@ async def simulate_workflows(request: Request) -> Response:
     """What would become of an entity."""
     key = request.model_key()
     wanted = read_scenario(await request.body(MAX_BYTES), request.principal.tenant)
-    found = await checking.simulate_workflows(request.runtime.operations, request.caller, key, wanted)
+    found = await checks.simulate_workflows(request.runtime.operations, request.caller, key, wanted)
     return Response(encode_json(show_simulation(found)))
 
 
@@ -209,3 +212,11 @@ def show_simulation(found: SimulationResult) -> Simulation:
         findings=found.findings,
         failure=found.failure,
     )
+
+
+@serve(CHECK_WORKFLOWS)
+async def check_workflows(request: Request) -> Response:
+    """What an import would come to; nothing is saved."""
+    body = await request.body(MAX_IMPORT_BYTES)
+    found = await checks.check_workflows(request.runtime.operations, request.caller, request.model_key(), body)
+    return Response(encode_json(found))

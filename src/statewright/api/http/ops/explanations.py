@@ -29,8 +29,8 @@ from statewright.operations.explanations import (
 )
 from statewright.operations.incidents import Incident
 from statewright.operations.table import EXPLAIN_ENTITY, EXPLAIN_INSTANCE
-from statewright.services.ops import explaining
-from statewright.services.ops.explaining import EntityExplanation, InstanceExplanation, Place
+from statewright.services.ops import explanations
+from statewright.services.ops.explanations import EntityExplanation, InstanceExplanation, Place
 
 
 @serve(EXPLAIN_ENTITY)
@@ -42,7 +42,7 @@ async def explain_entity(request: Request) -> Response:
         raise Forbidden(f"asking members needs {OPERATOR}")
     if asks_members and instant is not None:
         raise InvalidParameter("evaluateFunctions", "members are not asked about an instant of the past")
-    found = await explaining.explain(
+    found = await explanations.explain(
         request.runtime.operations, request.caller, request.entity_id(), instant=instant, asks_members=asks_members
     )
     return Response(encode_json(_show_entity(found, request.principal)))
@@ -103,7 +103,7 @@ async def explain_instance(request: Request) -> Response:
     """What an instance waits for."""
     name = request.path_params["instanceId"]
     unknown = ProcessNotFound(f"instance {quote(name)} not found")
-    found = await explaining.explain_instance(
+    found = await explanations.explain_instance(
         request.runtime.operations, request.caller, read_instance_id(name), unknown
     )
     return Response(encode_json(_show_instance(found)))

@@ -1,26 +1,20 @@
-"""``statewright ops explain``: why something is where it is (docs/reference/operations.md#explain).
-
-``statewright ops wait``: until something has happened (docs/reference/operations.md#wait).
-"""
+"""``statewright ops explain``: why something is where it is (docs/reference/operations.md#explain)."""
 
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from statewright.cli.client import (
-    AsJson,
     At,
     EntityId,
     Json,
     format_document,
-    print_answer,
     print_table,
     show_by,
     show_table,
-    with_client,
 )
 from statewright.cli.ops.calls import ask
-from statewright.operations.table import EXPLAIN_ENTITY, EXPLAIN_INSTANCE, WAIT_FOR_ENTITY, WAIT_FOR_INSTANCE
+from statewright.operations.table import EXPLAIN_ENTITY, EXPLAIN_INSTANCE
 
 if TYPE_CHECKING:
     from statewright.sdk import Client
@@ -80,44 +74,3 @@ def _print_criterion(criterion: Json, indent: str) -> None:
     parts = (place, criterion.get("operator", ""), criterion.get("operand", ""), f"found {format_document(found)}")
     why = criterion.get("error") or SIGNS[criterion["result"]]
     typer.echo(f"{indent}{' '.join(str(part) for part in parts if part != '')}: {why}")
-
-
-UNTIL: Final = ("FINISHED", "WAITING")
-"""What an instance can be waited for."""
-
-
-@with_client
-def wait(
-    client: "Client",
-    subject: Annotated[str, typer.Argument(help="The id of the entity, or of the instance.", metavar="ID")],
-    state: Annotated[list[str] | None, typer.Option(help="Awaited; repeatable.", show_default=False)] = None,
-    after: Annotated[str | None, typer.Option(help="Only what came after it counts.", show_default=False)] = None,
-    until: Annotated[str | None, typer.Option(help="Of an instance: FINISHED or WAITING.", show_default=False)] = None,
-    timeout: Annotated[int, typer.Option(min=0, max=50, help="Seconds.")] = 30,
-    as_json: AsJson = False,
-) -> None:
-    """Wait until an entity is in a state, or, without one, until no transition leads out of its state; until an
-    instance has ended, or waits for somebody.
-    """
-    query: dict[str, Json] = {"timeout": f"PT{timeout}S", "state": state, "after": after or None}
-    if is_instance(subject):
-        found = ask(client, WAIT_FOR_INSTANCE, subject, query=query | {"until": _read_until(until)})
-    elif until is None:
-        found = ask(client, WAIT_FOR_ENTITY, subject, query=query)
-    else:
-        raise typer.BadParameter("this is no instance: --state says what is awaited", param_hint="--until")
-    print_answer(found, None if as_json else _show_wait)
-    if not found["reached"]:
-        raise typer.Exit(1)
-
-
-def _show_wait(found: Json) -> None:
-    outcome = "reached" if found["reached"] else "deleted" if found["deleted"] else "not reached"
-    typer.echo(f"{outcome}: {found.get('state') or found.get('status', '')} after {found['waitedMs']} ms")
-
-
-def _read_until(given: str | None) -> str:
-    until = (given or UNTIL[0]).upper()
-    if until not in UNTIL:
-        raise typer.BadParameter(f"it is one of {', '.join(UNTIL)}", param_hint="--until")
-    return until

@@ -1,10 +1,6 @@
-"""The audit trail of the operations API (docs/reference/operations.md#audit).
-
-The settings that a node runs with (docs/reference/operations.md#settings).
-
-How much was written in the last hour (docs/reference/operations.md#rates).
-
-What the operations API counts.
+"""What operators see and do (``/ops/v1``), put together once in ``app``: the settings that a node runs with
+(docs/reference/operations.md#settings), the audit trail of the operations API (docs/reference/operations.md#audit), and
+what it counts.
 """
 
 import asyncio
@@ -15,16 +11,25 @@ from datetime import timedelta
 from typing import Final
 from uuid import UUID
 
+from msgspec import Struct
+from msgspec.structs import replace
+
+from statewright.cluster.node import MemberDrains
+from statewright.engine.simulation import SimulationLimits
 from statewright.instants import parse_instant
 from statewright.loop.background import repeat
 from statewright.operations.service import ActFilter, ActKey, OperatorAct, Setting
-from statewright.operations.work import Rates
 from statewright.services.core import Caller, Core
-from statewright.services.ops.lists import Page, PageRequest, build_page
+from statewright.services.idempotency.requests import IdempotencySweeper
+from statewright.services.ops.incidents import Concerns
+from statewright.services.ops.paging import Page, PageRequest, build_page
+from statewright.services.ops.queue_watch import QueueWatch, WorkPresence
+from statewright.services.ops.queues import ConnectedMembers, RateRecorder, WorkCounts
+from statewright.services.ops.waiting import EntityWaits
+from statewright.services.processes.hosting import Processes
 from statewright.settings import SETTINGS, Settings
 from statewright.settings.kinds import MASK
-from statewright.storage.commit.group_commit import CommitRates
-from statewright.storage.ops import audit
+from statewright.storage.ops import service as stored
 from statewright.storage.pool import Pool
 from statewright.telemetry import logs
 
@@ -41,8 +46,8 @@ async def list_acts(
 ) -> Page[OperatorAct, ActKey]:
     """The acts of the tenant's operators, newest first."""
     tenant = caller.tenant
-    found = await audit.fetch_acts(core.pool, tenant, wanted, limit=page.size + 1, after=page.after)
-    total = await audit.count_acts(core.pool, tenant, wanted, limit=page.count_up_to) if page.counts else None
+    found = await stored.fetch_acts(core.pool, tenant, wanted, limit=page.size + 1, after=page.after)
+    total = await stored.count_acts(core.pool, tenant, wanted, limit=page.count_up_to) if page.counts else None
     return build_page(page, found, lambda act: ActKey(parse_instant(act.at), UUID(act.id)), total)
 
 
@@ -63,9 +68,9 @@ class OpsAuditSweeper:
         """Remove what is too old now."""
         while True:
             began = time.monotonic()
-            removed = await audit.remove_old_acts(self._pool, older_than=self._retention)
+            removed = await stored.remove_old_acts(self._pool, older_than=self._retention)
             self.removed += removed
-            if removed < audit.MAX_BATCH:
+            if removed < stored.MAX_BATCH:
                 return
             await asyncio.sleep((time.monotonic() - began) * (1 - MAX_TIME_SHARE) / MAX_TIME_SHARE)
 
@@ -84,44 +89,6 @@ def list_settings(settings: Settings) -> Iterator[Setting]:
         )
 
 
-INTERVAL: Final = timedelta(seconds=10)
-"""How old the counts of other nodes may be."""
-
-
-class RateRecorder:
-    """Stores what this process has counted, every few seconds; what is counted between a crash and the last time is
-    lost, since these numbers are for looking at.
-    """
-
-    def __init__(self, pool: Pool, counted: CommitRates) -> None:
-        self.pool = pool
-        self._counted = counted
-
-    async def run(self) -> None:
-        """Work until cancelled."""
-        await repeat(self.run_once, INTERVAL, log=log, failure="rates_not_recorded", waits_first=True)
-
-    async def run_once(self) -> None:
-        """Store what was counted since the last time. Raises what the database says; the counts are kept then."""
-        taken = self._counted.take()
-        try:
-            await audit.add_rates(self.pool, taken)
-        except BaseException:
-            self._counted.give_back(taken)
-            raise
-
-
-async def show_rates(recorder: RateRecorder, caller: Caller) -> Rates:
-    """What the tenant has written in each minute of the last hour, the oldest first."""
-    await recorder.run_once()
-    minutes = await audit.list_recent_rates(recorder.pool, caller.tenant)
-    return Rates(
-        transactions=sum(each.transactions for each in minutes),
-        versions=sum(each.versions for each in minutes),
-        minutes=tuple(minutes),
-    )
-
-
 class OpsMetrics:
     """Numbers of one process since its start."""
 
@@ -134,3 +101,32 @@ class OpsMetrics:
         """Simulations of workflows."""
         self.checks: Counter[str] = Counter()
         """Checks of workflows by their result, ``importable`` or ``refused``."""
+
+
+class Operations(Struct, frozen=True, kw_only=True, eq=False):
+    """What operators are shown and can change, on the cores of entities and processes."""
+
+    core: Core
+    processes: Processes
+    settings: Settings
+    members: ConnectedMembers
+    drains: MemberDrains
+    metrics: OpsMetrics
+    rates: RateRecorder
+    work: WorkCounts
+    queue_watch: QueueWatch
+    presence: WorkPresence
+    waits: EntityWaits
+    concerns: Concerns
+    idempotency_sweeper: IdempotencySweeper
+    audit_sweeper: OpsAuditSweeper
+    simulation_limits: SimulationLimits
+
+    @property
+    def scan_interval(self) -> timedelta:
+        """How often due timers are looked for."""
+        return self.settings.scheduler_scan_interval
+
+    def within(self, core: Core, processes: Processes) -> "Operations":
+        """The same on other parts."""
+        return replace(self, core=core, processes=processes)

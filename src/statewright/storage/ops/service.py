@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from statewright.entity import Actor
 from statewright.ids import TenantId, make_uuid7, system_clock
+from statewright.operations.queues import MinuteRate
 from statewright.operations.service import Act, ActFilter, ActKey, OperatorAct
-from statewright.operations.work import MinuteRate
 from statewright.storage.ops.records import read_record
 from statewright.storage.pool import Pool
 

@@ -1,15 +1,29 @@
 """``statewright ops diff`` and ``restore``: former documents (docs/reference/operations.md#versions).
 
-``statewright ops idempotency``: what became of a request (docs/reference/operations.md#idempotent-requests).
+``statewright ops wait``: until something has happened (docs/reference/operations.md#wait).
 """
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from statewright.cli.client import EntityId, Json, format_document, show_by, show_table
+from statewright.cli.client import (
+    AsJson,
+    EntityId,
+    Json,
+    format_document,
+    print_answer,
+    show_by,
+    with_client,
+)
 from statewright.cli.ops.calls import ask, drop_none
-from statewright.operations.table import COMPARE_VERSIONS, GET_IDEMPOTENCY_RECORD, RESTORE_VERSION
+from statewright.cli.ops.explanations import is_instance
+from statewright.operations.table import (
+    COMPARE_VERSIONS,
+    RESTORE_VERSION,
+    WAIT_FOR_ENTITY,
+    WAIT_FOR_INSTANCE,
+)
 
 if TYPE_CHECKING:
     from statewright.sdk import Client
@@ -68,17 +82,42 @@ def _print_patch(patch: list[Json]) -> None:
         typer.echo(f"{operation['op']} {operation['path']}{value}")
 
 
-def _show_record(found: Json) -> None:
-    show_table("status | transactionId | answer: answerStatus | since: createdAt | until: expiresAt")([found])
-    for entity in found["entityIds"]:
-        typer.echo(f"entity {entity}")
+UNTIL: Final = ("FINISHED", "WAITING")
+"""What an instance can be waited for."""
 
 
-@show_by(_show_record)
-def idempotency(
+@with_client
+def wait(
     client: "Client",
-    key: Annotated[str, typer.Argument(help="The `Idempotency-Key` of the request.", show_default=False)],
-    principal: Annotated[str | None, typer.Option(help="Whose key it is; for operators.", show_default=False)] = None,
-) -> Json:
-    """Show what became of a request with an idempotency key."""
-    return ask(client, GET_IDEMPOTENCY_RECORD, key, query={"principal": principal})
+    subject: Annotated[str, typer.Argument(help="The id of the entity, or of the instance.", metavar="ID")],
+    state: Annotated[list[str] | None, typer.Option(help="Awaited; repeatable.", show_default=False)] = None,
+    after: Annotated[str | None, typer.Option(help="Only what came after it counts.", show_default=False)] = None,
+    until: Annotated[str | None, typer.Option(help="Of an instance: FINISHED or WAITING.", show_default=False)] = None,
+    timeout: Annotated[int, typer.Option(min=0, max=50, help="Seconds.")] = 30,
+    as_json: AsJson = False,
+) -> None:
+    """Wait until an entity is in a state, or, without one, until no transition leads out of its state; until an
+    instance has ended, or waits for somebody.
+    """
+    query: dict[str, Json] = {"timeout": f"PT{timeout}S", "state": state, "after": after or None}
+    if is_instance(subject):
+        found = ask(client, WAIT_FOR_INSTANCE, subject, query=query | {"until": _read_until(until)})
+    elif until is None:
+        found = ask(client, WAIT_FOR_ENTITY, subject, query=query)
+    else:
+        raise typer.BadParameter("this is no instance: --state says what is awaited", param_hint="--until")
+    print_answer(found, None if as_json else _show_wait)
+    if not found["reached"]:
+        raise typer.Exit(1)
+
+
+def _show_wait(found: Json) -> None:
+    outcome = "reached" if found["reached"] else "deleted" if found["deleted"] else "not reached"
+    typer.echo(f"{outcome}: {found.get('state') or found.get('status', '')} after {found['waitedMs']} ms")
+
+
+def _read_until(given: str | None) -> str:
+    until = (given or UNTIL[0]).upper()
+    if until not in UNTIL:
+        raise typer.BadParameter(f"it is one of {', '.join(UNTIL)}", param_hint="--until")
+    return until

@@ -29,12 +29,12 @@ from statewright.operations.explanations import Phase, WaitsFor
 from statewright.services.core import Caller, Core
 from statewright.services.definitions import ModelDefinition
 from statewright.services.ops.incidents import Obstacles, find_entity_obstacles, find_instance_obstacles
-from statewright.services.ops.operations import Operations
 from statewright.services.ops.queues import get_queue
+from statewright.services.ops.service import Operations
 from statewright.services.processes.hosting import Processes
 from statewright.services.writing import decode_by_size
 from statewright.storage import entities
-from statewright.storage.ops.explaining import (
+from statewright.storage.ops.explanations import (
     ObservedExecution,
     ObservedInstance,
     ObservedJob,

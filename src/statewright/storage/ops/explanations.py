@@ -1,9 +1,8 @@
 """What explanations are made from, each in one consistent reading: of an entity, and of an instance, whatever its
-process language. Beside it stands how many instances are where, counted up to a bound, and what entities have become
-since some instant, for those who wait for one of their states.
+process language. Beside it stands what entities have become since some instant, for those who wait for one of their
+states.
 """
 
-import asyncio
 from collections.abc import Sequence
 from typing import Final
 
@@ -11,9 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from statewright.entity import Entity, ScheduledTask
-from statewright.failures import SearchTimeout
 from statewright.ids import EntityId, TenantId, TransactionId
-from statewright.operations.listings import InstanceCount, InstanceCounts, StepCount, StepCounts
 from statewright.storage.entities import COLUMNS, to_entity
 from statewright.storage.pool import Pool
 from statewright.storage.schedules import COLUMNS as TASK_COLUMNS
@@ -163,73 +160,6 @@ async def observe_instance(pool: Pool, tenant: TenantId, instance: EntityId) -> 
         executions=_decode_executions(row["executions"] or "[]"),
         timers=_decode_timers(row["timers"] or "[]"),
     )
-
-
-MAX_INSTANCES: Final = 100_000
-"""Instances that are counted; with more, every count is a lower bound."""
-
-MAX_UNDER_WAY: Final = 10_000
-"""Instances under way whose steps are counted; with more, every count is a lower bound."""
-
-WITHIN_S: Final = 2.0
-
-
-INSTANCES: Final = """
-    -- A range of process_instance_definition, cut at the bound.
-    SELECT language, definition_id, status, count(*) AS count
-      FROM (SELECT language, definition_id, status FROM process_instance
-             WHERE tenant = $1 AND ($2::text IS NULL OR language = $2) AND ($3::text IS NULL OR definition_id = $3)
-             LIMIT $4) AS counted
-     GROUP BY language, definition_id, status
-     ORDER BY language, definition_id, status
-"""
-
-STEPS: Final = """
-    SELECT made.node_id AS step_id, count(*) AS count
-      FROM (SELECT id FROM process_instance
-             WHERE tenant = $1 AND language = $2 AND definition_id = $3
-               AND status NOT IN ('COMPLETED', 'CANCELLED', 'TERMINATED')
-             LIMIT $4) AS counted
-     CROSS JOIN LATERAL (
-            SELECT id, node_id FROM process_execution
-             WHERE tenant = $1 AND instance = counted.id AND status = 'RUNNING') AS made
-     GROUP BY made.node_id
-     ORDER BY made.node_id
-"""
-
-UNDER_WAY: Final = """
-    SELECT count(*) FROM (SELECT FROM process_instance
-             WHERE tenant = $1 AND language = $2 AND definition_id = $3
-               AND status NOT IN ('COMPLETED', 'CANCELLED', 'TERMINATED')
-             LIMIT $4) AS counted
-"""
-
-
-async def count_instances(
-    pool: Pool, tenant: TenantId, *, language: str | None, definition_id: str | None
-) -> InstanceCounts:
-    """Instances by definition and status. Raises ``SearchTimeout``."""
-    try:
-        async with asyncio.timeout(WITHIN_S), pool.connection() as connection:
-            rows = await connection.fetch(INSTANCES, tenant, language, definition_id, MAX_INSTANCES + 1)
-    except TimeoutError as late:
-        raise SearchTimeout(WITHIN_S) from late
-    return InstanceCounts(
-        items=tuple(InstanceCount(**row) for row in rows),
-        is_lower_bound=sum(row["count"] for row in rows) > MAX_INSTANCES,
-    )
-
-
-async def count_steps(pool: Pool, tenant: TenantId, *, language: str, definition_id: str) -> StepCounts:
-    """Executions under way by step of a definition. Raises ``SearchTimeout``."""
-    arguments = (tenant, language, definition_id, MAX_UNDER_WAY + 1)
-    try:
-        async with asyncio.timeout(WITHIN_S), pool.connection() as connection:
-            instances: int = await connection.fetchval(UNDER_WAY, *arguments)
-            rows = await connection.fetch(STEPS, *arguments)
-    except TimeoutError as late:
-        raise SearchTimeout(WITHIN_S) from late
-    return StepCounts(items=tuple(StepCount(**row) for row in rows), is_lower_bound=instances > MAX_UNDER_WAY)
 
 
 """Of one entity in one look; the next look goes on behind them."""
