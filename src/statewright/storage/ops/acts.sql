@@ -1,4 +1,4 @@
--- Acts of operators that commit with what they do to an entity (storage/ops/versions.py).
+-- Acts of operators that commit with what they do to an entity (storage/ops/history.py).
 
 -- [writes]
 acts_recorded AS (
