@@ -11,7 +11,7 @@ from statewright.console.application import Console, Observe
 from statewright.console.client import AsgiApi
 from statewright.console.frame import FrameConfig
 from statewright.console.login import Login
-from statewright.console.logins import CookieRules, Grant, SessionLimits, StoredLogins
+from statewright.console.login_store import CookieRules, Grant, SessionLimits, StoredLogins
 from statewright.console.session import MockSessions, SessionsUnavailable
 from statewright.failures import StorageUnavailable
 from statewright.ids import system_clock

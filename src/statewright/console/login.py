@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from statewright.console.calls import ApiCall, Reply, build_entity_call, pick_members
 from statewright.console.client import Api, ApiClient
-from statewright.console.logins import FLOW_COOKIE, VISITOR_COOKIE, Grant, SealTokens, StoredLogins
+from statewright.console.login_store import FLOW_COOKIE, VISITOR_COOKIE, Grant, SealTokens, StoredLogins
 from statewright.console.oidc import (
     FLOW_S,
     LoginFlow,

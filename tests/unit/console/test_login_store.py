@@ -9,9 +9,9 @@ from msgspec import Struct, convert
 from msgspec.structs import replace
 
 from statewright.auth.keys import Sealer
-from statewright.console import logins
+from statewright.console import login_store
 from statewright.console.login import LoginAttempts, read_target
-from statewright.console.logins import CookieRules, Grant, SessionLimits, StoredLogins
+from statewright.console.login_store import CookieRules, Grant, SessionLimits, StoredLogins
 from statewright.console.oidc import Claims, begin_flow, build_authorization_url, decode_flow, find_id_token_fault
 from statewright.console.session import Session
 from statewright.jsonval.values import JsonObject
@@ -184,7 +184,7 @@ def test_a_login_whose_token_is_renewed_has_not_ended():
 
 
 async def test_logins_that_have_ended_are_removed_until_none_is_left(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(logins, "SWEEP_S", 0)
+    monkeypatch.setattr(login_store, "SWEEP_S", 0)
     desk = Desk()
     grant = Grant(token="the-token", token_ends_at=NOON + 10 * MINUTE)
     session = await desk.logins.begin(grant, tenant="acme", principal="ann")
