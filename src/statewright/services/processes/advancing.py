@@ -9,7 +9,7 @@ task or a timer that had its effect is no longer part of the instance.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from functools import partial
 from random import Random
@@ -37,7 +37,7 @@ from statewright.loop.turns import is_large
 from statewright.net import IDS_PER_MOMENT, Marking, Moment
 from statewright.operations.active_suspensions import Hold
 from statewright.processes.changes import RowChanges, list_children
-from statewright.processes.language import Applied, I, InstanceOperation, NewInstance, P, Rejection
+from statewright.processes.language import Applied, I, InstanceOperation, NewInstance, P, ProcessInstance, Rejection
 from statewright.services.builtin import BuiltinChange, create_missing_models
 from statewright.services.core import Caller
 from statewright.services.processes.documents import read_instance
@@ -439,14 +439,21 @@ async def _commit(
     else:
         host.instances.discard((tenant, version.id))
     if is_long:
-        for marking in (instance.marking, *([] if step.before is None else [step.before.marking])):
-            free_in_parts(marking.data, len(version.document or ""))
+        for value in _list_large_values(instance, *([] if step.before is None else [step.before])):
+            free_in_parts(value, len(version.document or ""))
     _count(host, step)
     if step.logged:
         host.metrics.events.update(step.logged)
         _observe_pending(host, step)
     _notify(host, version, step, changed)
     return result
+
+
+def _list_large_values(*instances: ProcessInstance) -> Collection[JsonValue]:
+    """What instances have of large values, each once: their data, and what their tokens carry."""
+    carried = [payload for one in instances for token in one.marking.tokens for payload in token.payloads]
+    large = [value for value in carried if is_large(value)] if is_large(carried) else []
+    return {id(value): value for value in (*(one.marking.data for one in instances), *large)}.values()
 
 
 def _notify(host: ProcessHost[P, I], version: Entity, step: Advance[P, I], changed: RowChanges) -> None:

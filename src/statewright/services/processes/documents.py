@@ -50,8 +50,13 @@ def read_object(text: str | None) -> JsonObject:
 
 
 async def read_texts(texts: Iterable[str | None], read: Callable[[], T]) -> T:
-    """What ``read`` makes of stored texts, in a thread if they are large together."""
-    return await run_by_size(sum(len(text or "") for text in texts), read)
+    """What ``read`` makes of stored texts, in a thread if they are large together; then a JSON value is freed in parts,
+    too, as soon as it is not used any more.
+    """
+    size = sum(len(text or "") for text in texts)
+    found = await run_by_size(size, read)
+    free_in_parts(found, size)
+    return found
 
 
 def free_read(value: JsonValue, text: str | None) -> None:
