@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 # Tests of whole programs wait for half of their time, and those of services for more. The files of programs are the
 # longest, and so come first.
-WAITING_WORKERS ?= $(shell expr $(WORKERS) \* 2)
+WAITING_WORKERS ?= $(shell expr $(WORKERS) + 1)
 
 .DEFAULT_GOAL := help
 
