@@ -8,17 +8,14 @@ the parser of HTTP compute on threads of their own does not count.
 """
 
 import asyncio
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-MAX_HOLD_S: Final = 0.2 if os.environ.get("STATEWRIGHT_TEST_LIMITS") else 0.05
-"""What no request may exceed, with bodies of the usual run and with the largest
-(docs/reference/entities.md#what-large-requests-cost-others).
-"""
+MAX_HOLD_S: Final = 0.05
+"""What no request may exceed (docs/reference/entities.md#limits)."""
 
 ATTEMPTS: Final = 8
 """The best one counts: a turn that was long because caches were cold or neighbours noisy is not long again."""
