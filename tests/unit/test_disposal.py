@@ -83,3 +83,22 @@ async def test_a_value_is_freed_as_soon_as_nobody_uses_it():
     async with asyncio.timeout(20):
         await begun.wait()
     assert freed() is None
+
+
+async def test_a_value_that_is_handed_over_twice_is_freed_as_soon():
+    done = asyncio.Event()
+
+    def run(free: Callable[[], None]) -> None:
+        free()
+        done.set()
+
+    inner = Watched()
+    freed, value = weakref.ref(inner), [inner]
+    del inner
+    disposer = Disposer(run)
+    disposer.add(value)
+    disposer.add(value)
+    del value
+    async with asyncio.timeout(20):
+        await done.wait()
+    assert freed() is None

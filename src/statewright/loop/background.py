@@ -263,7 +263,8 @@ class Disposer:
 
     def __init__(self, run: Callable[[Callable[[], None]], object]) -> None:
         self._run = run
-        self._values: list[tuple[Container, int]] = []
+        self._values: dict[int, tuple[Container, int]] = {}
+        """By identity: handed over twice, each would be taken for a use of the other."""
         self._unused: list[list[Container]] = []
         """What threads take apart; each list is empty when that is done."""
         self._is_due = False
@@ -276,7 +277,7 @@ class Disposer:
 
     def add(self, value: Container) -> None:
         """Free a value in parts when it is not used any more."""
-        self._values.append((value, MAX_LOOKS))
+        self._values[id(value)] = (value, MAX_LOOKS)
         self._schedule()
 
     def _schedule(self) -> None:
@@ -286,15 +287,15 @@ class Disposer:
 
     def _look(self) -> None:
         self._is_due = False
-        kept: list[tuple[Container, int]] = []
+        kept: dict[int, tuple[Container, int]] = {}
         unused: list[Container] = []
         value: Container | None = None
         while self._values:
-            value, looks = self._values.pop()
+            key, (value, looks) = self._values.popitem()
             if sys.getrefcount(value) <= _OWN_REFERENCES:
                 unused.append(value)
             elif looks:
-                kept.append((value, looks - 1))
+                kept[key] = (value, looks - 1)
         value = None
         self._values = kept
         if unused:
