@@ -73,13 +73,16 @@ class SharedReads(Generic[K, V]):
         self._waiting: dict[K, list[asyncio.Future[V | None]]] = {}
         self._in_flight: set[asyncio.Task[None]] = set()
         self._scheduled = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """Kept: with every look for the running one, CPython 3.11 asks the system which process this is."""
 
     def ask(self, key: K) -> "asyncio.Future[V | None]":
         """The value, or None when there is none (any more). Awaiting it raises ``StorageUnavailable``."""
-        loop = asyncio.get_running_loop()
-        waiter: asyncio.Future[V | None] = loop.create_future()
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[V | None] = self._loop.create_future()
         self._waiting.setdefault(key, []).append(waiter)
-        self._schedule(loop)
+        self._schedule(self._loop)
         return waiter
 
     @property
@@ -233,9 +236,9 @@ class EntityReader:
         self.pool = pool
         self._reads = SharedReads(pool, _fetch_current, name="entity-read", within=within)
 
-    async def get(self, tenant: TenantId, entity_id: EntityId) -> Entity | None:
-        """The current version, or None when there is none (any more). Raises ``StorageUnavailable``."""
-        return await self._reads.ask((tenant, entity_id))
+    def get(self, tenant: TenantId, entity_id: EntityId) -> "asyncio.Future[Entity | None]":
+        """The current version, or None when there is none (any more). Awaiting it raises ``StorageUnavailable``."""
+        return self._reads.ask((tenant, entity_id))
 
 
 async def _fetch_current(

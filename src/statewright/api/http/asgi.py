@@ -16,11 +16,12 @@ and the log of this service can speak of the same one.
 
 import asyncio
 import re
-import secrets
+from binascii import b2a_hex
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from fractions import Fraction
 from functools import lru_cache
+from os import urandom
 from time import monotonic
 from types import TracebackType
 from typing import Any, Final, Literal
@@ -69,6 +70,9 @@ REQUEST_ID: Final = b"x-request-id"
 _SANE_ID: Final = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._~:/+=@-]{0,127}")
 """What may be taken as it is: it goes into headers and logs."""
 
+_ID_BYTES: Final = 12
+_DRAWN_TOGETHER: Final = 100
+
 log = logs.logger(__name__)
 
 
@@ -111,7 +115,20 @@ are the bodies of those who have not said who they are; ``listener`` is all ther
 _OF_ALL: Final = frozenset({"listener", "anonymous"})
 """Kinds that have one source."""
 
-_name_address = lru_cache(4096)(name_address)
+Source = tuple[Kind, str]
+
+_LISTENER: Final[Source] = ("listener", "")
+_ANONYMOUS: Final[Source] = ("anonymous", "")
+
+
+@lru_cache(4096)
+def _list_sources_of_peer(address: str) -> tuple[Source, ...]:
+    return _LISTENER, ("address", name_address(address))
+
+
+@lru_cache(4096)
+def _list_sources_of_principal(tenant: str, principal: str) -> tuple[Source, ...]:
+    return ("tenant", tenant), ("principal", f"{tenant}\0{principal}")
 
 
 class Shares:
@@ -119,7 +136,7 @@ class Shares:
 
     def __init__(self, connections: int) -> None:
         self.most = {kind: max(1, int(connections * share)) for kind, share in SHARES.items()}
-        self.taken: dict[tuple[Kind, str], int] = {}
+        self.taken: dict[Source, int] = {}
 
     def __len__(self) -> int:
         return len(self.taken)
@@ -132,41 +149,42 @@ class Claim:
 
     def __init__(self, shares: Shares, address: str) -> None:
         self._shares = shares
-        self._address = _name_address(address)
-        self._taken: list[tuple[Kind, str]] = []
+        self._address = address
+        self._taken: list[Source] = []
 
     def begin(self) -> None:
         """Count the request. Raises ``ServiceBusy``, ``ShareTaken``."""
-        self._take(("listener", ""), ("address", self._address))
+        self._take(_list_sources_of_peer(self._address))
 
     def name(self, principal: Principal) -> None:
         """The request turned out to be one of a principal. Raises ``ShareTaken``."""
-        self._take(("tenant", principal.tenant), ("principal", f"{principal.tenant}\0{principal.id}"))
+        self._take(_list_sources_of_principal(principal.tenant, principal.id))
 
     def stay_anonymous(self) -> None:
         """The request has a body, and goes on without credentials. Raises ``ServiceBusy``."""
-        self._take(("anonymous", ""))
+        self._take((_ANONYMOUS,))
 
     def end(self) -> None:
         """The request is over."""
         taken = self._shares.taken
         for source in self._taken:
-            if taken[source] > 1:
-                taken[source] -= 1
+            count = taken[source]
+            if count > 1:
+                taken[source] = count - 1
             else:
                 del taken[source]
-        self._taken.clear()
+        self._taken = []
 
-    def _take(self, *sources: tuple[Kind, str]) -> None:
+    def _take(self, sources: tuple[Source, ...]) -> None:
         """Count the request as one of each source. If one has its share already, it is counted nowhere."""
-        taken, most = self._shares.taken, self._shares.most
+        taken, most, mine = self._shares.taken, self._shares.most, self._taken
         for source in sources:
             count = taken.get(source, 0)
             if count >= most[source[0]]:
                 self.end()
                 raise ServiceBusy if source[0] in _OF_ALL else ShareTaken(source[0])
             taken[source] = count + 1
-            self._taken.append(source)
+            mine.append(source)
 
 
 class RequestStream:
@@ -374,6 +392,9 @@ class Requests:
         self._limits = limits
         self._under_way: dict[RequestStream, Client] = {}
         self._shares = Shares(limits.connections)
+        self._ids = _RequestIds()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """Kept: with every look for the running one, CPython 3.11 asks the system for the process."""
         self._discarding = 0
         self.is_draining = False
         """Whether every further response is the last one of its connection."""
@@ -417,12 +438,14 @@ class Requests:
         if fault is not None:
             await _refuse(400, fault, send)
             return
-        task = asyncio.current_task()
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        task = asyncio.current_task(self._loop)
         assert task is not None  # noqa: S101 - the server makes one for each request
         client: Client = scope["client"]
         claim = Claim(self._shares, self._find_address(scope, headers, client[0]))
         stream = RequestStream(receive, headers, length, task, claim)
-        request_id = _choose_request_id(headers.get(REQUEST_ID))
+        request_id = self._ids.choose(headers.get(REQUEST_ID))
         mark = logs.RequestMark(request_id.decode())
         logs.request_mark.set(mark)
         is_http2 = scope["http_version"] == "2"
@@ -468,10 +491,11 @@ class Requests:
 
     def _find_address(self, scope: Scope, headers: dict[bytes, bytes], peer: str) -> str:
         """Of the client itself; ``get_address`` gives it again."""
-        proxies, address = self._limits.proxies, peer
-        if proxies and _FORWARDED in headers:
-            every = (value for name, value in scope["headers"] if name == _FORWARDED)
-            address = find_address(peer, b",".join(every), proxies)
+        proxies = self._limits.proxies
+        if not proxies or _FORWARDED not in headers:
+            return peer
+        every = (value for name, value in scope["headers"] if name == _FORWARDED)
+        address: str = find_address(peer, b",".join(every), proxies)
         scope["address"] = address
         return address
 
@@ -499,13 +523,22 @@ class Requests:
             self.closing[client] = monotonic() + CLOSE_DELAY_S
 
 
-def _choose_request_id(given: bytes | None) -> bytes:
-    """The id that the client has given, if that is one; else a new one, at random: a number would tell every client
-    how many requests the others make.
+class _RequestIds:
+    """New names of requests, at random: a number would tell every client how many requests the others make. They are
+    drawn by the hundred, since the system is asked without the interpreter's lock, which others then take.
     """
-    if given is not None and _SANE_ID.fullmatch(given):
-        return given
-    return secrets.token_hex(12).encode()
+
+    def __init__(self) -> None:
+        self._drawn: list[bytes] = []
+
+    def choose(self, given: bytes | None) -> bytes:
+        """The id that the client has given, if that is one; else a new one."""
+        if given is not None and _SANE_ID.fullmatch(given):
+            return given
+        if not self._drawn:
+            digits = b2a_hex(urandom(_ID_BYTES * _DRAWN_TOGETHER))
+            self._drawn = [digits[n : n + 2 * _ID_BYTES] for n in range(0, len(digits), 2 * _ID_BYTES)]
+        return self._drawn.pop()
 
 
 def get_address(scope: Scope) -> str:
@@ -517,7 +550,8 @@ def get_address(scope: Scope) -> str:
 def get_path(scope: Scope) -> str:
     """The path as the client has sent it, with its escapes: a name may contain an escaped slash."""
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
-    return raw.decode("latin-1").partition("?")[0]
+    path = raw.decode("latin-1")
+    return path.partition("?")[0] if "?" in path else path
 
 
 def _examine(scope: Scope) -> tuple[dict[bytes, bytes], int | None, bytes | None]:

@@ -197,9 +197,11 @@ def encode_envelope(entity: EntityView, model: ModelKey, *, instant: int | None 
     """
     moment = f'"pointInTime":"{to_rfc3339(instant)}",' if instant is not None else ""
     transition = f',"transitionForLatestSave":{_encode_text(entity.transition).decode()}' if entity.transition else ""
+    created = to_rfc3339(entity.created_at)
+    updated = created if entity.updated_at == entity.created_at else to_rfc3339(entity.updated_at)
     meta = (
-        f'"creationDate":"{to_rfc3339(entity.created_at)}","id":"{entity.id}",'
-        f'"lastUpdateTime":"{to_rfc3339(entity.updated_at)}",'
+        f'"creationDate":"{created}","id":"{entity.id}",'
+        f'"lastUpdateTime":"{updated}",'
         f'"modelKey":{{"name":{_encode_text(model.name).decode()},"version":{model.version}}},{moment}'
         f'"state":{_encode_text(entity.state).decode()},"transactionId":"{entity.transaction_id}"{transition}'
     )
