@@ -8,7 +8,6 @@ generator and ``net/http`` for the first time takes minutes.
 import json
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -16,11 +15,10 @@ import pytest
 
 from tests.database import Template, kept_open
 from tests.e2e.program import EXECUTABLE, Program, started
+from tests.e2e.registries import find_program, install, run
 from tests.service import a_token, signing_key_pem
 
 HERE = Path(__file__).parent / "generated_clients"
-INSTALLED_WITHIN_S = 60.0
-COMPILED_WITHIN_S = 300.0
 
 
 @pytest.fixture
@@ -73,25 +71,3 @@ def compile_in_go(project: Path) -> Sequence[str]:
     run(go, "tool", *generator, "openapi.json", within=project)
     run(go, "build", "-mod=readonly", "-o", "round_trip", ".", within=project)
     return (str(project / "round_trip"),)
-
-
-def find_program(name: str) -> str:
-    path = shutil.which(name)
-    if path is None:
-        pytest.skip(f"{name} is not installed")
-    return path
-
-
-def install(*command: str, within: Path) -> None:
-    """Skips where a registry does not give the packages."""
-    try:
-        run(*command, within=within, timeout=INSTALLED_WITHIN_S)
-    except (AssertionError, subprocess.TimeoutExpired) as error:
-        pytest.skip(f"no packages: {str(error)[:500]}")
-
-
-def run(*command: str, within: Path, timeout: float = COMPILED_WITHIN_S) -> str:
-    """What a command writes to stdout."""
-    ran = subprocess.run(command, cwd=within, capture_output=True, text=True, timeout=timeout, check=False)
-    assert ran.returncode == 0, f"{' '.join(command)} ended with {ran.returncode}:\n{ran.stderr}{ran.stdout}"
-    return ran.stdout

@@ -1,5 +1,6 @@
 """Flows as Mermaid state diagrams (docs/reference/flows.md#diagrams)."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -8,7 +9,7 @@ from statewright.flows.graph import FlowGraph, FlowNode, graph_to_document
 from statewright.flows.instance import FlowInstance
 from statewright.jsonval.values import JsonObject
 from statewright.processes.changes import ExecutionStatus
-from statewright.processes.language import Drawing
+from statewright.processes.language import Drawing, escape_label
 
 STYLES: Final[Mapping[ExecutionStatus, tuple[str, str]]] = {
     "RUNNING": ("running", "fill:#fef3c7,stroke:#d97706,color:#000"),
@@ -28,34 +29,40 @@ def draw_process(process: FlowProcess, wanted: Drawing) -> "str | JsonObject":
 
 def draw_instance(process: FlowProcess, _: FlowInstance, known: Mapping[str, ExecutionStatus], wanted: Drawing) -> str:
     """An instance: each node that was entered has the colours of its last status."""
-    graph = process.flow.graph
-    drawn = _draw(graph, wanted)
     statuses: dict[int, ExecutionStatus] = {int(node): status for node, status in known.items()}
-    names = {index: _name(graph.nodes[index]) for index in sorted(statuses)}
-    coloured: list[tuple[ExecutionStatus, str]] = [
-        (statuses[index], name) for index, name in names.items() if name != "[*]"
-    ]
-    used = {status for status, _ in coloured}
-    lines = [f"  classDef {STYLES[status][0]} {STYLES[status][1]}" for status in STYLES if status in used]
-    lines += [f"  class {name} {STYLES[status][0]}" for status, name in coloured]
-    return "".join([drawn, *(f"{line}\n" for line in lines)])
+    used = set(statuses.values())
+    classes = [f"  classDef {name} {style}\n" for status, (name, style) in STYLES.items() if status in used]
+    return "".join([_draw(process.flow.graph, wanted, statuses), *classes])
 
 
-def _draw(graph: FlowGraph, wanted: Drawing) -> str:
-    return render_diagram(graph, is_vertical=wanted.is_vertical, with_docs=wanted.with_docs)
+def _draw(graph: FlowGraph, wanted: Drawing, statuses: Mapping[int, ExecutionStatus] | None = None) -> str:
+    return render_diagram(graph, statuses, is_vertical=wanted.is_vertical, with_docs=wanted.with_docs)
 
 
-def render_diagram(graph: FlowGraph, *, is_vertical: bool = False, with_docs: bool = False) -> str:
-    """The diagram, a line for each node and each edge. ``with_docs``: notes with the first lines of documentation."""
+def render_diagram(
+    graph: FlowGraph,
+    statuses: Mapping[int, ExecutionStatus] | None = None,
+    *,
+    is_vertical: bool = False,
+    with_docs: bool = False,
+) -> str:
+    """The diagram, a line for each node and each edge. ``with_docs``: notes with the first lines of documentation.
+
+    Of nodes that have a status the first edge that leads there names its class: Mermaid's ``class`` knows no ids with
+    a dot, as the published diagrams of the language have them.
+    """
     lines = ["stateDiagram-v2"]
     if not is_vertical:
         lines.append("  direction LR")
     lines += [line for node in graph.nodes for line in _declare(node)]
+    rest: dict[int, ExecutionStatus] = {} if statuses is None else {**statuses}
     noted: set[int] = set()
     for source, target in graph.edges:
         node = graph.nodes[target]
+        status = None if node.kind == "end" else rest.pop(target, None)
+        class_ = "" if status is None else f":::{STYLES[status][0]}"
         each = " : each" if node.is_iterated else ""
-        lines.append(f"  {_name(graph.nodes[source])}-->{_name(node)}{each}")
+        lines.append(f"  {_name(graph.nodes[source])}-->{_name(node)}{class_}{each}")
         if with_docs and node.kind == "task" and isinstance(node.doc, str) and target not in noted:
             noted.add(target)
             lines += _annotate(node, node.doc)
@@ -71,7 +78,7 @@ def _declare(node: FlowNode) -> Iterator[str]:
         case "join":
             yield f"  state {_name(node)} <<join>>"
         case "read" | "write":
-            yield f'  state "{_quote(f"<{node.uri}>")}" as {_name(node)}'
+            yield f'  state "{escape_label(f"<{node.uri}>")}" as {_name(node)}'
         case "literal":
             yield f'  state "literal" as {_name(node)}'
         case _:
@@ -82,14 +89,15 @@ def _annotate(node: FlowNode, doc: str) -> Iterator[str]:
     first = doc.strip().split("\n")[0].strip()
     if first:
         yield f"  note left of {_name(node)}"
-        yield f"    {first}"
+        yield f"    {_NOTE_END.sub('#32;', escape_label(first))}"
         yield "  end note"
 
 
 def _name(node: FlowNode) -> str:
     match node.kind:
         case "task":
-            return f"{node.name}.{node.index}".replace(":", "_COLON_").replace("-", "_HYPHEN_")
+            name = str(node.name).replace(":", "_COLON_").replace("-", "_HYPHEN_")
+            return f"{'_' if _KEYWORD.match(name) else ''}{name}.{node.index}"
         case "fork":
             return f"_start_{node.index}_"
         case "join":
@@ -102,6 +110,6 @@ def _name(node: FlowNode) -> str:
             return "[*]"
 
 
-def _quote(text: str) -> str:
-    """A reference may hold a quote, which would end the name in the diagram."""
-    return text.replace('"', "&quot;")
+_KEYWORD: Final = re.compile(r"(default|click|href)\b", re.ASCII | re.IGNORECASE)
+"""What Mermaid takes for a word of its own, whatever follows."""
+_NOTE_END: Final = re.compile(r"(?<=end) (?=note)", re.IGNORECASE)

@@ -7,7 +7,7 @@ from statewright.playbooks.definition import NextArc, Playbook, Step
 from statewright.playbooks.execution import Execution
 from statewright.playbooks.source import PlaybookProcess
 from statewright.processes.changes import ExecutionStatus
-from statewright.processes.language import Drawing
+from statewright.processes.language import Drawing, escape_label
 
 StepStatus = Literal["RUNNING", "COMPLETED", "FAILED", "PENDING", "SKIPPED"]
 
@@ -85,7 +85,7 @@ def _colour(numbers: Mapping[str, int], statuses: Mapping[str, StepStatus]) -> I
 
 
 def _quote(text: str) -> str:
-    """What would end a label, or be read as markup in it, is written as an entity."""
+    """The text on one line, cut to what a label holds."""
     one_line = " ".join(text.split())
     cut = one_line if len(one_line) <= MAX_LABEL_CHARS else one_line[: MAX_LABEL_CHARS - 1] + "…"
-    return cut.replace("#", "#35;").replace('"', "#quot;").replace("<", "#lt;").replace(">", "#gt;")
+    return escape_label(cut)

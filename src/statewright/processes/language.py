@@ -421,3 +421,26 @@ class Drawing(Struct, frozen=True, kw_only=True):
     with_docs: bool = False
     as_graph: bool = False
     """As JSON rather than as a diagram; of definitions only."""
+
+
+def escape_label(text: str) -> str:
+    """The text for a label of a Mermaid diagram: on one line, and nothing in it ends the label, is markup, or a
+    directive to Mermaid.
+    """
+    return text.translate(_LABEL_ESCAPES)
+
+
+_LABEL_ESCAPES: Final = str.maketrans(
+    {
+        "#": "#35;",
+        '"': "#quot;",
+        "<": "#lt;",
+        ">": "#gt;",
+        "&": "#amp;",
+        "%": "#37;",
+        "`": "#96;",
+        "\\": "#92;",
+        "\n": " ",
+        "\r": " ",
+    }
+)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, Literal, TypeAlias
 
 from statewright.processes.changes import ExecutionStatus
-from statewright.processes.language import Drawing
+from statewright.processes.language import Drawing, escape_label
 from statewright.steps.definition import TIMED_TYPES, Definition, Step
 from statewright.steps.instance import Instance
 from statewright.steps.language import Process
@@ -38,9 +38,6 @@ _STAGES: Final[Mapping[str, Progress]] = {
     "WITHDRAWN": "stopped",
 }
 _URGENCY: Final[tuple[Progress, ...]] = ("done", "stopped", "active", "failed")
-_ESCAPES: Final = str.maketrans(
-    {"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "&": "#amp;", "\n": " ", "\r": " "}
-)
 
 
 def draw_process(process: Process, _: Drawing) -> str:
@@ -96,20 +93,16 @@ def _draw_flowchart(definition: Definition, marks: Mapping[str, Progress]) -> st
 
 def _draw_box(step: Step) -> str:
     opening, closing = _SHAPES.get(step.type, ("[", "]"))
-    return f'{opening}"{_escape(step.name or step.id)}"{closing}'
+    return f'{opening}"{escape_label(step.name or step.id)}"{closing}'
 
 
 def _list_arrows(step: Step) -> Iterator[tuple[str, str]]:
     for expression, target in step.conditional_next_steps.items():
-        yield f'-- "{_escape(expression)}" -->', target
+        yield f'-- "{escape_label(expression)}" -->', target
     for target in step.parallel_next_steps if step.type == "PARALLEL_GATEWAY" else ():
         yield "-->", target
     if step.next_step and not step.conditional_next_steps and step.type not in ("END", "PARALLEL_GATEWAY"):
         yield "-->", step.next_step
     for event in step.boundary_events if step.type in TIMED_TYPES else ():
         opening, closing = ("==", "==>") if event.interrupting else ("-.", ".->")
-        yield f'{opening} "after {_escape(event.duration)}" {closing}', event.target_step_id
-
-
-def _escape(text: str) -> str:
-    return text.translate(_ESCAPES)
+        yield f'{opening} "after {escape_label(event.duration)}" {closing}', event.target_step_id

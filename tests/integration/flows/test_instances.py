@@ -237,7 +237,11 @@ def test_a_live_diagram_has_the_colours_of_what_happened(flows: Flows):
     assert drawn.headers["content-type"].startswith("text/plain")
     lines = drawn.text.splitlines()
     assert lines[:2] == ["stateDiagram-v2", '  state "A" as A.1']
-    assert lines[-3:] == ["  class A.1 completed", "  class B.2 skipped", "  class C.3 running"]
+    ways = ["[*]-->A.1:::completed", "A.1-->B.2:::skipped", "B.2-->C.3:::running", "C.3-->[*]"]
+    assert lines[4:8] == [f"  {way}" for way in ways]
+    assert [line.split()[:2] for line in lines[8:]] == [
+        ["classDef", name] for name in ("running", "completed", "skipped")
+    ]
 
 
 def test_what_is_counted_says_of_which_language_it_is(flows: Flows, service: RunningService):
