@@ -9,6 +9,7 @@ that have sent their token, until it is over.
 Which branches a join still waits for, for who looks at an instance from outside.
 """
 
+from collections.abc import Sequence
 from typing import Final, assert_never
 
 from msgspec import Struct
@@ -110,36 +111,51 @@ def _trace(run: KernelRun, kind: str, node: Node, details: JsonObject) -> None:
 def resolve_rounds(run: KernelRun) -> bool:
     """Decide about rounds that nothing can complete any more; False when there were none.
 
-    A round that has fired is over then, and what waited for the next one is a round of its own.
+    What may make a token comes first, and one round of it at a time, since the token may complete another: of several
+    the one that no other leads to. Only when nothing can make one, the rest fails or is dropped. A round that has fired
+    is over then, and what waited for the next one is a round of its own.
     """
-    places = dict.fromkeys((token.node, token.scope) for token in run.tokens.values() if token.stage == "WAITING")
-    is_resolved = False
-    for place in [place for place in places if place[1] is None]:
-        node = run.net.nodes[place[0]]
-        if isinstance(rule := node.arrival, RoundJoin):
-            is_resolved = True
-            if run.rounds.pop(place, None) is None:
-                _resolve(run, node, rule, place)
-            else:
-                _trace(run, "join.closed", node, {})
-                _go_on(run, node, rule, place)
-    return is_resolved
+    waiting = dict.fromkeys((token.node, token.scope) for token in run.tokens.values() if token.stage == "WAITING")
+    rules = {place: run.net.nodes[place[0]].arrival for place in waiting if place[1] is None}
+    joins = {place: rule for place, rule in rules.items() if isinstance(rule, RoundJoin)}
+    may_fire = [place for place, rule in joins.items() if place in run.rounds or rule.on_incomplete == "FIRE"]
+    if may_fire:
+        first = min(may_fire, key=lambda place: run.net.ranks[place[0]]) if len(may_fire) > 1 else may_fire[0]
+        _conclude_round(run, joins[first], first)
+        return True
+    for place, rule in joins.items():
+        _give_up_rounds(run, rule, place)
+    return bool(joins)
 
 
-def _resolve(run: KernelRun, node: Node, rule: RoundJoin, place: Place) -> None:
-    """Decide about all tokens that wait at a place: of this round, and of those that would have followed."""
+def _conclude_round(run: KernelRun, rule: RoundJoin, place: Place) -> None:
+    """End the round that has fired at a place, or fire the one that is incomplete."""
+    node = run.net.nodes[place[0]]
+    if run.rounds.pop(place, None) is not None:
+        _trace(run, "join.closed", node, {})
+        _go_on(run, node, rule, place)
+        return
+    tokens = run.index.list_oldest(place)
+    _trace_incomplete(run, node, rule, tokens)
+    _fire_round(run, node, rule, tokens, is_left_over=True)
+
+
+def _give_up_rounds(run: KernelRun, rule: RoundJoin, place: Place) -> None:
+    """Discard all tokens that wait at a place: of this round, and of those that would have followed."""
+    node = run.net.nodes[place[0]]
     while tokens := run.index.list_oldest(place):
-        sources: list[JsonValue] = [token.source for token in tokens]
-        _trace(run, "join.incomplete", node, {"sources": sources, "action": rule.on_incomplete.lower()})
-        if rule.on_incomplete == "FIRE":
-            _fire_round(run, node, rule, tokens, is_left_over=True)
-            continue
+        _trace_incomplete(run, node, rule, tokens)
         for token in tokens:
             discard(run, token, INCOMPLETE_JOIN)
             if rule.on_incomplete == "DISCARD":
                 run.net.on_failure.end_branch(run, token)
         if rule.on_incomplete == "FAIL":
             end_badly(run, node.id, INCOMPLETE_JOIN)
+
+
+def _trace_incomplete(run: KernelRun, node: Node, rule: RoundJoin, tokens: Sequence[Token]) -> None:
+    sources: list[JsonValue] = [token.source for token in tokens]
+    _trace(run, "join.incomplete", node, {"sources": sources, "action": rule.on_incomplete.lower()})
 
 
 _JOIN_ARRIVAL: Final = Closing(status="COMPLETED", work="COMPLETED")

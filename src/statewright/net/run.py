@@ -9,6 +9,7 @@ list of tokens. To all who see the marking only, nothing tells the difference.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
@@ -37,7 +38,7 @@ from statewright.net.marking import (
     Stage,
     Token,
 )
-from statewright.net.nodes import Arc, Node
+from statewright.net.nodes import Arc, Node, rank_nodes
 
 TOO_MANY: Final = "TOO_MANY_TOKENS"
 """The reason of an instance that makes more tokens than it may hold at once."""
@@ -75,7 +76,7 @@ class FailureRule(Struct, frozen=True, kw_only=True):
     """The stage of a token whose result came while the instance was not running, and cannot be applied later."""
 
 
-class Net(Struct, frozen=True, kw_only=True):
+class Net(Struct, frozen=True, kw_only=True, dict=True):
     """A compiled definition; immutable, shared by all its instances."""
 
     nodes: Mapping[NodeId, Node]
@@ -114,6 +115,11 @@ class Net(Struct, frozen=True, kw_only=True):
     def traces(self) -> bool:
         """Whether every decision about a token is told by an effect: where tokens take turns."""
         return self.capacity is not None
+
+    @cached_property
+    def ranks(self) -> Mapping[NodeId, int]:
+        """Lower for a node than for those it leads to (:func:`~statewright.net.nodes.rank_nodes`)."""
+        return rank_nodes(self.nodes)
 
 
 class KernelRun:

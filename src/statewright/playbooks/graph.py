@@ -10,6 +10,7 @@ from typing import Final, Literal, TypeAlias
 from statewright.instants import to_rfc3339
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import Problem, Tally, Visit
+from statewright.net.nodes import order_backwards
 from statewright.playbooks.definition import Playbook, Step
 from statewright.playbooks.place import Place
 from statewright.playbooks.tasks import PLAYBOOK, is_for_members, list_worker_kinds
@@ -113,7 +114,7 @@ def _splits(step: Step) -> bool:
 def _find_reached(targets: Mapping[str, tuple[str, ...]]) -> dict[str, int] | None:
     """Of each step those that can be reached from it, itself included, as bits; ``None`` if that takes too long."""
     bits = {name: 1 << index for index, name in enumerate(targets)}
-    reached, order = dict(bits), _order_backwards(targets)
+    reached, order = dict(bits), order_backwards(targets)
     for _ in range(_MAX_PASSES):
         has_changed = False
         for name in order:
@@ -125,25 +126,6 @@ def _find_reached(targets: Mapping[str, tuple[str, ...]]) -> dict[str, int] | No
         if not has_changed:
             return reached
     return None
-
-
-def _order_backwards(targets: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """The steps so that most come after those they have arcs to."""
-    order: list[str] = []
-    seen: set[str] = set()
-    for root in targets:
-        pending = [(root, iter(targets[root]))] if root not in seen else []
-        seen.add(root)
-        while pending:
-            name, rest = pending[-1]
-            target = next((one for one in rest if one not in seen), None)
-            if target is None:
-                order.append(name)
-                pending.pop()
-            else:
-                seen.add(target)
-                pending.append((target, iter(targets[target])))
-    return order
 
 
 DONE: Final = "step.done"

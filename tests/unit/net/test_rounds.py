@@ -1,11 +1,15 @@
 """Joins in rounds (docs/reference/kernel.md#rounds)."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from statewright.net import Net, NodeId, Task
-from statewright.net.effects import Injected, Patched, TaskCompleted
+from statewright.net import Net, NodeId, RoundJoin, Task
+from statewright.net.effects import Injected, Patched, TaskCompleted, Trace
+from statewright.net.nodes import rank_nodes
 from tests.unit.net.builders import Player
 from tests.unit.net.routed import a_step, at, routed, tell
+from tests.unit.net.strategies import routed_nets
 
 WORK = Task("work")
 
@@ -116,3 +120,91 @@ def test_joins_are_left_alone_while_a_token_that_waits_may_still_feed_them():
     player = Player(net).start()
     assert (player.marking.phase, at(player.marking, "WAITING")) == ("WAITING", ["m"])
     assert tell(player.play(Patched({"open": 1})).effects) == ["RUNNING", "b", "+m", "&m", "m", "COMPLETED"]
+
+
+def two_joins(first: str, second: str, **members: object) -> Net:
+    """``m`` never gets the token of ``b``; ``n``, which waits for ``m`` and ``c``, comes after it."""
+    return routed(
+        a_step("s", "c", "a", "b"),
+        a_step("a", "m"),
+        a_step("b", "zzz->m"),
+        a_step("c", "n"),
+        a_step("n", join=("m", "c"), left_over=second),
+        a_step("m", "n", join=("a", "b"), left_over=first),
+        **members,
+    )
+
+
+@pytest.mark.parametrize("second", ["FAIL", "FIRE", "DISCARD"])
+def test_a_join_behind_one_that_fires_with_what_came_is_complete_and_runs_once(second: str):
+    player = Player(two_joins("FIRE", second)).start()
+    assert tell(player.effects)[-6:] == ["&m", "m", "+n", "&n", "n", "COMPLETED"]
+    assert player.marking.tally.failed == 0
+
+
+def test_joins_that_nothing_feeds_any_more_fail_each_once():
+    player = Player(two_joins("FAIL", "FAIL")).start()
+    assert tell(player.effects)[-3:] == ["-n", "-m", "FAILED"]
+    assert [failure.node for failure in player.marking.tally.failures] == ["n", "m"]
+
+
+def test_what_a_fired_round_brings_completes_the_next_one():
+    """``a`` came twice, ``b`` comes when ``m`` has fired with the first: the second must wait for it."""
+    net = routed(
+        a_step("s", "a", "a"), a_step("a", "m"), a_step("m", "b", join=("a", "b"), left_over="FIRE"), a_step("b", "m")
+    )
+    player = Player(net).start()
+    fired = [trace.details for trace in player.told(Trace) if trace.kind == "join.fired"]
+    assert [(each["sources"], each["leftOver"]) for each in fired[:2]] == [(["a"], True), (["a", "b"], False)]
+
+
+@st.composite
+def starving_nets(draw: st.DrawFn) -> Net:
+    """Joins behind joins, in any order of the document, some of whose sources never send anything."""
+    order = draw(st.permutations(range(1, 7)))
+    names = ["n0", *(f"n{number}" for number in order)]
+    ways = {
+        name: [("zzz->" if draw(st.integers(0, 3)) == 0 else "") + each for each in later if draw(st.booleans())]
+        for name, later in ((name, names[index + 1 :]) for index, name in enumerate(names))
+    }
+    left_over = st.sampled_from(["FIRE", "FIRE", "FAIL", "DISCARD"])
+    sources = {each: tuple(name for name in names if {each, f"zzz->{each}"} & {*ways[name]}) for each in names}
+    steps = [a_step(name, *ways[name], join=sources[name], left_over=draw(left_over)) for name in names]
+    return routed(*steps)
+
+
+@settings(max_examples=200, deadline=None)
+@given(starving_nets() | routed_nets())
+def test_no_join_is_decided_about_while_a_token_can_still_reach_it(net: Net):
+    """Unless it leads to its own source, none of its sources sends it anything afterwards."""
+    ranks = rank_nodes(net.nodes)
+    player = Player(net).start()
+    traces = player.told(Trace)
+    while player.marking.phase == "RUNNING" and player.tasks:
+        traces += player.play(TaskCompleted(next(iter(player.tasks)), "n")).told(Trace)
+    decided: set[NodeId] = set()
+    for trace in traces:
+        if trace.kind in ("join.incomplete", "join.closed"):
+            decided.add(trace.node)
+        rule = net.nodes[trace.node].arrival
+        if trace.kind != "token.created" or trace.node not in decided or not isinstance(rule, RoundJoin):
+            continue
+        if trace.details["cause"] == "join":
+            continue
+        source = trace.details["source"]
+        assert source not in rule.sources or ranks[NodeId(str(source))] == ranks[trace.node]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.dictionaries(st.integers(0, 6), st.lists(st.integers(0, 6), max_size=4), min_size=7))
+def test_a_node_ranks_below_those_it_leads_to_and_beside_those_that_lead_back(ways: dict[int, list[int]]):
+    nodes = {NodeId(str(name)): a_step(str(name), *map(str, targets)) for name, targets in ways.items()}
+    ranks = rank_nodes(nodes)
+    reached = {name: {name} for name in ways}
+    for _ in ways:
+        for name, targets in ways.items():
+            reached[name] = reached[name].union(*(reached[target] for target in targets))
+    for name in ways:
+        for other in reached[name]:
+            below = ranks[NodeId(str(name))] - ranks[NodeId(str(other))]
+            assert below == 0 if name in reached[other] else below < 0

@@ -3,7 +3,11 @@
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
+
+from statewright.net.nodes import rank_nodes
+from tests.unit.net.routed import a_step
 
 Env = Mapping[str, Any]
 """``ctx``, ``args``, ``event`` (its name, or None) and ``results``."""
@@ -97,6 +101,12 @@ class SimPlaybook:
     capacity: int
     max_per_step: int
     max_runs: int
+
+    @cached_property
+    def ranks(self) -> dict[str, int]:
+        """Lower for a step than for those it leads to."""
+        nodes = {name: a_step(name, *[arc.target for arc in step.arcs or []]) for name, step in self.steps.items()}
+        return {str(name): rank for name, rank in rank_nodes({node.id: node for node in nodes.values()}).items()}
 
     def to_document(self) -> dict[str, Any]:
         spec: dict[str, Any] = {

@@ -322,24 +322,32 @@ class Simulator(SimState):
         return True
 
     def _resolve_joins(self) -> None:
-        """In the order of the oldest token that waits at each."""
-        firsts = sorted((tokens[0].number, name) for name, tokens in self.waiting.items() if tokens)
-        for _, name in firsts:
+        """What may fire, one round of it, upstream before downstream; else all others. The oldest token's first."""
+        names = [
+            name for _, name in sorted((tokens[0].number, name) for name, tokens in self.waiting.items() if tokens)
+        ]
+        may_fire = [name for name in names if name in self.arrived or self.playbook.steps[name].left_over == "fire"]
+        if may_fire:
+            first = min(may_fire, key=self.playbook.ranks.__getitem__)
+            self._conclude_join(first, self.playbook.steps[first])
+            return
+        for name in names:
             step = self.playbook.steps[name]
-            if name in self.arrived:
-                del self.arrived[name]
-                self._go_on(step)
-                continue
             while heads := self._list_heads(step):
                 self.log.append(f"incomplete {name}/{step.left_over}")
-                if step.left_over == "fire":
-                    self._fire(step, heads)
-                    continue
                 for token in heads:
                     self.waiting[name].remove(token)
                     self._drop(token, "INCOMPLETE_JOIN", is_well=step.left_over == "discard")
                 if step.left_over == "fail":
                     self._end_badly(name)
+
+    def _conclude_join(self, name: str, step: SimStep) -> None:
+        if name in self.arrived:
+            del self.arrived[name]
+            self._go_on(step)
+        else:
+            self.log.append(f"incomplete {name}/{step.left_over}")
+            self._fire(step, self._list_heads(step))
 
     def _judge(self) -> str:
         playbook = self.playbook
