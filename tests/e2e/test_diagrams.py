@@ -36,6 +36,7 @@ FLOW_TABLES = ("runs.txt", "more_runs.txt", "stops.txt")
 HOSTILE_FLOWS = (
     "@task x '''%%{init: {}}%% ends with end note''' x → click → Click-it → default → defaults:x → href → state → end",
     'class|note|style → naïve → <entity:a/1?x=%20&y="z"#`b`;{[*]}> ',
+    "3d-render → 2x",
     "<- a: 1 -> → * { A → :x B ; C → :x } → <http://x/y>",
 )
 HOSTILE_GUARDS = ("{{ '`%%{init}%%`' }}", '{{ "a|b" ~ "]}" }}', "{{ x <= 1 and y >= 2 and z == '& # <b>' }}")

@@ -9,11 +9,15 @@ from typer.testing import CliRunner, Result
 from statewright.cli import main
 
 TASKS = """
+from decimal import Decimal
 def double(value):
     return {"y": 2 * value["x"]}
 
 def scale(value, parameters):
     return {"z": [one["y"] * parameters["by"] for one in value]}
+
+def tax(value):
+    return {"tax": value["price"] * Decimal("0.19"), "price": value["price"]}
 
 def broken(value):
     raise RuntimeError("no luck")
@@ -91,6 +95,11 @@ def test_run_finds_functions_for_names_that_are_no_identifiers(tasks: str):
     assert json.loads(flows("run", "-", "--tasks", tasks, text="my:odd-name").stdout) == {"named": True}
 
 
+def test_run_has_exact_numbers_as_workers_have(tasks: str):
+    told = flows("run", "-", "--tasks", tasks, "--input", '{"price": 12.50}', text="tax")
+    assert (told.exit_code, told.stdout) == (0, '{"price":12.50,"tax":2.3750}\n')
+
+
 def test_run_names_tasks_without_a_function_before_it_begins(tasks: str):
     told = flows("run", "-", "--tasks", tasks, text="double → what → why")
     assert told.exit_code == 1
@@ -156,6 +165,8 @@ def test_a_stub_of_an_unknown_task_is_refused():
     ("text", "hint"),
     [
         ("A → :x\nB → :x\n:x C", "a line break separates nothing: after a statement that ends in a label write ;"),
+        ("A --> B", "an arrow is → or ->"),
+        ("A => B", "an arrow is → or ->"),
         ("'''Says what.'''\n@flow orders\nA", "documentation stands after the declaration that it is about"),
     ],
 )

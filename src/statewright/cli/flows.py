@@ -2,7 +2,6 @@
 (docs/reference/flows.md#command-line), which read files and need no service, ``send`` and ``change``.
 """
 
-import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -22,8 +21,8 @@ from statewright.cli.local_definitions import (
     print_json,
     read_definition,
     read_stubs,
+    show,
     take_answer,
-    to_plain,
 )
 
 if TYPE_CHECKING:
@@ -136,9 +135,7 @@ def simulate(
 
     def implement(invocation: "Invocation") -> "JsonValue":
         name = _name_task(invocation)
-        typer.echo(
-            f"{name}.{invocation.node.index} <- {json.dumps(to_plain(invocation.input), ensure_ascii=False)}", err=True
-        )
+        typer.echo(f"{name}.{invocation.node.index} <- {show(invocation.input)}", err=True)
         answer = take_answer(answers.get(name, invocation.input))
         if isinstance(answer, dict) and "$fail" in answer:
             raise TaskError(str(answer["$fail"]))
@@ -255,6 +252,11 @@ def _list_hints(error: Mapping[str, Any]) -> list[str]:
     """What those who are new to the language stumble over."""
     if error["code"] in {"DUPLICATE_INPUT_LABEL", "DUPLICATE_OUTPUT_LABEL"}:
         return ["a line break separates nothing: after a statement that ends in a label write ;"]
+    if error["code"] == "SYNTAX" and error["piece"] in _ALMOST_ARROWS:
+        return ["an arrow is → or ->"]
     if error["text"].startswith("unexpected documentation"):
         return ["documentation stands after the declaration that it is about"]
     return []
+
+
+_ALMOST_ARROWS: Final = frozenset("-=–—⇒⟶➔←<")

@@ -152,17 +152,25 @@ def read_stubs(text: str, known: Collection[str], things: str) -> "JsonObject":
 
 
 def to_plain(value: Any) -> Any:
-    """A JSON value as Python's own decoder gives it: what functions of users expect."""
-    from statewright.jsonval.codec import encode
+    """A JSON value as workers get it, with exact numbers; what a function does to it changes nothing else."""
+    from statewright.jsonval.codec import decode, encode
 
-    return json.loads(encode(value))
+    return decode(encode(value))
 
 
 def to_value(value: Any) -> "JsonValue":
-    """What a function returned, as a JSON value. Raises ``TypeError`` or ``ValueError`` if it is none."""
+    """What a function returned, as a JSON value, by the encoder of workers. Raises ``ValueError`` if it is none."""
     from statewright.jsonval.codec import decode
+    from statewright.sdk.outcomes import encode_json
 
-    return decode(json.dumps(value, allow_nan=False))
+    return decode(encode_json(value))
+
+
+def show(value: "JsonValue") -> str:
+    """The JSON of a value in one line, spaced for people."""
+    from statewright.jsonval.codec import encode
+
+    return json.dumps(json.loads(encode(value)), ensure_ascii=False)
 
 
 def take_answer(answer: "JsonValue") -> "JsonValue":

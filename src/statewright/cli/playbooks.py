@@ -2,7 +2,6 @@
 (docs/reference/playbooks.md#command-line), which read files and need no service, and ``events``.
 """
 
-import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,8 +21,8 @@ from statewright.cli.local_definitions import (
     print_json,
     read_definition,
     read_stubs,
+    show,
     take_answer,
-    to_plain,
 )
 
 if TYPE_CHECKING:
@@ -133,8 +132,7 @@ def simulate(
     answers = read_stubs(stubs, known, "task and no kind of the playbook")
 
     def implement(call: "ToolCall", dispatch: "Dispatch") -> "Outcome":
-        asked = json.dumps(to_plain(call.fields), ensure_ascii=False)
-        typer.echo(f"{dispatch.step}.{call.label} <- {asked}", err=True)
+        typer.echo(f"{dispatch.step}.{call.label} <- {show(call.fields)}", err=True)
         answer = take_answer(answers.get(call.label, answers.get(call.kind)))
         if isinstance(answer, dict) and "$fail" in answer:
             return _build_error(answer["$fail"])

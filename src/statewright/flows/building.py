@@ -13,10 +13,11 @@ from statewright.flows.graph import (
     FlowNode,
     NodeKind,
     find_back_edges,
+    find_endless_subflows,
     list_warnings,
 )
 from statewright.flows.guards import MalformedGuard, parse_guard
-from statewright.flows.lexer import MAX_DEPTH, InvalidFlow, Position, shorten
+from statewright.flows.lexer import CURRENT, MAX_DEPTH, InvalidFlow, Position, Rules, shorten, warn
 from statewright.flows.parsing import (
     Declarations,
     Label,
@@ -32,12 +33,12 @@ from statewright.flows.parsing import (
 RESERVED: Final = ("start", "end")
 
 
-def compile_text(text: str) -> FlowGraph:
+def compile_text(text: str, rules: Rules = CURRENT) -> FlowGraph:
     """The graph of a flow. Raises :class:`InvalidFlow` with the first defect.
 
     A text of 10,000 nodes takes some tenths of a second: not on an event loop.
     """
-    program = parse(text)
+    program = parse(text, rules)
     if not program.statements:
         raise InvalidFlow("NO_STATEMENTS", Position(), "The workflow contains no flows.")
     declarations = Declarations(program.declarations)
@@ -56,8 +57,18 @@ def compile_text(text: str) -> FlowGraph:
         nodes=tuple(builder.nodes),
         edges=edges,
     )
+    if rules.refuses_lost_values:
+        _refuse_lost_values(graph)
     graph = replace(graph, back_edges=find_back_edges(graph))
-    return replace(graph, warnings=(*declarations.warnings, *builder.warnings, *list_warnings(graph)))
+    warnings = (*program.warnings, *declarations.warnings, *builder.warnings, *list_warnings(graph))
+    return replace(graph, warnings=warnings)
+
+
+def _refuse_lost_values(graph: FlowGraph) -> None:
+    """A subflow whose end cannot be reached would keep what it is given, and nothing after it would ever run."""
+    for fork in find_endless_subflows(graph):
+        reason = "the end of the subflow cannot be reached from its start: what it is given would be lost"
+        raise InvalidFlow("UNREACHABLE_END", Position(*fork.place), reason, piece="{")
 
 
 def _locate(quote: Position, expression: str, offset: int) -> Position:
@@ -253,7 +264,7 @@ class _Scope:
             raise InvalidFlow("GUARD", place, reason, piece=defect.piece, expected=defect.expected) from defect
         if guard.mixes_operators:
             text = "the guard mixes and with or, which binds tighter: write brackets"
-            self._builder.warnings.append(f"{position.line}:{position.column} {text}")
+            self._builder.warnings.append(warn(position, text))
 
     def _read_body(self, step: Step) -> tuple[int, int]:
         if isinstance(step.body, SubflowUse):

@@ -176,6 +176,4 @@ def _get_parameters(node: FlowNode) -> JsonObject:
 
 
 def _refuse(node: FlowNode, reason: str) -> InvalidFlow:
-    line = node.line if isinstance(node.line, int) else 1
-    column = node.column if isinstance(node.column, int) else 1
-    return InvalidFlow("PARAMETERS", Position(line, column), reason, piece=str(node.name))
+    return InvalidFlow("PARAMETERS", Position(*node.place), reason, piece=str(node.name))

@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 from statewright.flows.building import compile_text
 from statewright.flows.builtin_tasks import BuiltinTask, find_builtin_tasks
 from statewright.flows.compiling import Flow, FlowLimits, compile_graph
+from statewright.flows.lexer import CURRENT, Rules
 from statewright.jsonval.values import JsonObject
 from statewright.net import Language, NodeId
 from statewright.operations.records import Int32
@@ -114,9 +115,9 @@ class FlowProcess(Struct, frozen=True, kw_only=True):
         return self.flow.create_language(self.turn_elements)
 
 
-def compile_source(source: FlowSource, version: int) -> FlowProcess:
+def compile_source(source: FlowSource, version: int, rules: Rules = CURRENT) -> FlowProcess:
     """A definition as a process. Raises ``InvalidFlow``."""
-    graph = compile_text(source.text)
+    graph = compile_text(source.text, rules)
     settings = source.settings
     limits = FlowLimits(max_visits=settings.max_visits, iteration=settings.concurrency, retries=settings.retries)
     flow = compile_graph(graph, limits)

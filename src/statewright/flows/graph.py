@@ -5,7 +5,7 @@ Ways through a graph: what is reachable, which edges lead back, and what is odd 
 (docs/reference/flows.md#cycles, docs/reference/flows.md#warnings).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -62,6 +62,11 @@ class FlowNode(Struct, frozen=True, kw_only=True, omit_defaults=True):
             return self.base
         scheme = "entity" if isinstance(self.uri, str) and self.uri.startswith(ENTITY) else "resource"
         return f"{scheme}:{self.kind}"
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Line and column in the text."""
+        return self.line if isinstance(self.line, int) else 1, self.column if isinstance(self.column, int) else 1
 
     @property
     def is_iterated(self) -> bool:
@@ -167,6 +172,27 @@ def find_back_edges(graph: FlowGraph) -> tuple[Edge, ...]:
     return tuple(sorted(back))
 
 
+def find_endless_subflows(graph: FlowGraph) -> Iterator[FlowNode]:
+    """The forks from which no path leads to their joins, in their order. A subflow within another is passed over: it
+    is looked at by itself, and the outer one is not to blame for it.
+    """
+    for fork in graph.nodes:
+        if isinstance(fork.end, int) and fork.end not in _find_within(graph, fork):
+            yield fork
+
+
+def _find_within(graph: FlowGraph, fork: FlowNode) -> set[int]:
+    """What can be reached of a subflow, those within it passed over."""
+    seen, rest = {fork.index}, [*graph.successors[fork.index]]
+    while rest:
+        index = rest.pop()
+        if index not in seen and index != fork.end:
+            inner = graph.nodes[index].end
+            rest += graph.successors[inner if isinstance(inner, int) else index]
+        seen.add(index)
+    return seen
+
+
 def list_warnings(graph: FlowGraph) -> Iterable[str]:
     """What is not wrong, but hardly meant."""
     reachable = find_reachable(graph)
@@ -202,6 +228,5 @@ def _can_be_skipped(graph: FlowGraph, node: FlowNode) -> bool:
 
 
 def _warn(node: FlowNode, text: str) -> str:
-    line = node.line if isinstance(node.line, int) else 1
-    column = node.column if isinstance(node.column, int) else 1
+    line, column = node.place
     return f"{line}:{column} {text}"

@@ -1,7 +1,7 @@
 """Text to tokens (docs/reference/flows.md#tokens).
 
-What a label or a ``>`` is depends on its neighbours only: two tokens of look-ahead decide. So they get their roles
-here, and the grammar needs no more than one token.
+What a label or a ``>`` is depends on whether a step ends before it, and on what follows: two tokens of look-ahead
+decide. So they get their roles here, and the grammar needs no more than one token.
 
 What can be wrong with a flow (docs/reference/flows.md#errors).
 """
@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.flows.literals import BadLiteral, LiteralValue, read_json, read_yaml
+from statewright.flows.literals import BadLiteral, LiteralValue, read_json, read_stored_yaml, read_yaml
 
 ErrorCode: TypeAlias = Literal[
     "SYNTAX",
@@ -26,6 +26,7 @@ ErrorCode: TypeAlias = Literal[
     "DECLARATION",
     "PARAMETERS",
     "GUARD",
+    "UNREACHABLE_END",
     "LIMIT",
 ]
 
@@ -62,6 +63,18 @@ def shorten(piece: str) -> str:
     return piece if len(piece) <= MAX_PIECE_CHARS else f"{piece[:MAX_PIECE_CHARS]}…"
 
 
+class Rules(Struct, frozen=True, kw_only=True):
+    """What differs between texts that come in and those that an earlier version has stored."""
+
+    read_yaml: Callable[[str], LiteralValue]
+    refuses_lost_values: bool
+    """Whether a subflow whose end cannot be reached is an error."""
+
+
+CURRENT: Final = Rules(read_yaml=read_yaml, refuses_lost_values=True)
+STORED: Final = Rules(read_yaml=read_stored_yaml, refuses_lost_values=False)
+"""What was accepted once goes on to run as it did."""
+
 MAX_TEXT_BYTES: Final = 1024 * 1024
 MAX_NAME_CHARS: Final = 255
 MAX_DEPTH: Final = 64
@@ -78,7 +91,8 @@ class Piece(Struct, frozen=True, kw_only=True):
 
 
 _BLANK: Final = re.compile(r"(?:[ \t\r\n\f]+|#[^\n]*)+")
-_NAME: Final = re.compile(r"[A-Za-z_][\w\-:]*")
+_NAME: Final = re.compile(r"[A-Za-z_0-9][\w\-:]*")
+_NUMBER: Final = re.compile(r"[0-9]+(?:[eE][+-]?[0-9]+)?")
 _ARROW: Final = re.compile(r"→|->")
 _DOC: Final = re.compile(r"'''(.*?)'''|\"\"\"(.*?)\"\"\"", re.DOTALL)
 _EXPRESSION: Final = re.compile(r"`([^`]*)`")
@@ -101,8 +115,9 @@ _Scan: TypeAlias = tuple[Piece, int]
 
 
 class _Lexer:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, rules: Rules) -> None:
         self._text = text
+        self._read_yaml = rules.read_yaml
         self._at = 0
         self._line = 1
         self._line_start = 0
@@ -158,7 +173,10 @@ class _Lexer:
         if len(name) > MAX_NAME_CHARS:
             raise _limit(self._position(), f"a name has more than {MAX_NAME_CHARS} characters")
         # an arrow may follow without a blank: its hyphen is no part of the name
-        return name[:-1] if name.endswith("-") and self._text.startswith(">", found.end()) else name
+        name = name[:-1] if name.endswith("-") and self._text.startswith(">", found.end()) else name
+        if _NUMBER.fullmatch(name):
+            raise InvalidFlow("SYNTAX", self._position(), f"unexpected number {shorten(name)}; no name", piece=name)
+        return name
 
     def _match(self, kind: str, pattern: re.Pattern[str], position: Position) -> _Scan:
         found = pattern.match(self._text, self._at)
@@ -187,7 +205,7 @@ class _Lexer:
         read: Callable[[str], LiteralValue]
         if text.startswith("-", at + 1):
             end = text.find(f"-{closing}", at + 2)
-            body, read = text[at + 2 : end], read_yaml
+            body, read = text[at + 2 : end], self._read_yaml
         elif text[at + 1 : at + 2] in ("{", "["):
             end = self._find_json_end(at + 1)
             body, read = text[at + 1 : end], read_json
@@ -222,17 +240,25 @@ class _Lexer:
         return InvalidFlow("SYNTAX", position, f"{piece.split(chr(10))[0]!r} {reason}", piece=piece)
 
 
-def split(text: str) -> list[Piece]:
-    """The tokens of a flow, labels and merge marks with their roles. Raises :class:`InvalidFlow`."""
+def split(text: str, rules: Rules) -> tuple[list[Piece], list[str]]:
+    """The tokens of a flow, labels and merge marks with their roles, and warnings where these are hardly those that
+    were meant. Raises :class:`InvalidFlow`.
+    """
     if len(text) > MAX_TEXT_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_TEXT_BYTES:
         raise _limit(Position(), f"the text has more than {MAX_TEXT_BYTES} bytes")
-    pieces = list(_Lexer(text.removeprefix("\ufeff")).list_pieces())
+    pieces = list(_Lexer(text.removeprefix("\ufeff"), rules).list_pieces())
     depth = 0
     for piece in pieces:
         depth += (piece.kind in ("LBRACE", "LBRACKET")) - (piece.kind in ("RBRACE", "RBRACKET"))
         if depth > MAX_DEPTH:
             raise _limit(piece.position, f"brackets are nested more than {MAX_DEPTH} deep")
-    return _assign_roles(pieces)
+    pieces = _assign_roles(pieces)
+    return pieces, [warn(piece.position, text) for piece, text in _list_doubts(pieces)]
+
+
+def warn(position: Position, text: str) -> str:
+    """A warning with its place."""
+    return f"{position.line}:{position.column} {text}"
 
 
 def _limit(position: Position, reason: str) -> InvalidFlow:
@@ -241,7 +267,6 @@ def _limit(position: Position, reason: str) -> InvalidFlow:
 
 
 _STEP_BEGINS: Final = frozenset({"NAME", "LBRACE", "LBRACKET", "GUARD", "STAR", "MERGE"})
-_BODY_ENDS: Final = frozenset({"NAME", "PARAMS", "RBRACE", "RBRACKET"})
 _OPENING: Final = frozenset({"LBRACE", "LBRACKET"})
 _CLOSING: Final = frozenset({"RBRACE", "RBRACKET"})
 
@@ -250,24 +275,55 @@ def _assign_roles(pieces: list[Piece]) -> list[Piece]:
     """Labels become INPUT, OUTPUT, SOURCE or TARGET; a ``>`` before a destination becomes MERGED."""
     kinds = [piece.kind for piece in pieces]
     declaring = _find_declarations(kinds)
+    is_ended = False
+    """Whether the body of a step ends before the present piece."""
     for at, piece in enumerate(pieces):
         before = kinds[at - 1] if at and not declaring[at - 1] else ""
         after = kinds[at + 1] if at + 1 < len(kinds) else ""
         if piece.kind == "MERGE" and before == "ARROW" and after in ("LABEL", "URIREF"):
             kinds[at] = "MERGED"
         elif piece.kind == "LABEL":
-            kinds[at] = _find_role(piece.text, before, after)
+            kinds[at] = _find_role(piece.text, before, after, is_ended=is_ended)
+        is_body = piece.kind == "NAME" or piece.kind in _CLOSING or (piece.kind == "PARAMS" and is_ended)
+        is_ended = is_body and not declaring[at]
     return [replace(piece, kind=kind) for piece, kind in zip(pieces, kinds, strict=True)]
 
 
-def _find_role(name: str, before: str, after: str) -> str:
+def _find_role(name: str, before: str, after: str, *, is_ended: bool) -> str:
     if before == "MERGED":
         return "TARGET"
     if before == "ARROW":
         return "INPUT" if after in _STEP_BEGINS and name != "end" else "TARGET"
-    if before in _BODY_ENDS and not (name == "start" and after == "ARROW"):
+    if is_ended and not (name == "start" and after == "ARROW"):
         return "OUTPUT"
     return "SOURCE" if after == "ARROW" else "INPUT"
+
+
+def _list_doubts(pieces: list[Piece]) -> Iterator[tuple[Piece, str]]:
+    """Pieces that are read as the grammar says, and mostly not as their author does."""
+    for at, piece in enumerate(pieces):
+        before = pieces[at - 1] if at else None
+        after = pieces[at + 1] if at + 1 < len(pieces) else None
+        if piece.kind == "NAME" and piece.text.endswith("-"):
+            yield piece, f"the name {shorten(piece.text)} ends with a hyphen: an arrow is → or ->"
+        if before is not None and (doubt := _find_doubt(before, piece, after)) is not None:
+            yield piece, doubt
+
+
+def _find_doubt(before: Piece, piece: Piece, after: Piece | None) -> str | None:
+    match piece.kind:
+        case "MERGE" if before.kind not in _MERGE_FOLLOWS:
+            return "> begins a statement of its own here: write → or -> for an arrow, else ; before it"
+        case "OUTPUT" if piece.position.line > before.position.line + before.text.count("\n"):
+            return f":{piece.text} is the output label of the step before it: a line break ends no statement, ; does"
+        case "INPUT" if before.kind == "ARROW" and after is not None and after.position.line > piece.position.line:
+            return f":{piece.text} is the input label of the step after it: a line break ends no statement, ; does"
+        case _:
+            return None
+
+
+_MERGE_FOLLOWS: Final = frozenset({"ARROW", "INPUT", "SEMICOLON", "LBRACE", "LBRACKET"})
+"""After these a merge mark is one of the step that it was written for."""
 
 
 def _find_declarations(kinds: list[str]) -> list[bool]:

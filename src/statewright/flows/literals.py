@@ -32,17 +32,22 @@ def read_json(body: str) -> LiteralValue:
 
 
 def read_yaml(body: str) -> LiteralValue:
-    """The value of a YAML body: one document; nothing is ``{}``. Raises :class:`BadLiteral`.
+    """The value of a YAML body as it stands: one document; nothing is ``{}``. Raises :class:`BadLiteral`."""
+    value = _load(body) if body.strip() else None
+    return {} if value is None else _require_container(value)
 
-    White space around it does not count. A text that begins on a line of its own may be indented as a whole.
+
+def read_stored_yaml(body: str) -> LiteralValue:
+    """The same, in a text that was stored when white space around a body did not count: what only that made valid goes
+    on to be.
     """
     try:
-        value = _load(body.strip())
+        return read_yaml(body)
     except BadLiteral:
-        if not body.lstrip(" \t\f").startswith(("\n", "\r")):
-            raise
-        value = _load(textwrap.dedent(body).strip())
-    return {} if value is None else _require_container(value)
+        try:
+            return read_yaml(body.strip())
+        except BadLiteral:
+            return read_yaml(textwrap.dedent(body).strip())
 
 
 def read_yaml_documents(text: str) -> list[JsonValue]:

@@ -12,8 +12,9 @@ from typing import Any, Final, TypeAlias
 from lark import Lark, Token, Transformer, UnexpectedInput, UnexpectedToken
 from lark.lexer import Lexer
 from msgspec import Struct
+from msgspec.structs import replace
 
-from statewright.flows.lexer import InvalidFlow, Piece, Position, shorten, split
+from statewright.flows.lexer import InvalidFlow, Piece, Position, Rules, shorten, split, warn
 from statewright.flows.literals import LiteralValue
 
 
@@ -102,6 +103,7 @@ class Program(Struct, frozen=True):
 
     declarations: tuple[Declaration, ...]
     statements: tuple[Statement, ...]
+    warnings: tuple[str, ...] = ()
 
 
 GRAMMAR: Final = r"""
@@ -262,15 +264,15 @@ def _read_parameters(parts: list[Any]) -> Any:
 _PARSER: Final = Lark(GRAMMAR, start="program", parser="lalr", lexer=_Pieces, transformer=_Builder())
 
 
-def parse(text: str) -> Program:
+def parse(text: str, rules: Rules) -> Program:
     """The syntax of a text. Raises :class:`InvalidFlow` with the first defect."""
-    pieces = split(text)
+    pieces, warnings = split(text, rules)
     try:
         parsed = _PARSER.parse(pieces)
     except UnexpectedInput as defect:
         raise _describe(defect, pieces, text) from defect
     assert isinstance(parsed, Program)  # noqa: S101 - made by the transformer
-    return parsed
+    return replace(parsed, warnings=tuple(warnings))
 
 
 def _describe(defect: UnexpectedInput, pieces: list[Piece], text: str) -> InvalidFlow:
@@ -329,7 +331,7 @@ class Declarations:
             reason = f"task {declared.name} has both an alias and a subflow"
             raise InvalidFlow("DECLARATION", declared.position, reason, piece=declared.name)
         if declared.name in self._tasks:
-            self.warnings.append(_warn(declared.position, f"task {declared.name} is declared again; this one counts"))
+            self.warnings.append(warn(declared.position, f"task {declared.name} is declared again; this one counts"))
         self._tasks[declared.name] = declared
 
     def resolve(self, use: TaskUse) -> ResolvedTask:
@@ -373,7 +375,3 @@ def _merge(weaker: LiteralValue, stronger: LiteralValue | None, use: TaskUse) ->
         return stronger
     reason = f"parameters of task {use.name}: an object meets an array"
     raise InvalidFlow("PARAMETERS", use.position, reason, piece=use.name)
-
-
-def _warn(position: Position, text: str) -> str:
-    return f"{position.line}:{position.column} {text}"

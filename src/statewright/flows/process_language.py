@@ -11,6 +11,7 @@ from statewright.flows import definition, operations
 from statewright.flows.definition import FlowProcess, FlowSource
 from statewright.flows.graph import describe
 from statewright.flows.instance import DEFINITION, INSTANCE, FlowInstance, instance_from_document, instance_to_document
+from statewright.flows.lexer import STORED
 from statewright.loop.turns import MAX_TURN_ELEMENTS
 from statewright.net.effects import ChangePhase, Effect, RecordExit, RecordPatch
 from statewright.processes.changes import Backoff
@@ -48,7 +49,7 @@ class FlowProcesses:
 
     def compile_source(self, source: str, version: int) -> FlowProcess:
         """A definition that was stored by an upload."""
-        return definition.compile_source(source_from_text(source, FlowSource), version)
+        return definition.compile_source(source_from_text(source, FlowSource), version, STORED)
 
     def limit_to_turn(self, process: FlowProcess) -> FlowProcess:
         """The same, but operations that enter many nodes, or whose guards look at much, give up."""

@@ -39,3 +39,10 @@ def test_an_example_does_what_its_comments_say(text: str) -> None:
     expected = read_comments(text, "gets")
     assert {task: asked[task] for task in expected} == expected
     assert not any(answers.values())
+
+
+@pytest.mark.parametrize(
+    "text", [*EXAMPLES, *(file.read_text() for file in (DOCS.parent / "examples").rglob("*.flow"))]
+)
+def test_no_example_is_taken_for_a_mistake(text: str) -> None:
+    assert compile_text(text).warnings == ()

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from statewright.flows import FlowGraph, FlowLimits, Invocation, LocalInstance, TaskError, compile_graph, compile_text
 from statewright.flows.graph import FlowNode
+from statewright.flows.lexer import CURRENT, Rules
 from statewright.jsonval.codec import decode
 from statewright.jsonval.values import JsonValue
 
@@ -121,10 +122,10 @@ def answer_and_stop(instance: LocalInstance, actors: Actors, stop: str) -> None:
         instance.terminate()
 
 
-def play(case: Case) -> Iterator[tuple[list[str], LocalInstance]]:
+def play(case: Case, rules: Rules = CURRENT) -> Iterator[tuple[list[str], LocalInstance]]:
     """Run a case to its end, and again after each ``restart``: what was asked in that stretch, and the instance."""
     limits = FlowLimits(max_visits=int(case.get("visits", "1000")), iteration=int(case.get("limit", "100")))
-    flow = compile_graph(compile_text(case.text), limits)
+    flow = compile_graph(compile_text(case.text, rules), limits)
     actors = Actors(case.get("tasks"))
     instance = LocalInstance(flow, decode(case.get("input", "{}")))
     if stop := case.get("stop"):

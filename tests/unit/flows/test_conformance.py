@@ -12,6 +12,7 @@ from statewright.flows import (
     list_failures,
     render_diagram,
 )
+from statewright.flows.lexer import CURRENT, STORED, Rules
 from statewright.jsonval.codec import decode, encode
 from tests.unit.flows.cases import Case, list_edges, play, read_cases
 
@@ -42,7 +43,19 @@ def split_stretches(case: Case) -> list[list[tuple[str, str]]]:
     "case", [*read_cases("runs.txt"), *read_cases("more_runs.txt"), *read_cases("stops.txt")], ids=name
 )
 def test_a_flow_runs_as_the_table_says(case: Case):
-    for lines, (asked, instance) in zip(split_stretches(case), play(case), strict=True):
+    assert_runs(case, CURRENT)
+
+
+@pytest.mark.parametrize("case", read_cases("stored_runs.txt"), ids=name)
+def test_a_flow_that_was_stored_runs_as_it_did(case: Case):
+    with pytest.raises(InvalidFlow) as refused:
+        compile_text(case.text)
+    assert refused.value.code == "UNREACHABLE_END"
+    assert_runs(case, STORED)
+
+
+def assert_runs(case: Case, rules: Rules) -> None:
+    for lines, (asked, instance) in zip(split_stretches(case), play(case, rules), strict=True):
         expected = dict(lines)
         assert by_node(asked) == by_node([value for key, value in lines if key == "run"])
         if "stop" in expected:
@@ -79,6 +92,31 @@ def test_a_defect_is_told_with_its_place(case: Case):
         compile_text(case.text)
     assert refused.value.code == case.get("code")
     assert str(refused.value).startswith(case.get("says"))
+
+
+@pytest.mark.parametrize("case", read_cases("mistakes.txt"), ids=name)
+def test_a_mistake_is_told_with_its_place(case: Case):
+    if case.get("code"):
+        test_a_defect_is_told_with_its_place(case)
+        return
+    told = compile_text(case.text).warnings
+    wanted = [value for key, value in case.lines if key == "warns"]
+    assert len(told) == len(wanted)
+    assert all(one.startswith(beginning) for one, beginning in zip(told, wanted, strict=True))
+
+
+def test_there_are_sixty_mistakes_and_more():
+    assert len({case.text for case in read_cases("mistakes.txt")}) >= 60
+
+
+@pytest.mark.parametrize(
+    "text",
+    [case.text for table in ("runs.txt", "more_runs.txt", "stops.txt") for case in read_cases(table)]
+    + [case.text.partition("\n---\n")[0] for case in read_cases("diagrams.txt")],
+)
+def test_no_example_is_taken_for_a_mistake(text: str):
+    known = ("cannot be reached from the start", "has no exit: guard what leads back", "no path leads from the start")
+    assert [one for one in compile_text(text).warnings if not any(part in one for part in known)] == []
 
 
 @pytest.mark.parametrize("case", read_cases("diagrams.txt"), ids=name)

@@ -12,8 +12,11 @@ from statewright.flows import (
     graph_to_document,
     render_diagram,
 )
+from statewright.flows.definition import FlowSource, check_source
 from statewright.flows.literals import BadLiteral, read_json, read_yaml
+from statewright.flows.process_language import FLOWS
 from statewright.jsonval.values import JsonValue
+from statewright.processes.language import source_to_text
 
 
 @pytest.mark.parametrize(
@@ -36,6 +39,10 @@ from statewright.jsonval.values import JsonValue
         ("a: '1'", {"a": "1"}),
         ("a: 1e3", {"a": 1000}),
         ("a: ", {"a": None}),
+        ("  a: 1\n  b: 2", {"a": 1, "b": 2}),
+        ("  - 1\n  - 2\n", [1, 2]),
+        ("\n  a: |\n    x\n", {"a": "x\n"}),
+        (" {a: 1,\nb: 2} ", {"a": 1, "b": 2}),
     ],
 )
 def test_yaml_becomes_json(body: str, value: JsonValue):
@@ -50,6 +57,8 @@ def test_yaml_becomes_json(body: str, value: JsonValue):
     ("body", "reason"),
     [
         ("5", "scalar"),
+        (" a: 1\nb: 2", "expected"),
+        ("\ta: 1", "cannot start any token"),
         ("a: [1", "expected"),
         ("a: 1\n---\nb: 2", "another document"),
         ("a: !!python/object:os.system x", "not supported"),
@@ -70,6 +79,17 @@ def test_yaml_that_is_no_value_is_refused(body: str, reason: str):
     with pytest.raises(BadLiteral) as refused:
         read_yaml(body)
     assert reason in str(refused.value)
+
+
+STORED_BEFORE = ("A (- a: 1\nb: 2 -)", "A (-\ta: 1 -)", "A → { B → :x C → :x }")
+
+
+@pytest.mark.parametrize("text", STORED_BEFORE)
+def test_what_was_stored_before_it_was_refused_goes_on(text: str):
+    source = FlowSource(id="f", text=text)
+    with pytest.raises(InvalidFlow):
+        check_source(source)
+    assert FLOWS.compile_source(source_to_text(source), 1).version == 1
 
 
 def test_json_is_read_as_everywhere_in_the_service():
