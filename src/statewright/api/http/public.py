@@ -3,14 +3,13 @@
 import asyncio
 import hashlib
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Final
 
 import msgspec
 
 from statewright.api.http.help import Help
 from statewright.api.http.openapi import build_openapi_document, render_docs_page
-from statewright.api.http.openapi.operations import Document
 from statewright.api.http.openapi.page import EXPLORER_FILES, ExplorerFile
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response
@@ -35,12 +34,11 @@ def build_public_routes(
     context_path: str, *, tokens: TokenService, keys: Callable[[], JwkSet] | None
 ) -> list[PublicRoute]:
     """The public routes of a service; ``keys`` is None in mock mode, which publishes none."""
-    document = build_openapi_document()
     routes = [
         PublicRoute(method="GET", path=f"{context_path}/health", endpoint=_check_health, is_probe=True),
         PublicRoute(method="ANY", path=f"{context_path}/help", endpoint=_build_help(context_path), is_tree=True),
-        PublicRoute(method="GET", path="/openapi.json", endpoint=_build_openapi(document, context_path)),
-        PublicRoute(method="GET", path="/docs", endpoint=_build_docs(document, context_path)),
+        PublicRoute(method="GET", path="/openapi.json", endpoint=_build_openapi(context_path)),
+        PublicRoute(method="GET", path="/docs", endpoint=_build_docs(context_path)),
         *(PublicRoute(method="GET", path=file.path, endpoint=_build_file(file)) for file in EXPLORER_FILES),
         PublicRoute(method="POST", path=f"{context_path}/oauth/token", endpoint=_build_token(tokens)),
     ]
@@ -60,13 +58,19 @@ async def _check_health(_request: Request) -> Response:
     return Response(b'{"status":"UP"}\n')
 
 
-def _build_docs(document: Document, context_path: str) -> Endpoint:
+# What is made from the tables of the program takes a while the first time: too much of the event loop, and of a start,
+# too.
+
+_get_document: Final = cache(build_openapi_document)
+
+
+def _build_docs(context_path: str) -> Endpoint:
     @cache
     def render() -> Response:
-        return Response(render_docs_page(document, context_path), media_type=HTML, headers=PAGE_HEADERS)
+        return Response(render_docs_page(_get_document(), context_path), media_type=HTML, headers=PAGE_HEADERS)
 
     async def docs(_request: Request) -> Response:
-        return await asyncio.to_thread(render)  # the first time takes a while, which is too much of a start, too
+        return await asyncio.to_thread(render)
 
     return docs
 
@@ -80,16 +84,18 @@ def _build_file(file: ExplorerFile) -> Endpoint:
 
 
 def _build_help(context_path: str) -> Endpoint:
-    pages = Help(f"{context_path}/help")
+    get_pages = cache(partial(Help, f"{context_path}/help"))
 
     async def pages_of_help(request: Request) -> Response:
+        pages = await asyncio.to_thread(get_pages)
         return pages.answer(request.scope)
 
     return pages_of_help
 
 
-def _build_openapi(document: Document, context_path: str) -> Endpoint:
+def _build_openapi(context_path: str) -> Endpoint:
     async def openapi(request: Request) -> Response:
+        document = await asyncio.to_thread(_get_document)
         server = {"url": f"{request.origin}{context_path}"}
         return Response(_encode(document | {"servers": [server]}) + b"\n")
 
