@@ -66,6 +66,7 @@ def compile_graph(graph: FlowGraph, limits: FlowLimits = FlowLimits()) -> Flow: 
         entries=(to_node_id(0),),
         on_failure=DRAIN,
         ending=conclude_by_language,
+        keeps_order=True,
         max_visits=limits.max_visits,
         max_entries=len(nodes) * (limits.max_visits + 1) * 10,
     )

@@ -69,6 +69,8 @@ class FlowInstance(ProcessInstance, frozen=True, kw_only=True):
     """Where values wait for others, of an instance that does not go on."""
     saved: SavedLoops = field(default_factory=dict[ExecutionId, SavedLoop])
     """What is stored apart from the document."""
+    held: Mapping[str, int] = {}
+    """By counter, how much it is up by this instance."""
 
     @property
     def saved_chars(self) -> int:
@@ -120,6 +122,8 @@ def instance_to_document(instance: FlowInstance) -> JsonObject:
     document: JsonObject = {**render_instance(instance), "marking": inner}
     if carriers := list_carriers(instance.marking):
         document["inputAt"] = carriers
+    if instance.held:
+        document["held"] = {**instance.held}
     if saved:
         document["saved"] = cast("JsonObject", msgspec.to_builtins(saved))
         document["parts"] = list_parts(instance.marking, saved)
@@ -134,6 +138,7 @@ class _StoredDocument(FlowInstanceRecord, frozen=True, kw_only=True):
     saved: SavedLoops = field(default_factory=dict[ExecutionId, SavedLoop])
     input_at: tuple[int, ...] = ()
     """The tokens that carry the input, by their places."""
+    held: Mapping[str, int] = {}
 
 
 def instance_from_document(document: JsonObject) -> FlowInstance:
@@ -158,6 +163,7 @@ def instance_from_document(document: JsonObject) -> FlowInstance:
         completed_at=None if stored.completed_at is None else parse_instant(stored.completed_at),
         business_key=stored.business_key,
         saved=stored.saved,
+        held=stored.held,
     )
 
 
@@ -231,10 +237,11 @@ INSTANCE: Final = BuiltinModel(
         "saved": {},
         "parts": [{}],
         "inputAt": [1],
+        "held": {},
     },
     states=_build_instance_states(),
     client_transitions=frozenset({"cancel", "terminate", "restart", "change"}),
-    open_paths=("$.input", "$.result", "$.marking", "$.saved", "$.parts"),
+    open_paths=("$.input", "$.result", "$.marking", "$.saved", "$.parts", "$.held"),
 )
 
 DEFINITION: Final = BuiltinModel(

@@ -6,7 +6,7 @@ effects. No effects means that nothing happened: reports that come late or twice
 Changing what a stopped node works on, before it is begun again (docs/reference/flows.md#change-of-context).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 from urllib.parse import urljoin
 
@@ -24,8 +24,10 @@ from statewright.flows.requests import METHODS
 from statewright.jsonval.values import JsonObject, JsonValue, tidy_numbers
 from statewright.net import ExecutionId, KernelResult, Marking, Moment, Problem, Token, WorkId
 from statewright.net.effects import (
+    AdjustCounter,
     Cancelled,
     ChangePhase,
+    Effect,
     Event,
     RecordPatch,
     Restarted,
@@ -236,10 +238,12 @@ def _to_applied(
             completed_at = None if effect.phase in ("RUNNING", "TERMINATING") else moment.at
     is_stopped = marking.phase not in ("RUNNING", "COMPLETED")
     saved, stored = save_parts(marking, instance.saved)
+    held, released = _hold_counters(instance.held, result.effects)
     after = replace(
         instance,
         marking=marking,
         saved=saved,
+        held=held,
         completed_at=completed_at,
         failed_nodes=tuple(_locate(process, token) for token in marking.failures) if is_stopped else (),
         waiting_nodes=_list_waiting(process, marking) if is_stopped else (),
@@ -247,7 +251,24 @@ def _to_applied(
     if after.saved_chars > MAX_SAVED_CHARS:
         raise InstanceTooLarge(after.saved_chars, MAX_SAVED_CHARS)
     moves = list_transitions(None if before is None else before.marking.phase, result.effects)
-    return Applied(instance=after, effects=(*result.effects, *stored), transitions=moves)
+    return Applied(instance=after, effects=(*result.effects, *stored, *released), transitions=moves)
+
+
+def _hold_counters(
+    held: Mapping[str, int], effects: Sequence[Effect]
+) -> tuple[Mapping[str, int], tuple[AdjustCounter, ...]]:
+    """What an instance holds of counters after these effects, and what releases it where they cancel the instance:
+    nobody else knows then that nothing is going to.
+    """
+    adjusted = [effect for effect in effects if isinstance(effect, AdjustCounter)]
+    if adjusted:
+        changed = {**held}
+        for one in adjusted:
+            changed[one.name] = changed.get(one.name, 0) + one.by
+        held = {name: by for name, by in changed.items() if by}
+    if not any(isinstance(effect, ChangePhase) and effect.phase == "CANCELLED" for effect in effects):
+        return held, ()
+    return {}, tuple(AdjustCounter(name=name, by=-by) for name, by in held.items() if by > 0)
 
 
 def _list_waiting(process: FlowProcess, marking: Marking) -> tuple[NodePlace, ...]:

@@ -114,7 +114,7 @@ def retry(run: KernelRun, token: Token, changes: JsonObject) -> None:
     _go_on(run)
     moves = _take_back(run, token)
     _overlook_failures(run)
-    run.send(moves)
+    run.send_next(moves)
 
 
 def restart(run: KernelRun) -> None:
@@ -139,7 +139,7 @@ def restart(run: KernelRun) -> None:
             moves += _take_back(run, token)
     _overlook_failures(run)
     reconsider(run)
-    run.send(moves)
+    run.send_next(moves)
     run.due_loops |= dict.fromkeys(run.loops)
     run.due_scopes |= dict.fromkeys(run.scopes)
 

@@ -5,6 +5,7 @@ Taking down what goes on in a loop: because something interrupts it, or because 
 How branches end where failures are routed: well, badly, or by being discarded; and what is counted of it.
 """
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Final, assert_never
 
@@ -373,7 +374,7 @@ def _goes_on(run: KernelRun, owner: ExecutionId) -> bool:
 def _withdraw_pass(run: KernelRun, scope: ScopeId) -> None:
     for token in run.index.list_scope(scope):
         _withdraw_token(run, token)
-    run.agenda = [move for move in run.agenda if move.scope != scope]
+    run.agenda = deque(move for move in run.agenda if move.scope != scope)
     del run.scopes[scope]
 
 

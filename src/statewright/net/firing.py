@@ -251,7 +251,7 @@ def _go_on(run: KernelRun, token: Token, departure: Departure) -> None:
     if node.concurrency is None or (queued := run.index.find_queued((token.node, token.scope))) is None:
         return
     run.remove_token(queued)
-    run.send([build_return(queued)])  # the next move, so that no token overtakes it
+    run.send_next([build_return(queued)])  # the next move, so that no token overtakes it
 
 
 def build_return(token: Token) -> Move:

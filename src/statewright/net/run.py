@@ -8,6 +8,7 @@ of, and the next event goes on with that (:meth:`KernelRun.take_up`): it then co
 list of tokens. To all who see the marking only, nothing tells the difference.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Final, Literal, TypeAlias
@@ -108,6 +109,10 @@ class Net(Struct, frozen=True, kw_only=True, dict=True):
     max_entries: int = 10_000
     """Nodes that may be entered for one event before the instance fails: a loop without activities would never pause.
     """
+    keeps_order: bool = False
+    """Whether tokens arrive in the order in which they were sent, whatever those do that arrive before them. Else a
+    branch goes on until it rests before the next one starts, and may overtake what was sent before along an arc.
+    """
     node_label: str = "node"
     """What the language calls a node, for messages."""
 
@@ -136,8 +141,8 @@ class KernelRun:
         self.attempts = dict(marking.attempts)
         self.executions = sum(self.attempts.values())
         """How many there were so far."""
-        self.agenda = list(marking.pending)
-        """What moves next is at the end, so that a branch goes on until it rests before the next one starts."""
+        self.agenda = deque(marking.pending)
+        """What moves next is at the end."""
         self.held_results = list(marking.answers)
         self.loops: dict[ExecutionId, Loop] = {loop.token: loop for loop in marking.loops}
         """Without the results that came since the last marking."""
@@ -258,7 +263,14 @@ class KernelRun:
             self.drop_loop(token)
 
     def send(self, moves: Iterable[Move]) -> None:
-        """Send tokens along their arcs; the first one moves next."""
+        """Send tokens along their arcs: after all that were sent before, where the net keeps their order."""
+        if self.net.keeps_order:
+            self.agenda.extendleft(moves)
+        else:
+            self.send_next(moves)
+
+    def send_next(self, moves: Iterable[Move]) -> None:
+        """Send tokens of which the first one moves next."""
         self.agenda.extend(reversed(list(moves)))
 
     def find_failed(self, node: NodeId) -> Token | None:

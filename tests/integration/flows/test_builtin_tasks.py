@@ -101,6 +101,19 @@ def test_a_countdown_waits_until_all_that_was_acquired_is_released(flows: Flows)
     assert flows.job("A")["variables"]["input"] == {"in": 1}
 
 
+def test_what_a_cancelled_instance_holds_of_counters_is_released(flows: Flows):
+    text = "wait:acquire (- name: c -) → wait:acquire (- name: c -) → wait:acquire (- name: d -)"
+    holder = flows.run(f"{text} → wait:release (- name: d -) → wait:release (- name: e -) → A", {})
+    waiting = flows.run("wait:countdown (- name: c -)")
+    assert (count(flows, "c"), count(flows, "d"), count(flows, "e")) == (2, 0, -1)
+    flows.fail(flows.job("A"))
+    flows.do(holder, "restart")
+    assert count(flows, "c") == 2
+    flows.do(holder, "cancel")
+    assert (count(flows, "c"), count(flows, "d"), count(flows, "e")) == (0, 0, -1)
+    eventually(lambda: flows.read(waiting)["status"] == "COMPLETED")
+
+
 def test_a_countdown_of_a_counter_that_nobody_holds_is_done(flows: Flows):
     instance = flows.run("wait:countdown (- name: free -)", {"in": 1})
     eventually(lambda: flows.read(instance)["status"] == "COMPLETED")
