@@ -5,6 +5,8 @@ Events that tasks of flows wait for (docs/reference/flows.md#events).
 """
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from hashlib import blake2b
 from typing import Final
 
 from msgspec import Struct
@@ -93,11 +95,20 @@ class _Operation:
                     self._effects.append(AdjustCounter(name=name, by=change.by))
                 self._take(done)
             case EventWait() as wait:
-                self._arm(effect, topic=fill_name(wait.event, effect.input, wait.parameters))
+                topic = fill_name(wait.event, effect.input, wait.parameters)
+                self._arm(effect, topic=topic, matched=_hash_input(effect.input) if wait.matches_input else None)
             case countdown:
                 self._arm(effect, counter=fill_name(countdown.name, effect.input, countdown.parameters))
 
-    def _arm(self, task: EnqueueTask, *, at: int = NEVER, topic: str | None = None, counter: str | None = None) -> None:
+    def _arm(
+        self,
+        task: EnqueueTask,
+        *,
+        at: int = NEVER,
+        topic: str | None = None,
+        matched: tuple[int, ...] | None = None,
+        counter: str | None = None,
+    ) -> None:
         """A timer in place of a task, whose id it has."""
         self._waiting.add(task.task)
         self._effects.append(
@@ -109,6 +120,7 @@ class _Operation:
                 target=task.node,
                 interrupting=False,
                 topic=topic,
+                matched=matched,
                 counter=counter,
             )
         )
@@ -189,6 +201,41 @@ def _is_same(one: JsonValue, other: JsonValue) -> bool:
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(_is_same, one, other))
     return isinstance(one, bool) is isinstance(other, bool) and one == other
+
+
+MAX_HASHED: Final = 64
+"""Members of an input by which events find its task; one with more is compared with every event."""
+_MAX_HASHED_CHARS: Final = 1024
+
+
+def hash_fields(fields: JsonObject) -> tuple[int, ...]:
+    """Hashes that the members of an input must have for the fields to equal those; not of all, where there are many.
+
+    They are stored: equal values have equal ones in every process and version, numbers by value.
+    """
+    names = sorted(fields)[:MAX_HASHED]
+    return tuple(sorted({_hash_member(name, fields[name]) for name in names}))
+
+
+def _hash_input(given: JsonValue) -> tuple[int, ...] | None:
+    if not isinstance(given, dict):
+        return ()  # it has no member that could equal a field
+    return hash_fields(given) if len(given) <= MAX_HASHED else None
+
+
+def _hash_member(name: str, value: JsonValue) -> int:
+    """Arrays, objects and long texts have the hash of their kind: they are compared when the task is looked at."""
+    match value:
+        case None | bool():
+            shown = str(value)
+        case int() | Decimal():
+            shown = f"#{hash(value)}"
+        case str() if len(value) <= _MAX_HASHED_CHARS:
+            shown = f"'{value}"
+        case _:
+            shown = type(value).__name__
+    text = f"{len(name)}:{name}{shown}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), "big", signed=True)
 
 
 def _build_output(task: EventWait, event: FlowEvent) -> JsonValue:

@@ -2,9 +2,10 @@
 
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from statewright.flows.graph import FlowGraph, FlowNode, find_reachable
+from statewright.flows.guards import Guard
 from statewright.flows.language import FlowLanguage
 from statewright.net import (
     DRAIN,
@@ -46,10 +47,12 @@ class Flow(Struct, frozen=True, kw_only=True):
     net: Net
     columns: dict[NodeId, int]
     """Of the joins of iterated subflows whose result has a column for each incoming edge: how many there are."""
+    guards: dict[str, Guard] = field(default_factory=dict[str, Guard])
+    """Those that were evaluated so far, by their texts: the first instance that comes to one parses it for all."""
 
     def create_language(self, turn_elements: int | None = None) -> Language:
         """The language for one operation; one that computes more than ``turn_elements`` raises ``TurnExceeded``."""
-        return FlowLanguage(self.graph, self.columns, turn_elements)
+        return FlowLanguage(self.graph, self.columns, self.guards, turn_elements)
 
 
 def to_node_id(index: int) -> NodeId:

@@ -9,7 +9,14 @@ from typing import Final
 from statewright.evaluation.costs import Turn
 from statewright.flows.builtin_tasks import BUILTIN_TASKS
 from statewright.flows.graph import FlowGraph, FlowNode, describe
-from statewright.flows.guards import MAX_SELECTED, GuardTooBroad, MalformedGuard, count_parsing_steps, parse_guard
+from statewright.flows.guards import (
+    MAX_SELECTED,
+    Guard,
+    GuardTooBroad,
+    MalformedGuard,
+    count_parsing_steps,
+    parse_guard,
+)
 from statewright.jsonval.values import JsonObject, JsonValue, merge_shallow
 from statewright.loop.turns import TurnExceeded
 from statewright.net import Completed, Concluded, ElementResult, Language, Node, NodeId, Problem, Visit
@@ -64,9 +71,16 @@ MERGE_TYPE: Final = "MERGE_TYPE: only objects can be merged"
 class FlowLanguage(Language):
     """The language of one flow."""
 
-    def __init__(self, graph: FlowGraph, columns: Mapping[NodeId, int], turn_elements: int | None = None) -> None:
+    def __init__(
+        self,
+        graph: FlowGraph,
+        columns: Mapping[NodeId, int],
+        guards: dict[str, Guard],
+        turn_elements: int | None = None,
+    ) -> None:
         self._graph = graph
         self._columns = columns
+        self._guards = guards
         self._turn = None if turn_elements is None else Turn(turn_elements)
         self._selectable = MAX_OPERATION_SELECTED
 
@@ -112,9 +126,12 @@ class FlowLanguage(Language):
         """Whether the query selects anything of the input. Raises ``TurnExceeded``."""
         self._spend(ELEMENTS_PER_NODE)
         try:
-            self._spend(count_parsing_steps(guard))
+            parsed = self._guards.get(guard)
+            if parsed is None:
+                self._spend(count_parsing_steps(guard))
+                parsed = self._guards[guard] = parse_guard(guard)
             limit = min(MAX_SELECTED, self._selectable if self._turn is None else self._turn.left)
-            holds, selected = parse_guard(guard).judge(visit.input, limit)
+            holds, selected = parsed.judge(visit.input, limit)
         except MalformedGuard as defect:
             return Problem(f"GUARD: {defect}")
         except GuardTooBroad as defect:

@@ -96,6 +96,10 @@ class ArmTimer(Struct, frozen=True, kw_only=True):
     interrupting: bool
     topic: str | None = None
     """Fired by an event of this name. The kernel itself makes none such."""
+    matched: tuple[int, ...] | None = None
+    """Hashes of the values that it is compared with: an event with one that is not among them does not fire it.
+    ``None``: they are not known.
+    """
     counter: str | None = None
     """Fired as soon as the counter of this name is zero or less."""
 

@@ -45,6 +45,25 @@ def test_an_event_whose_fields_are_matched_reaches_only_the_inputs_that_have_the
     assert flows.read(eight)["status"] == "RUNNING"
 
 
+def test_an_event_looks_only_at_the_tasks_it_may_wake(flows: Flows, monkeypatch: pytest.MonkeyPatch):
+    flow = flows.upload("wait:event (- {event: paid, match: input} -)")
+    values: list[Json] = [{"order": 1}, {"order": True}, {"order": "7"}, {"of": 7}, [{"order": 7}], {"order": [7]}]
+    for value in values:
+        flows.start(flow, value)
+    large = flows.start(flow, {"order": 7, "many": 1, **{f"m{number}": number for number in range(64)}})
+    seven = flows.start(flow, {"order": 7, "at": {"a": [1]}, "text": "x" * 2_000})
+    monkeypatch.setattr("statewright.services.flows.events.MAX_TASKS", 3)
+    fields = {"order": 7.0, "at": {"a": [1]}, "text": "x" * 2_000}
+    assert send(flows, "paid", fields)["tasks"] == 1
+    assert flows.read(seven)["status"] == "COMPLETED"
+    assert send(flows, "paid", {"order": 7, "m3": 3})["tasks"] == 1
+    assert flows.read(large)["status"] == "COMPLETED"
+    told = send(flows, "paid", {"order": 7})
+    assert (told["tasks"], "next" in told) == (0, False)
+    assert send(flows, "paid", {"order": "7"})["tasks"] == 1
+    assert send(flows, "paid", {"order": [7]})["tasks"] == 1
+
+
 def test_the_kind_of_an_event_is_a_template_and_elements_wait_apart(flows: Flows):
     instance = flows.run(
         "* wait:event (- {event: 'paid-{input[id]}-{parameters[of]}', of: eu} -)", [{"id": 1}, {"id": 2}]

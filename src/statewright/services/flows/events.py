@@ -9,7 +9,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from statewright.failures import ProcessBadRequest, ProcessNotFound
-from statewright.flows.advancing import Arrival, FlowEvent
+from statewright.flows.advancing import Arrival, FlowEvent, hash_fields
 from statewright.flows.builtin_tasks import MAX_NAME_CHARS
 from statewright.flows.definition import FlowProcess
 from statewright.flows.instance import FlowInstance
@@ -78,7 +78,13 @@ async def deliver(processes: Processes, caller: Caller, event: FlowEvent, *, aft
     if after and position is None:
         raise ProcessBadRequest("after must be what an earlier answer has as next")
     waiting = await timers.fetch_waiters(
-        processes.core.pool, caller.tenant, host.language.name, event.kind, after=position, limit=MAX_TASKS
+        processes.core.pool,
+        caller.tenant,
+        host.language.name,
+        event.kind,
+        matched=hash_fields(event.fields),
+        after=position,
+        limit=MAX_TASKS,
     )
     limiter = asyncio.Semaphore(MAX_CONCURRENT)
     by_instance = groupby(sorted(waiting, key=lambda one: one.instance), key=lambda one: one.instance)

@@ -43,6 +43,7 @@ from statewright.storage.processes.parts import (
     UserTaskRow,
     Waits,
 )
+from statewright.storage.processes.timers import mix_tenant
 
 OUTBOX_DELAY_US: Final = 10_000_000
 """How long the node that wrote a row of an outbox has for carrying it out before others may."""
@@ -201,6 +202,7 @@ def build_staged_rows(
                 fire_at=timer.at,
                 held=changed.is_held or False,
                 topic=timer.topic,
+                matched=None if timer.matched is None else mix_tenant(unit.tenant, timer.matched),
                 counter=timer.counter,
             )
             for timer in changed.armed_timers

@@ -88,6 +88,7 @@ class TimerRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     fire_at: int
     held: bool
     topic: str | None = None
+    matched: Sequence[int] | None = None
     counter: str | None = None
 
 

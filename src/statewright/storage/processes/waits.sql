@@ -29,11 +29,11 @@ process_tasks_closed AS (
      WHERE tenant = ANY (ARRAY(SELECT tenant FROM waiting)) AND id = ANY (ARRAY(SELECT unnest(closed_tasks) FROM waiting))
 ),
 process_timers_armed AS (
-    INSERT INTO process_timer (tenant, language, id, instance, fire_at, held, topic, counter)
-    SELECT waiting.tenant, waiting.language, timer.id, timer.instance, timer.fire_at, timer.held, timer.topic, timer.counter
+    INSERT INTO process_timer (tenant, language, id, instance, fire_at, held, topic, matched, counter)
+    SELECT waiting.tenant, waiting.language, timer.id, timer.instance, timer.fire_at, timer.held, timer.topic, timer.matched, timer.counter
       FROM waiting
      CROSS JOIN LATERAL json_to_recordset(waiting.timers)
-        AS timer (id uuid, instance uuid, fire_at bigint, held boolean, topic text, counter text)
+        AS timer (id uuid, instance uuid, fire_at bigint, held boolean, topic text, matched bigint[], counter text)
 ),
 process_timers_ended AS (
     DELETE FROM process_timer
