@@ -219,9 +219,9 @@ def _finish(playbook: "Playbook", workload: str, ctx: str, implement: "Tool", *,
 
 
 def _read(file: str) -> "Playbook":
-    from statewright.playbooks import read_playbook
+    from statewright.playbooks.reading import restore_playbook
 
-    reading = read_playbook(read_definition(file))
+    reading = restore_playbook(read_definition(file))
     if reading.playbook is None:
         fail("; ".join(f"{finding.path or '/'}: {finding.message}" for finding in reading.errors))
     return reading.playbook

@@ -15,7 +15,9 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from decimal import Decimal
+from difflib import get_close_matches
 from enum import StrEnum
+from itertools import islice
 from typing import Any, Final, Literal, TypeAlias, TypeGuard, cast
 
 JsonScalar: TypeAlias = None | bool | int | Decimal | str
@@ -291,3 +293,18 @@ def _tidy(value: JsonValue) -> JsonValue:
             tidied = value.copy() if tidied is value else tidied
             tidied[place] = other
     return cast("JsonValue", tidied)
+
+
+_MAX_GUESSED: Final = 200
+_MAX_GUESSED_CHARS: Final = 64
+_NEAR: Final = 0.7
+"""How like the name must be that is meant, from 0 to 1."""
+
+
+def guess_name(name: str, known: Iterable[str]) -> str:
+    """What may be meant, for the end of a message: ``; did you mean …?``, or nothing. Of many names the first are
+    compared, and of long ones none, since comparing takes the product of their lengths.
+    """
+    names = [one for one in islice(known, _MAX_GUESSED) if len(one) <= _MAX_GUESSED_CHARS]
+    nearest = get_close_matches(name, names, n=1, cutoff=_NEAR) if len(name) <= _MAX_GUESSED_CHARS else []
+    return f"; did you mean {nearest[0]}?" if nearest else ""

@@ -75,7 +75,7 @@ from statewright.net.marking import (
 )
 from statewright.net.nodes import HumanTask, Many, SubNet, Task, Wait
 from statewright.net.policies import begin_if_quiescent
-from statewright.net.run import KernelRun, Net
+from statewright.net.run import OUT_OF_TIME, KernelRun, Net
 
 
 def hold_result(run: KernelRun, token: Token, output: JsonValue) -> None:
@@ -163,6 +163,7 @@ def _go_on(run: KernelRun) -> None:
     if run.tally.verdict is not None:  # an equal one would be written: defaults are told by identity
         run.tally = replace(run.tally, verdict=None)
     run.change_phase("RUNNING")
+    run.arm_deadline()
     run.effects += run.net.on_failure.told_when_resumed
 
 
@@ -313,6 +314,7 @@ def _take_first(due: dict[T, None]) -> T:
 
 def _start(run: KernelRun, payloads: tuple[JsonValue, ...]) -> None:
     if not run.attempts and not run.tokens:
+        run.arm_deadline()
         run.send(Move(target=entry, payloads=payloads, cause="start") for entry in run.net.entries)
 
 
@@ -338,6 +340,9 @@ def _reconsider(run: KernelRun) -> None:
 
 
 def _fire_timer(run: KernelRun, fired: TimerId) -> None:
+    if fired == run.deadline:
+        _end_instance_in_time(run, fired)
+        return
     execution = run.index.find_for_timer(fired)
     if execution is None:
         return
@@ -364,6 +369,23 @@ def _fire_timer(run: KernelRun, fired: TimerId) -> None:
             )
         ]
     )
+
+
+def _end_instance_in_time(run: KernelRun, fired: TimerId) -> None:
+    """The instance has taken longer than its net allows: what runs fails, what has not begun is discarded."""
+    run.emit(FireTimer(fired))
+    run.deadline = None
+    run.tally = replace(run.tally, verdict=OUT_OF_TIME)
+    if run.net.traces:
+        run.emit(Trace(kind="deadline.passed", node=run.net.entries[0], details={"timer": fired}))
+    for token in list(run.tokens.values()):
+        if token.id not in run.tokens:
+            continue  # the failure of one before it has discarded it
+        if token.stage in ("READY", "PENDING"):
+            expire(run, token, OUT_OF_TIME)
+        elif token.stage == "WORKING" and token.owner is None:
+            withdraw_elements(run, token)
+            fail(run, token, OUT_OF_TIME, work="CANCELLED")
 
 
 def _end_in_time(run: KernelRun, token: Token) -> None:

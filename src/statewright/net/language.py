@@ -158,6 +158,10 @@ class LoopRules(Protocol):
         """The output of the loop, from the results in the order of the items."""
         return [result.payloads[0] if result.payloads else None for result in results]
 
+    def explain_loop(self, failed: int, size: int, output: JsonValue) -> str:
+        """Why a loop fails that begins no others since of its ``size`` elements some failed; ``output``: its own."""
+        return f"LOOP: {failed} of {size} elements failed"
+
 
 class EndingRules(Protocol):
     """What becomes of an instance in which nothing moves or works any more."""

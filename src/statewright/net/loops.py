@@ -194,7 +194,7 @@ def _finish_loop(run: KernelRun, token: Token, visit: Visit, many: Many) -> None
     if isinstance(output, Problem):
         fail(run, token, output.reason, output.error)
     elif failed and many.on_failure == "STOP":
-        fail(run, token, f"LOOP: {failed} of {size} elements failed", output)
+        fail(run, token, run.language.explain_loop(failed, size, output), output)
     else:
         complete(run, token, replace(visit, output=output))
 

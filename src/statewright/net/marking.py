@@ -309,6 +309,8 @@ class Marking(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="cam
     """Of an instance that has ended, where the language gives it one."""
     warning: str | None = None
     """What the language found odd when the instance completed."""
+    deadline: TimerId | None = None
+    """The timer at whose end the instance has taken too long."""
 
     @property
     def current_nodes(self) -> tuple[NodeId, ...]:

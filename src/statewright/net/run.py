@@ -17,7 +17,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.net.effects import ChangePhase, Effect, Event
+from statewright.net.durations import Delay, add_delay
+from statewright.net.effects import ArmTimer, ChangePhase, DisarmTimer, Effect, Event, Trace
 from statewright.net.index import TokenIndex, TokenScan
 from statewright.net.language import Language, Problem, Visit
 from statewright.net.marking import (
@@ -37,12 +38,15 @@ from statewright.net.marking import (
     Scope,
     ScopeId,
     Stage,
+    TimerId,
     Token,
 )
 from statewright.net.nodes import Arc, Node, rank_nodes
 
 TOO_MANY: Final = "TOO_MANY_TOKENS"
 """The reason of an instance that makes more tokens than it may hold at once."""
+OUT_OF_TIME: Final = "EXECUTION_TIMEOUT"
+"""The reason of an instance that takes longer than its net allows."""
 _KEPT: Final = "kernel_run"
 FEW_TOKENS: Final = 16
 """Up to so many are looked through rather than indexed."""
@@ -100,6 +104,10 @@ class Net(Struct, frozen=True, kw_only=True, dict=True):
     """The node that is run once after all others, unless it was run before. It needs no admission, waits for no others,
     and nothing comes after it.
     """
+    time_limit: Delay | None = None
+    """How long an instance may take from its start or restart until it is quiet, where failures are routed; then all
+    that runs fails, and what has not begun is discarded. The finalizer still is run.
+    """
     max_tokens: int | None = None
     """How many tokens an instance may hold, where they take turns: with more it fails. ``None``: any number."""
     max_runs: int | None = None
@@ -155,6 +163,7 @@ class KernelRun:
         self.yielded = marking.yielded
         self.result = marking.result
         self.warning = marking.warning
+        self.deadline = marking.deadline
         self._begin_event(net, language, moment)
 
     def _begin_event(self, net: Net, language: Language, moment: Moment) -> None:
@@ -208,7 +217,8 @@ class KernelRun:
     @property
     def is_draining(self) -> bool:
         """Whether a failure lets only that end which runs."""
-        return (self.net.fails_fast and self.tally.failed > self.tally.overlooked) or self.tally.verdict == TOO_MANY
+        is_given_up = self.tally.verdict in (TOO_MANY, OUT_OF_TIME)
+        return is_given_up or (self.net.fails_fast and self.tally.failed > self.tally.overlooked)
 
     @property
     def index(self) -> TokenIndex | TokenScan:
@@ -232,10 +242,29 @@ class KernelRun:
         self.effects.append(effect)
 
     def change_phase(self, phase: Phase, reason: str | None = None) -> None:
-        """Record another phase; ``reason`` replaces the present one."""
+        """Record another phase; ``reason`` replaces the present one. The time limit is one of what is live."""
         self.phase = phase
+        if not self.is_live:
+            self.disarm_deadline()
         self.reason = reason
         self.emit(ChangePhase(phase=phase, reason=reason))
+
+    def arm_deadline(self) -> None:
+        """Begin to count the time that the instance may take."""
+        at = None if self.net.time_limit is None else add_delay(self.at, self.net.time_limit)
+        if at is None:
+            return
+        timer, node = TimerId(self.next_id()), self.net.entries[0]
+        self.deadline = timer
+        self.emit(ArmTimer(timer=timer, execution=ExecutionId(timer), node=node, at=at, target=node, interrupting=True))
+        if self.net.traces:
+            self.emit(Trace(kind="deadline.armed", node=node, details={"timer": timer, "at": at}))
+
+    def disarm_deadline(self) -> None:
+        """Count it no more."""
+        if self.deadline is not None:
+            self.emit(DisarmTimer(self.deadline))
+            self.deadline = None
 
     def put_token(self, token: Token) -> None:
         """Add a token, or replace the one with its id, which keeps its place in the order."""
@@ -321,6 +350,7 @@ class KernelRun:
             yielded=self.yielded,
             result=self.result,
             warning=self.warning,
+            deadline=self.deadline,
         )
 
     def list_results(self, token: ExecutionId) -> list[ElementResult]:

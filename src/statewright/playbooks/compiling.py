@@ -24,11 +24,10 @@ from statewright.net import (
     judge_branches,
 )
 from statewright.net.nodes import Activity, Arrival
-from statewright.playbooks.children import is_child
-from statewright.playbooks.definition import Playbook, Step
+from statewright.playbooks.definition import DoubtfulName, Playbook, Step
 from statewright.playbooks.dispatch import choose_job_type
 from statewright.playbooks.language import PlaybookLanguage, StepRules, build_rules
-from statewright.playbooks.pipeline import is_inline
+from statewright.playbooks.pipeline import is_child, is_inline
 from statewright.playbooks.templates import Turn
 
 SERVICE: Final = "playbook"
@@ -47,6 +46,8 @@ class CompiledPlaybook(Struct, frozen=True, kw_only=True):
     playbook: Playbook
     net: Net
     rules: dict[str, StepRules]
+    doubtful: dict[str, list[DoubtfulName]] = {}
+    """The names that may have no value, by step."""
 
     def create_language(self, turn: Turn | None = None) -> Language:
         """The language for one operation; with a turn, one that computes more raises ``TurnExceeded``."""
@@ -68,11 +69,15 @@ def compile_net(playbook: Playbook) -> CompiledPlaybook:
         finalizer=None if playbook.final is None else NodeId(playbook.final),
         max_visits=limits.max_runs_per_step,
         max_runs=limits.max_step_runs,
+        time_limit=_compile_delay(playbook.timeout_ms),
         max_tokens=MAX_TOKENS,
         max_entries=MAX_ENTRIES,
         node_label="step",
     )
-    return CompiledPlaybook(playbook=playbook, net=net, rules=rules)
+    doubtful: dict[str, list[DoubtfulName]] = {}
+    for name in playbook.doubtful:
+        doubtful.setdefault(name.step, []).append(name)
+    return CompiledPlaybook(playbook=playbook, net=net, rules=rules, doubtful=doubtful)
 
 
 _PENDING: Final[dict[str, Literal["WAIT", "DISCARD", "FAIL"]]] = {"wait": "WAIT", "discard": "DISCARD", "fail": "FAIL"}
@@ -105,10 +110,14 @@ def _compile_step(step: Step, rules: StepRules, playbook: Playbook) -> Node:
         arrival=_compile_arrival(step),
         admission=_compile_admission(step, rules),
         activity=_compile_activity(step),
-        time_limit=None if step.timeout_ms is None else Delay(0, step.timeout_ms * _US_PER_MS),
+        time_limit=_compile_delay(step.timeout_ms),
         keeps_input=step.loop is not None or is_child(step),
         routing=routing,
     )
+
+
+def _compile_delay(timeout_ms: int | None) -> Delay | None:
+    return None if timeout_ms is None else Delay(0, timeout_ms * _US_PER_MS)
 
 
 def _compile_arrival(step: Step) -> Arrival:

@@ -200,6 +200,17 @@ class Credential(Struct, frozen=True, kw_only=True):
     """All other members, as written."""
 
 
+class DoubtfulName(Struct, frozen=True, kw_only=True):
+    """A name that a template of a step has bare, and that nothing in the playbook gives a value: it has one only if the
+    start request or the token brings it.
+    """
+
+    step: str
+    path: str
+    """Of the template: a JSON pointer."""
+    name: str
+
+
 class Playbook(Struct, frozen=True, kw_only=True, dict=True):
     """A playbook, immutable; shared by all its executions."""
 
@@ -222,9 +233,12 @@ class Playbook(Struct, frozen=True, kw_only=True, dict=True):
     on_quiescence: OnQuiescence = "wait"
     """What becomes of an execution in which only denied tokens are left."""
     final_step_failure: FinalStepFailure = "fail"
+    timeout_ms: int | None = None
+    """``executor.spec.timeout_s``: how long the whole execution may take; at least 1."""
     limits: Limits = Limits()
     steps: tuple[Step, ...]
     """In the order of the document; never empty."""
+    doubtful: tuple[DoubtfulName, ...] = ()
 
     @cached_property
     def by_name(self) -> dict[str, Step]:

@@ -25,8 +25,9 @@ from statewright.net.effects import (
 )
 from statewright.operations.records import ClosedRecord, Instant, Int32, Int64, Members, Ulid, name_words
 from statewright.playbooks.compiling import CompiledPlaybook
+from statewright.playbooks.context import WORKLOAD, get_member
 from statewright.playbooks.graph import Status, describe_error, get_result
-from statewright.playbooks.language import get_args
+from statewright.playbooks.language import ARGS, get_args
 from statewright.playbooks.pipeline import TASK_ENDED
 
 EntityType: TypeAlias = Literal["playbook", "workflow", "token", "step", "task", "loop", "next", "policy", "ctx"]
@@ -75,6 +76,8 @@ WORKER_EVENT: Final = "worker.event"
 """The trace of what a worker reports of a run: its details are the entry."""
 
 
+UNDEFINED_NAME: Final = "UNDEFINED_NAME"
+"""The code of the entry that a bare name of a template has no value."""
 REQUEST: Final = "request"
 """The trace of who asked for an operation and why, before all that it led to."""
 
@@ -181,6 +184,7 @@ class _Writer:
                     yield from self._write_trace(effect)
                 case RecordEntry():
                     yield self._write_entry(effect)
+                    yield from self._write_undefined(effect)
                 case RecordExit():
                     yield self._write_exit(effect)
                 case RecordPatch():
@@ -244,6 +248,25 @@ class _Writer:
             step_run_id=entry.execution,
             payload={"token": entry.token, "run": entry.attempt, "input": entry.input, **optional},
         )
+
+    def _write_undefined(self, entry: RecordEntry) -> Iterator[LogEvent]:
+        """The names of its step that have no value, once for each place: with the first run of the step."""
+        names = self._compiled.doubtful.get(entry.node, ()) if entry.element is None and entry.attempt == 1 else ()
+        if not names:
+            return
+        args = get_member(entry.input if isinstance(entry.input, dict) else {}, ARGS)
+        known = {*args, *get_member(self._after.data, WORKLOAD)}
+        for doubtful in names:
+            if doubtful.name not in known:
+                yield LogEvent(
+                    type="template.undefined_name",
+                    entity_type="step",
+                    entity_id=entry.execution,
+                    status="error",
+                    step=entry.node,
+                    step_run_id=entry.execution,
+                    payload={"code": UNDEFINED_NAME, "name": doubtful.name, "path": doubtful.path},
+                )
 
     def _write_exit(self, ended: RecordExit) -> LogEvent:
         error = None
@@ -319,6 +342,8 @@ _TRACES: Final[Mapping[str, tuple[str, EntityType]]] = {
     "join.closed": ("join.closed", "token"),
     "loop.started": ("loop.started", "loop"),
     "arcs.evaluated": ("next.evaluated", "next"),
+    "deadline.armed": ("workflow.limited", "workflow"),
+    "deadline.passed": ("workflow.timed_out", "workflow"),
     "branch.done": ("branch.done", "workflow"),
     "branch.failed": ("branch.failed", "workflow"),
 }

@@ -16,6 +16,8 @@ from statewright.playbooks.place import Place
 from statewright.playbooks.tasks import PLAYBOOK, is_for_members, list_worker_kinds
 from statewright.playbooks.templates import name_event
 
+_MAX_CAUSE_CHARS: Final = 1_000
+"""Of the error of an element, where it stands in the message of its loop."""
 _MAX_PASSES: Final = 20
 """Over all steps, until it is clear what can be reached: two and one for each level of loops within loops."""
 
@@ -198,7 +200,14 @@ def _get_status(name: str, output: JsonValue) -> str:
 
 
 def _describe_loop(counts: JsonObject) -> JsonObject:
-    return {"kind": "loop", "message": f"{counts.get('failed')} of {counts.get('total')} elements failed"}
+    told = f"{counts.get('failed')} of {counts.get('total')} elements failed"
+    errors = counts.get("errors")
+    for element, error in errors.items() if isinstance(errors, dict) else ():
+        known = error if isinstance(error, dict) else {"message": error}
+        cause = f"{known.get('kind', 'error')}: {known.get('message', '')}"
+        told = f"{told}; the first, element {element}: {cause[:_MAX_CAUSE_CHARS]}"
+        break
+    return {"kind": "loop", "message": told}
 
 
 Status: TypeAlias = Literal["running", "waiting", "success", "partial", "failed", "cancelled"]

@@ -28,7 +28,6 @@ from statewright.net import (
     Visit,
 )
 from statewright.playbooks import templates
-from statewright.playbooks.children import build_child_input, is_child
 from statewright.playbooks.context import (
     CTX,
     EXECUTION,
@@ -53,7 +52,7 @@ from statewright.playbooks.graph import (
     revive_event,
     to_problem,
 )
-from statewright.playbooks.pipeline import run_inline
+from statewright.playbooks.pipeline import build_child_input, is_child, run_inline
 from statewright.playbooks.templates import Turn, holds, render, render_object
 
 ARGS: Final = "args"
@@ -209,6 +208,12 @@ class PlaybookLanguage(Language):
         """The counts, results and errors of a loop."""
         return summarize_elements(len(Elements(visit.input)), results)
 
+    def explain_loop(self, failed: int, size: int, output: JsonValue) -> str:
+        """With the first element that failed, and its error."""
+        return (
+            f"LOOP: {describe_error(output).get('message')}" if isinstance(output, dict) else f"LOOP: {failed} failed"
+        )
+
     def judge(self, data: JsonObject, tally: Tally) -> Concluded:
         """The status of the execution, with counts, failures and a result."""
         status = find_status(self._playbook, tally, has_gaps=data.get(HAS_GAPS) is True)
@@ -248,36 +253,20 @@ class PlaybookLanguage(Language):
         return changes
 
     def _build_scope(self, data: JsonObject, payloads: Sequence[JsonValue]) -> templates.Scope:
-        """What admission and the loop of a step see; names of results are bare behind the others."""
-        results = get_member(data, RESULTS)
+        """What admission and the loop of a step see."""
         event = get_event(payloads)
-        known: dict[str, JsonValue] = {
-            WORKLOAD: data.get(WORKLOAD),
-            CTX: data.get(CTX),
-            RESULTS: results,
-            ARGS: get_args(payloads),
-            "execution_id": get_member(data, EXECUTION).get("id"),
-        }
-        if event is not None:
-            known[EVENT] = revive_event(event)
-        return ChainMap(known, results)
+        return _build_names(data, get_args(payloads), {} if event is None else {EVENT: revive_event(event)})
 
     def _build_boundary_scope(self, data: JsonObject, visit: Visit) -> templates.Scope:
         """What arcs see."""
         step = self._rules[visit.node.id].step
-        results = get_member(data, RESULTS)
         outcome = build_outcome(step, visit)
-        known: dict[str, JsonValue] = {
-            WORKLOAD: data.get(WORKLOAD),
-            CTX: data.get(CTX),
-            RESULTS: results,
-            ARGS: get_args(visit.payloads),
+        boundary: dict[str, JsonValue] = {
             EVENT: revive_event(build_event(step, visit)),
             "outcome": outcome,
             "output": outcome,
-            "execution_id": get_member(data, EXECUTION).get("id"),
         }
-        return ChainMap(known, results)
+        return _build_names(data, get_args(visit.payloads), boundary)
 
     def _get_arc(self, expression: str) -> NextArc:
         name, _, index = expression.rpartition("#")
@@ -288,6 +277,22 @@ class PlaybookLanguage(Language):
     def _spend(self) -> None:
         if self._turn is not None:
             self._turn.spend(_STEPS_PER_NODE)
+
+
+def _build_names(data: JsonObject, args: JsonObject, more: dict[str, JsonValue]) -> templates.Scope:
+    """The scopes by their names; what is none of them is the name of a member of ``args``, of a result, or of a member
+    of the workload, whichever comes first (docs/reference/playbooks.md#names-in-templates).
+    """
+    results, workload = get_member(data, RESULTS), get_member(data, WORKLOAD)
+    scopes: dict[str, JsonValue] = {
+        WORKLOAD: data.get(WORKLOAD),
+        CTX: data.get(CTX),
+        RESULTS: results,
+        ARGS: args,
+        "execution_id": get_member(data, EXECUTION).get("id"),
+        **more,
+    }
+    return ChainMap(scopes, args, results, workload)
 
 
 def get_args(payloads: Sequence[JsonValue]) -> JsonObject:

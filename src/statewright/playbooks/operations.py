@@ -39,12 +39,12 @@ from statewright.net.effects import (
     Trace,
 )
 from statewright.net.marking import TimerId
-from statewright.playbooks.children import DEPTH, direct_children
 from statewright.playbooks.completions import Completion, UnusableCompletion, read_completion, read_report
 from statewright.playbooks.context import CTX, WORKLOAD, build_data, describe_patch, get_member, is_key
 from statewright.playbooks.dispatch import PARENT_ITER, build_dispatch, dispatch_to_document
 from statewright.playbooks.events import REQUEST, WORKER_EVENT
 from statewright.playbooks.execution import Execution, list_transitions
+from statewright.playbooks.pipeline import DEPTH, direct_children
 from statewright.playbooks.run_record import MAX_CHARS, MAX_PATCHES, Progress, add_changes, count_known, restore
 from statewright.playbooks.source import PlaybookProcess
 from statewright.processes import language as processes

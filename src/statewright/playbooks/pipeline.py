@@ -14,26 +14,32 @@ Whoever runs one, a worker or the service, goes through the same three functions
 
 Each function looks at one execution of one task. States are values: one that is kept can be gone on from.
 
+Steps, and elements of loops, that are other playbooks (docs/reference/executions.md#children).
+
 Pipelines that the service runs at once, within the advance that begins the step: those of ``noop`` tasks alone.
 
 Nothing in them waits, repeats or calls anybody, so that a step which only decides or sets values costs no job.
 """
 
+from collections import ChainMap
 from decimal import Decimal
 from typing import Final, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.jsonval.values import JsonObject, JsonValue, is_whole
 from statewright.net import Note, Performed
+from statewright.net import Problem as NetProblem
+from statewright.net.effects import Effect, StartChild
 from statewright.playbooks import templates
-from statewright.playbooks.context import Patch, write_member
+from statewright.playbooks.context import EXECUTION, WORKLOAD, Patch, get_member, write_member
 from statewright.playbooks.definition import Assignment, Do, PipelineTask, Playbook, Step, TaskAction
-from statewright.playbooks.dispatch import Dispatch, build_dispatch
+from statewright.playbooks.dispatch import PARENT_ITER, Dispatch, build_dispatch
 from statewright.playbooks.graph import to_problem
 from statewright.playbooks.policies import Outcome, succeed
-from statewright.playbooks.templates import Problem, Scope, holds, render, render_object
+from statewright.playbooks.tasks import PLAYBOOK
+from statewright.playbooks.templates import Problem, holds, render, render_object
 
 NOOP: Final = "noop"
 """The kind of a task that does nothing: its outcome is ok, its result null."""
@@ -128,7 +134,7 @@ def prepare(dispatch: Dispatch, state: PipelineState) -> ToolCall | Outcome:
     if task.kind == NOOP:
         return succeed()
     attempt = state.attempts + 1
-    scope = {**build_scope(dispatch, state, task, attempt), "keychain": dispatch.keychain}
+    scope = build_scope(dispatch, state, task, attempt).new_child({"keychain": dispatch.keychain})
     fields = render_object(task.fields, scope, dispatch.turn)
     if isinstance(fields, Problem):
         return Outcome(status="error", error={**fields.to_document(), "retryable": False})
@@ -257,22 +263,19 @@ def _compute_wait(
 
 def build_scope(
     dispatch: Dispatch, state: PipelineState, task: PipelineTask | None = None, attempt: int | None = None
-) -> Scope:
+) -> ChainMap[str, JsonValue]:
     """What templates of a pipeline see, but for the keychain, which only fields of tools do.
 
-    Bare names of results and of the iterator give way to the names of scopes.
+    What is none of these names is that of a member of ``iter``, of ``args``, of a result, or of a member of the
+    workload, whichever comes first.
     """
-    results = {**dispatch.results, **state.results}
-    iterator = None if dispatch.element is None else dispatch.element.iterator
-    return {
-        **results,
-        **({iterator: state.iter[iterator]} if iterator in state.iter else {}),
+    scopes: dict[str, JsonValue] = {
         "workload": dispatch.workload,
         "ctx": state.ctx,
         "args": dispatch.args,
         "iter": state.iter,
         "input": state.input,
-        "results": results,
+        "results": {**dispatch.results, **state.results},
         "outcome": state.outcome,
         "output": state.outcome,
         "_prev": state.previous,
@@ -280,6 +283,7 @@ def build_scope(
         "_attempt": attempt,
         "execution_id": dispatch.execution_id,
     }
+    return ChainMap(scopes, state.iter, dispatch.args, state.results, dispatch.results, dispatch.workload)
 
 
 MAX_INLINE_TASKS: Final = 20
@@ -328,3 +332,68 @@ def run_inline(
 def _describe(label: str, outcome: Outcome, turn: PipelineDecision) -> Note:
     details: dict[str, JsonValue] = {"task": label, "status": outcome.status, "action": turn.do, "rule": turn.rule}
     return Note(kind=TASK_ENDED, details=details)
+
+
+CHILD: Final = "child"
+DEPTH: Final = "depth"
+MAX_DEPTH: Final = 8
+"""Executions within each other, the outermost not counted."""
+
+
+def is_child(step: Step) -> bool:
+    """Whether a step, or each element of its loop, is another playbook that is awaited, and nothing else."""
+    return len(step.tasks) == 1 and step.tasks[0].kind == PLAYBOOK and step.tasks[0].policy is None
+
+
+def build_child_input(
+    playbook: Playbook,
+    step: Step,
+    data: JsonObject,
+    given: JsonObject,
+    element: int | None = None,
+    turn: templates.Turn | None = None,
+) -> "JsonValue | NetProblem":
+    """``given``, with the fields of the task as a pipeline would render them, and how deep the other one will run."""
+    depth = get_depth(data) + 1
+    if depth > MAX_DEPTH:
+        message = f"playbooks run within each other {MAX_DEPTH} deep at most"
+        return to_problem("DEPTH_LIMIT", {"kind": "depth_limit", "message": message})
+    dispatch = build_dispatch(playbook, step, data, given, element=element, turn=turn)
+    state = begin(dispatch)
+    prepared = state if isinstance(state, PipelineEnd) else prepare(dispatch, state)
+    if isinstance(prepared, PipelineEnd | Outcome):
+        error = prepared.error or {}
+        return to_problem(str(error.get("kind")).upper(), error)
+    scope: JsonObject = {} if dispatch.element is None else {PARENT_ITER: dispatch.element.to_iter()}
+    return {**given, **scope, CHILD: prepared.fields, DEPTH: depth}
+
+
+def get_depth(data: JsonObject) -> int:
+    """How many others an execution runs within."""
+    depth = get_member(data, EXECUTION).get(DEPTH)
+    return depth if isinstance(depth, int) else 0
+
+
+def direct_children(effects: tuple[Effect, ...]) -> tuple[Effect, ...]:
+    """The effects, with executions of the playbooks that the steps name."""
+    if not any(isinstance(effect, StartChild) for effect in effects):
+        return effects
+    return tuple(_direct_child(effect) if isinstance(effect, StartChild) else effect for effect in effects)
+
+
+def _direct_child(effect: StartChild) -> StartChild:
+    given = effect.input if isinstance(effect.input, dict) else {}
+    fields = _get_object(given.get(CHILD))
+    path, version = fields.get("path"), fields.get("version")
+    workload = _get_object(fields.get("args", fields.get("input")))
+    start: JsonObject = {WORKLOAD: workload, DEPTH: given.get(DEPTH), PARENT_ITER: given.get(PARENT_ITER)}
+    return StartChild(
+        net=path if isinstance(path, str) else "",
+        version=version if is_whole(version) else 0,
+        input=start,
+        awaited_by=effect.awaited_by,
+    )
+
+
+def _get_object(value: JsonValue) -> JsonObject:
+    return value if isinstance(value, dict) else {}

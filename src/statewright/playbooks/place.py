@@ -21,7 +21,7 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
-from statewright.jsonval.values import JsonObject, JsonValue, is_whole, to_whole
+from statewright.jsonval.values import JsonObject, JsonValue, guess_name, is_whole, to_whole
 from statewright.playbooks.templates import (
     Condition,
     InvalidTemplate,
@@ -52,12 +52,23 @@ class InvalidPlaybook(ValueError):
         self.findings = findings
 
 
+class PlacedTemplate(Struct, frozen=True):
+    """A template or condition of a document, and where it stands."""
+
+    place: "Place"
+    template: Template | Condition
+    is_of_tool: bool = False
+    """Whether it is the fields of a task."""
+
+
 class Findings:
-    """Collects what is found, up to :data:`MAX_FINDINGS` of each severity."""
+    """Collects what is found, up to :data:`MAX_FINDINGS` of each severity, and all templates with their places."""
 
     def __init__(self) -> None:
         self.errors: list[Finding] = []
         self.warnings: list[Finding] = []
+        self.templates: list[PlacedTemplate] = []
+        """All that were read, in the order in which they were."""
 
     def add_error(self, path: str, message: str) -> None:
         """Something that must be mended."""
@@ -114,8 +125,10 @@ class Place:
         return self.value is None
 
     def get(self, name: str) -> "Place":
-        """A member."""
+        """A member; of a list the item of that number."""
         value = self.value.get(name) if isinstance(self.value, dict) else None
+        if isinstance(self.value, list) and name.isdecimal() and int(name) < len(self.value):
+            value = self.value[int(name)]
         return Place(value, (self, name), self.findings)
 
     def has(self, name: str) -> bool:
@@ -143,7 +156,7 @@ class Place:
             if name in hints:
                 self.get(name).refuse(hints[name])
             elif name not in names:
-                self.get(name).refuse(f"is not known here; expected {', '.join(names)}")
+                self.get(name).refuse(f"is not known here; expected {', '.join(names)}{guess_name(name, names)}")
 
     def read_mapping(self) -> JsonObject:
         """The members; of an absent value none."""
@@ -217,11 +230,14 @@ class Place:
     def read_template(self, *, statements: bool = False) -> Template:
         """A value with templates."""
         try:
-            return compile_template(self.value, statements=statements)
+            template = compile_template(self.value, statements=statements)
         except InvalidTemplate:
             for defect in find_defects(self.value, statements=statements):
                 self.findings.add_error(self.path + defect.path, f"is no template: {defect.message}")
             return compile_template(None)
+        if not template.is_literal:
+            self.findings.templates.append(PlacedTemplate(self, template, statements))
+        return template
 
     def read_object_template(self) -> Template | None:
         """A mapping with templates, or one that gives a mapping."""
@@ -240,10 +256,12 @@ class Place:
             self.expect("true, false or an expression")
             return None
         try:
-            return compile_condition(self.value)
+            condition = compile_condition(self.value)
         except InvalidTemplate as refused:
             self.refuse(f"is no condition: {refused}")
             return None
+        self.findings.templates.append(PlacedTemplate(self, condition))
+        return condition
 
 
 def _describe(value: JsonValue) -> str:

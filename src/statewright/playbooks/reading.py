@@ -1,11 +1,12 @@
 """Documents to playbooks: everything that is wrong with one is found at once, each with its place."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from statewright.jsonval.values import JsonObject, JsonValue, is_number
+from statewright.jsonval.values import JsonObject, JsonValue, guess_name, is_number
 from statewright.playbooks.definition import (
     Credential,
     FailureMode,
@@ -18,7 +19,8 @@ from statewright.playbooks.definition import (
 from statewright.playbooks.documents import InvalidDocument, read_document
 from statewright.playbooks.graph import warn_of_routes
 from statewright.playbooks.place import Finding, Findings, InvalidPlaybook, Place
-from statewright.playbooks.steps import read_step, read_target, strip_spec
+from statewright.playbooks.review import NameCheck, review_steps
+from statewright.playbooks.steps import read_seconds, read_step, read_target, strip_spec
 from statewright.playbooks.tasks import WORKBOOK, TaskContext
 
 MAX_STEPS: Final = 1_000
@@ -31,7 +33,7 @@ _ROOT: Final = ("apiVersion", "executor", "keychain", "kind", "metadata", "workb
 _ROOT_HINTS: Final[Mapping[str, str]] = {
     "vars": "is no member of a playbook; expected workload for what does not change, and ctx for what does",
 }
-_SPEC: Final = ("entry_step", "final_step", "no_next_is_error", "policy")
+_SPEC: Final = ("entry_step", "final_step", "no_next_is_error", "policy", "timeout_s")
 
 
 class Reading(Struct, frozen=True, kw_only=True):
@@ -45,14 +47,26 @@ class Reading(Struct, frozen=True, kw_only=True):
     """The document as a JSON value; empty if the text is none."""
 
 
-def read_playbook(
-    text: "bytes | str | JsonObject", *, requires_header: bool = True, disabled_kinds: frozenset[str] = frozenset()
-) -> Reading:
-    """Read a playbook, from YAML or JSON, or from a document that is decoded already.
+def read_playbook(text: "bytes | str | JsonObject", *, disabled_kinds: frozenset[str] = frozenset()) -> Reading:
+    """Read a playbook that is new, from YAML or JSON, or from a document that is decoded already.
 
-    ``requires_header``: ``apiVersion`` and ``kind`` must be there. ``disabled_kinds``: kinds of tasks that the
-    service does not do. The largest document costs up to five seconds, so a thread should do it beside an event loop.
+    ``disabled_kinds``: kinds of tasks that the service does not do. The largest document costs up to five seconds, so
+    a thread should do it beside an event loop.
     """
+    return _read(text, _Reader.review, disabled_kinds=disabled_kinds)
+
+
+def restore_playbook(text: "str | JsonObject") -> Reading:
+    """Read a playbook that is registered, or is only played: what keeps out new ones alone does not stop it."""
+    return _read(text, _Reader.find_doubtful, disabled_kinds=frozenset())
+
+
+def _read(
+    text: "bytes | str | JsonObject",
+    compare_names: "Callable[[_Reader, Playbook], Playbook]",
+    *,
+    disabled_kinds: frozenset[str],
+) -> Reading:
     findings = Findings()
     try:
         document = text if isinstance(text, dict) else read_document(text)
@@ -60,16 +74,14 @@ def read_playbook(
         findings.add_error(refused.path, str(refused))
         return _conclude(None, findings, {})
     reader = _Reader(Place(document, "", findings), disabled_kinds)
-    reader.check_header(is_required=requires_header)
+    reader.check_header()
     playbook = reader.read()
-    return _conclude(playbook, findings, document)
+    return _conclude(None if playbook is None else compare_names(reader, playbook), findings, document)
 
 
-def compile_playbook(
-    text: "bytes | str | JsonObject", *, requires_header: bool = True, disabled_kinds: frozenset[str] = frozenset()
-) -> Playbook:
-    """As :func:`read_playbook`. Raises :class:`InvalidPlaybook` with all errors."""
-    reading = read_playbook(text, requires_header=requires_header, disabled_kinds=disabled_kinds)
+def compile_playbook(text: "str | JsonObject") -> Playbook:
+    """As :func:`restore_playbook`. Raises :class:`InvalidPlaybook` with all errors."""
+    reading = restore_playbook(text)
     if reading.playbook is None:
         raise InvalidPlaybook(reading.errors)
     return reading.playbook
@@ -87,13 +99,13 @@ class _Reader:
         self._root = root
         self._disabled_kinds = disabled_kinds
 
-    def check_header(self, *, is_required: bool) -> None:
-        """``apiVersion`` and ``kind``, and that there is nothing unknown beside."""
+    def check_header(self) -> None:
+        """``apiVersion`` and ``kind``, which may be absent, and that there is nothing unknown beside."""
         self._root.refuse_unknown(_ROOT, _ROOT_HINTS)
         version, kind = self._root.get("apiVersion"), self._root.get("kind")
-        if version.value not in API_VERSIONS and (is_required or not version.is_absent):
+        if version.value not in API_VERSIONS and not version.is_absent:
             version.expect(f"one of {', '.join(API_VERSIONS)}")
-        if kind.value != KIND and (is_required or not kind.is_absent):
+        if kind.value != KIND and not kind.is_absent:
             kind.expect(KIND)
 
     def read(self) -> Playbook | None:
@@ -117,7 +129,7 @@ class _Reader:
         entry, final = spec.get("entry_step"), spec.get("final_step")
         policy = spec.get("policy")
         path = metadata.get("path")
-        playbook = Playbook(
+        return Playbook(
             name=name,
             path=name if path.is_absent else path.read_name("a path") or name,
             version=_read_version(metadata.get("version")),
@@ -132,11 +144,45 @@ class _Reader:
             failure_mode=_read_failure_mode(policy.get("failure")),
             on_quiescence=_read_on_quiescence(policy.get("pending")),
             final_step_failure=_read_final_step_failure(policy.get("final_step_failure")),
+            timeout_ms=read_seconds(Place(spec.get("timeout_s").value, "", Findings())),
             limits=_read_limits(policy.get("limits")),
             steps=steps,
         )
-        warn_of_routes(playbook, root.get("workflow"))
-        return playbook
+
+    def review(self, playbook: Playbook) -> Playbook:
+        """Note what can never work in it, and what seldom is meant."""
+        self._review_executor()
+        warn_of_routes(playbook, self._root.get("workflow"))
+        steps = self._order_steps(playbook)
+        review_steps(playbook, [(step, place) for step, place in steps if step is not None])
+        return self._check_names(playbook, [step for step, _ in steps])
+
+    def _review_executor(self) -> None:
+        spec = self._root.get("executor").get("spec")
+        read_seconds(spec.get("timeout_s"))
+        for member in spec.read_mapping():
+            if member not in _SPEC:
+                guess = guess_name(member, _SPEC)
+                spec.get(member).warn(f"is no setting of executions: it is given to the tools of all tasks{guess}")
+
+    def find_doubtful(self, playbook: Playbook) -> Playbook:
+        """Find the names that may have no value, and note nothing."""
+        findings, aside = self._root.findings, Findings()
+        for placed in findings.templates:
+            placed.place.findings = aside
+        return self._check_names(playbook, [step for step, _ in self._order_steps(playbook)])
+
+    def _check_names(self, playbook: Playbook, steps: Sequence[Step | None]) -> Playbook:
+        doubtful = NameCheck(playbook, steps).check(self._root.findings.templates)
+        return replace(playbook, doubtful=doubtful) if doubtful else playbook
+
+    def _order_steps(self, playbook: Playbook) -> list[tuple[Step | None, Place]]:
+        """The steps by their places in the document; ``None`` where there is no step, or one that is told twice."""
+        left, found = dict(playbook.by_name), list[tuple[Step | None, Place]]()
+        for item in self._root.get("workflow").list_items():
+            name = item.get("step").value
+            found.append((left.pop(name, None) if isinstance(name, str) else None, item))
+        return found
 
     def _read_metadata(self, place: Place) -> str:
         members = place.read_mapping()

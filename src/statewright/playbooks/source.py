@@ -12,7 +12,7 @@ from statewright.net import Language
 from statewright.playbooks.compiling import CompiledPlaybook, compile_net
 from statewright.playbooks.definition import Playbook
 from statewright.playbooks.place import Finding, InvalidPlaybook
-from statewright.playbooks.reading import read_playbook
+from statewright.playbooks.reading import Reading, read_playbook, restore_playbook
 from statewright.playbooks.templates import Turn
 
 MAX_PATH_CHARS: Final = 256
@@ -60,9 +60,8 @@ def describe_playbook(read: ReadPlaybook) -> CheckedPlaybook:
     )
 
 
-def read_source(source: PlaybookSource, *, disabled_kinds: frozenset[str] = frozenset()) -> ReadPlaybook:
-    """The playbook of a text; ``apiVersion`` and ``kind`` may be absent. Raises :class:`InvalidPlaybook`."""
-    reading = read_playbook(source.text, requires_header=False, disabled_kinds=disabled_kinds)
+def _take(reading: Reading) -> ReadPlaybook:
+    """What was read. Raises :class:`InvalidPlaybook`."""
     if reading.playbook is None:
         raise InvalidPlaybook(reading.errors)
     path = reading.playbook.path
@@ -109,14 +108,16 @@ class PlaybookProcess(Struct, frozen=True, kw_only=True, eq=False):
         return self.compiled.create_language(Turn() if self.is_limited_to_turn else None)
 
 
-def compile_source(
-    source: PlaybookSource, version: int, *, disabled_kinds: frozenset[str] = frozenset()
-) -> PlaybookProcess:
-    """A definition as a process; ``disabled_kinds`` as ``read_playbook`` has them. Raises ``InvalidPlaybook``."""
-    read = read_source(source, disabled_kinds=disabled_kinds)
+def compile_source(source: PlaybookSource, version: int) -> PlaybookProcess:
+    """A definition that is registered, as a process. Raises ``InvalidPlaybook``."""
+    read = _take(restore_playbook(source.text))
     return PlaybookProcess(source=source, read=read, version=version, compiled=compile_net(read.playbook))
 
 
 def check_source(source: PlaybookSource, *, disabled_kinds: frozenset[str]) -> CheckedPlaybook:
-    """What is told of a playbook that compiles. Raises ``InvalidPlaybook``."""
-    return describe_playbook(compile_source(source, 0, disabled_kinds=disabled_kinds).read)
+    """What is told of a new playbook that compiles; ``disabled_kinds`` as ``read_playbook`` has them. Raises
+    ``InvalidPlaybook``.
+    """
+    read = _take(read_playbook(source.text, disabled_kinds=disabled_kinds))
+    compile_net(read.playbook)
+    return describe_playbook(read)

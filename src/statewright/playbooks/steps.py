@@ -124,7 +124,11 @@ def _read_timeout(place: Place) -> int | None:
     if place.is_absent:
         return None
     place.expect_members(("timeout_s",))
-    seconds = place.get("timeout_s")
+    return read_seconds(place.get("timeout_s"))
+
+
+def read_seconds(seconds: Place) -> int | None:
+    """A number of seconds as milliseconds, at least 1; ``None`` where it is absent."""
     value = seconds.value
     if value is None:
         return None

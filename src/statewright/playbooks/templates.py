@@ -13,7 +13,7 @@ others wait for the same event loop, a :class:`Turn` is given, and the sum of wh
 ``TurnExceeded`` (:mod:`statewright.loop.turns`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
@@ -91,6 +91,18 @@ class Template:
 
     __hash__ = None  # type: ignore[assignment] # its source may be a container
 
+    def list_expressions(self) -> Iterator[tuple[str, Expression]]:
+        """The strings with expressions, each with its JSON pointer within the value."""
+        pending: list[tuple[str, _Compiled]] = [("", self.compiled)]
+        while pending:
+            path, compiled = pending.pop()
+            if isinstance(compiled, Expression):
+                yield path, compiled
+            elif isinstance(compiled, dict):
+                pending.extend((f"{path}/{_escape(name)}", part) for name, part in reversed(compiled.items()))
+            elif compiled is not None:
+                pending.extend((f"{path}/{index}", part) for index, part in reversed(list(enumerate(compiled))))
+
 
 class Condition:
     """A ``when``: true, false or an expression."""
@@ -106,6 +118,11 @@ class Condition:
 
     def __hash__(self) -> int:
         return hash(self.source)
+
+    def list_expressions(self) -> Iterator[tuple[str, Expression]]:
+        """As a template has them: the whole, unless it is a boolean."""
+        if self.compiled is not None:
+            yield "", self.compiled
 
 
 class Defect(Struct, frozen=True, kw_only=True):

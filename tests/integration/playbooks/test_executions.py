@@ -381,3 +381,29 @@ def test_entries_name_what_they_are_part_of(playbooks: Playbooks):
         assert found[type_]["task_run_id"] == f"{element['entity_id']}/only_task/1"
     assert "task_run_id" not in found["loop.iteration.started"]
     assert found["task.attempt.done"]["duration_ms"] == 0
+
+
+def test_a_start_request_with_members_that_are_not_known_is_refused_by_their_names(playbooks: Playbooks):
+    path = playbooks.upload(HEADER + TASK)
+    body = {"path": path, "workloads": {"n": 1}, "businesskey": "k", "colour": "red"}
+    refused = playbooks.api.post("/v1/executions", body)
+    assert refused.status_code == 400
+    for told in ("workloads is not known; did you mean workload?", "did you mean businessKey?", "colour is not known"):
+        assert told in refused.text
+    assert done(playbooks.api.get("/v1/executions"))["items"] == []
+
+
+def test_an_execution_that_takes_too_long_fails_and_runs_its_final_step(playbooks: Playbooks):
+    path = playbooks.upload(
+        HEADER
+        + """
+executor: {spec: {timeout_s: 0.2, final_step: report}}
+workflow:
+- {step: work, tool: {kind: compute}}
+- {step: report, tool: {kind: noop}, set: {ctx.failed: "{{ args.failed }}"}}
+"""
+    )
+    execution = playbooks.start(path)
+    eventually(lambda: playbooks.read(execution)["status"] == "failed")
+    ended = playbooks.read(execution)
+    assert (ended["failureReason"], ended["ctx"]) == ("EXECUTION_TIMEOUT", {"failed": 1})

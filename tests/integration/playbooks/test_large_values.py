@@ -1,9 +1,9 @@
 """Large values of the event log (docs/reference/executions.md#event-log)."""
 
 from statewright.jsonval.codec import encode
+from statewright.playbooks import compile_playbook
 from statewright.playbooks.compiling import compile_net
 from statewright.playbooks.events import LogEvent
-from statewright.playbooks.source import PlaybookSource, read_source
 from statewright.services.playbooks.dialect import PLAYBOOK_DIALECT
 from statewright.services.processes import event_log
 from statewright.services.processes.writing import to_entity_id
@@ -61,7 +61,7 @@ async def test_large_values_are_beside_the_log_which_still_gives_the_state(datab
         count = await node.host.count(stored, to_entity_id(execution))
         names = {each["value"] for one in events for each in one.get("references", {}).values()}
         assert count == len(names)
-        compiled = compile_net(read_source(PlaybookSource(text=HEADER + TEXT)).playbook)
+        compiled = compile_net(compile_playbook(HEADER + TEXT))
         again = replay(compiled, await read_log(node, execution))
         assert sort_tokens(again) == sort_tokens((await node.read(execution)).marking)
 

@@ -8,7 +8,7 @@ workflow:
   tool: {kind: compute}
   next: {arcs: [{step: lost, when: "event.name == 'step.failed'"}]}
 - step: lost
-  tool: {kind: noop, spec: {policy: {rules: [{else: {then: {do: continue, set_ctx: {why: "{{ event }}"}}}}]}}}
+  tool: {kind: noop}
 """
 
 

@@ -24,7 +24,7 @@ async def run(
     egress: Egress | None, tool: str, *, limits: ComputationLimits = QUIET, **known: Any
 ) -> tuple[dict[str, Any], list[JsonObject]]:
     text = f"metadata: {{name: x}}\nworkflow: [{{step: s, tool: {tool}}}]"
-    dispatch = Dispatch(tasks=compile_playbook(text, requires_header=False).steps[0].tasks, **known)
+    dispatch = Dispatch(tasks=compile_playbook(text).steps[0].tasks, **known)
     reports: list[JsonObject] = []
 
     async def report(progress: JsonObject) -> None:

@@ -80,7 +80,7 @@ def test_there_are_examples_of_all_kinds() -> None:
 @pytest.mark.parametrize("text", PIPELINES)
 def test_a_pipeline_does_what_its_comments_say(text: str) -> None:
     document: JsonObject = {"metadata": {"name": "x"}, "workflow": [{"step": "s", **read_document(text)}]}
-    dispatch = Dispatch(tasks=compile_playbook(document, requires_header=False).steps[0].tasks)
+    dispatch = Dispatch(tasks=compile_playbook(document).steps[0].tasks)
     answers, called, state = read_answers(text), list[str](), begin(dispatch)
     assert isinstance(state, PipelineState)
     while True:

@@ -147,6 +147,7 @@ def routed_nets(draw: st.DrawFn) -> Net:
         capacity=draw(st.sampled_from([1, 2, 100])),
         on_pending=draw(st.sampled_from(["WAIT", "WAIT", "DISCARD", "FAIL"])),
         finalizer=draw(st.sampled_from([None, names[-1]])),
+        time_limit=draw(st.sampled_from([None, None, A_SECOND])),
         max_visits=MAX_VISITS,
         max_runs=draw(st.sampled_from([None, 20])),
         max_entries=10_000,

@@ -161,7 +161,8 @@ class Ledger:
         running = {execution for execution, node in self.executions.items() if node != "ended"}
         assert running == {token.id for token in tokens if token.stage == "WORKING"}
         assert {*self.tasks, *self.people} == {token.work for token in tokens if token.work is not None}
-        assert self.timers == {timer.id for token in tokens for timer in token.timers}
+        assert self.timers - {marking.deadline} == {timer.id for token in tokens for timer in token.timers}
+        assert marking.deadline is None or marking.deadline in self.timers
         assert self.children == {token.id for token in self._list_awaiting()}
         assert marking_from_document(marking_to_document(marking), marking.data) == marking
         assert all(loop.token in {token.id for token in tokens} for loop in marking.loops)

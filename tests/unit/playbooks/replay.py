@@ -262,8 +262,16 @@ class _Reader:
             self._tally = replace(tally, failed=tally.failed + 1)
         if str(execution) in self._failed:
             self._tokens[str(execution)] = self._failed.pop(str(execution))
-        if self._net.fails_fast and self._tally.failed > self._tally.overlooked:
+        is_out_of_time = self._tally.verdict == "EXECUTION_TIMEOUT"
+        if is_out_of_time or (self._net.fails_fast and self._tally.failed > self._tally.overlooked):
             self._rounds.clear()
+
+    def workflow_limited(self, event: LogEvent, payload: "JsonObject") -> None:
+        self._marking = replace(self._marking, deadline=TimerId(str(payload["timer"])))
+
+    def workflow_timed_out(self, event: LogEvent, payload: "JsonObject") -> None:
+        self._marking = replace(self._marking, deadline=None)
+        self._tally = replace(self._tally, verdict="EXECUTION_TIMEOUT")
 
     def workflow_waiting(self, event: LogEvent, payload: "JsonObject") -> None:
         self._marking = replace(self._marking, phase="WAITING")
@@ -285,7 +293,9 @@ class _Reader:
 
     def execution_cancelled(self, event: LogEvent, payload: "JsonObject") -> None:
         self._tokens = {name: replace(token, stage="WITHDRAWN", timers=()) for name, token in self._tokens.items()}
-        self._marking = replace(self._marking, phase="CANCELLED", reason=cast("str | None", payload["reason"]))
+        self._marking = replace(
+            self._marking, phase="CANCELLED", reason=cast("str | None", payload["reason"]), deadline=None
+        )
 
     def workflow_finished(self, event: LogEvent, payload: "JsonObject") -> None:
         phase, reason = payload["phase"], payload["reason"]
@@ -294,6 +304,7 @@ class _Reader:
             phase="COMPLETED" if phase == "COMPLETED" else "FAILED",
             reason=cast("str | None", reason),
             result=payload["summary"],
+            deadline=None,
         )
         if phase == "COMPLETED":
             self._tokens.clear()

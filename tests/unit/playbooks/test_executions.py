@@ -6,10 +6,10 @@ import pytest
 
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import Moment
-from statewright.net.effects import StartChild
-from statewright.playbooks.children import direct_children
+from statewright.net.effects import StartChild, TimerFired
 from statewright.playbooks.context import CTX, RESULTS
 from statewright.playbooks.operations import build_payload, start_execution
+from statewright.playbooks.pipeline import direct_children
 from statewright.playbooks.policies import Outcome, fail, succeed
 from statewright.playbooks.running import LocalExecution
 from statewright.playbooks.source import PlaybookSource, compile_source
@@ -235,7 +235,9 @@ def test_elements_that_contradict_each_other_fail():
         execution.complete(each.task)
     assert execution.marking.data[CTX] == {"a": {"b": 1}}
     (error,) = errors_of(execution)
-    assert error == {"kind": "loop", "message": "1 of 3 elements failed"}
+    cause = "ctx_conflict: a.b was written by another element with a different value"
+    assert error == {"kind": "loop", "message": f"1 of 3 elements failed; the first, element 1: {cause}"}
+    assert str(execution.marking.reason) == f"LOOP: {error['message']}"
     output = find_event(execution, "step.failed")[0]["output"]
     assert isinstance(output, dict)
     message = "a.b was written by another element with a different value"
@@ -466,3 +468,100 @@ def test_tools_are_called_with_what_a_pipeline_makes_of_their_fields():
     assert asked == [{"n": 5}, {"n": 5}]
     assert execution.marking.data[CTX] == {"busy": True}
     assert execution.status == "success"
+
+
+UNDEFINED = """
+workload: {customer: workload, page: workload}
+workflow:
+- step: load
+  tool: {name: page, kind: noop}
+  set: {ctx.seen: "{{ customer }} {{ load }} {{ nobody }} {{ other }}"}
+  next: {arcs: [{step: store, args: {customer: args}}]}
+- step: store
+  tool:
+    kind: noop
+    spec:
+      policy:
+        rules: [else: {then: {do: break, set_ctx: {who: "{{ customer }}", page: "{{ page }}", x: "{{ nobody }}"}}}]
+  next: {arcs: [{step: store, when: "{{ ctx.store_runs is undefined }}", set: {ctx.store_runs: 1}}]}
+"""
+
+
+def test_bare_names_are_those_of_args_then_of_results_then_of_the_workload():
+    execution = run(UNDEFINED)
+    assert execution.marking.data["ctx"] == {
+        "seen": "workload None  ",
+        "who": "workload",
+        "page": "workload",
+        "x": None,
+        "store_runs": 1,
+    }
+    (first, *_) = [
+        event for event in execution.log if event.type == "ctx.patched" and "who" in event.payload["changes"]
+    ]
+    assert first.payload["changes"]["who"] == "args"
+
+
+def test_a_name_that_nothing_has_is_told_once_for_each_place():
+    execution = run(UNDEFINED, workload={"other": 1})
+    found = [event for event in execution.log if event.type == "template.undefined_name"]
+    assert [(event.step, event.payload["code"], event.payload["name"], event.payload["path"]) for event in found] == [
+        ("load", "UNDEFINED_NAME", "nobody", "/workflow/0/set/ctx.seen"),
+        ("store", "UNDEFINED_NAME", "nobody", "/workflow/1/tool/spec/policy/rules/0/else/then/set_ctx/x"),
+    ]
+
+
+# The time of the whole.
+
+LIMITED = """
+executor: {spec: {timeout_s: 60, final_step: report}}
+workflow:
+- {step: s, next: {spec: {mode: inclusive}, arcs: [{step: work}, {step: gate}, {step: each}, {step: m}]}}
+- {step: work, tool: {kind: python}, next: {arcs: [{step: after, when: event.name == 'step.failed'}]}}
+- {step: gate, spec: {policy: {admit: {rules: [{when: ctx.open, then: {allow: true}}]}}}, tool: {kind: noop}}
+- {step: each, loop: {in: [1, 2], iterator: n}, tool: {kind: python}, next: {arcs: [{step: m}]}}
+- {step: m, spec: {join: {steps: [s, each]}}, tool: {kind: noop}}
+- {step: after, tool: {kind: python}}
+- {step: report, tool: {kind: python}}
+"""
+
+
+def expire(execution: LocalExecution) -> None:
+    deadline = execution.marking.deadline
+    assert deadline is not None
+    execution.play(TimerFired(deadline))
+
+
+def test_an_execution_that_takes_too_long_fails_and_runs_the_final_step():
+    execution = run(LIMITED)
+    (limited,) = find_event(execution, "workflow.limited")
+    assert list(execution.timers.items()) == [(limited["timer"], limited["at"])]
+    assert {each.step for each in execution.open} == {"work", "each"}
+    expire(execution)
+    assert [each.step for each in execution.open] == ["report"]
+    assert execution.timers == {}
+    execution.complete(execution.open[0].task)
+    assert (execution.status, execution.marking.reason) == ("failed", "EXECUTION_TIMEOUT")
+    assert {failure.reason for failure in execution.marking.tally.failures} == {"EXECUTION_TIMEOUT"}
+    assert find_event(execution, "step.scheduled")[-1]["token"], "the final step alone has begun since"
+    assert "after" not in {event.step for event in execution.log if event.type == "step.scheduled"}
+
+
+def test_the_time_of_an_execution_is_counted_no_more_when_it_has_ended():
+    execution = run("executor: {spec: {timeout_s: 0.5}}\nworkflow: [{step: s, tool: {kind: python}}]")
+    execution.complete(execution.open[0].task)
+    assert (execution.status, execution.timers, execution.marking.deadline) == ("success", {}, None)
+
+
+def test_a_restart_has_the_whole_time_again():
+    execution = run("executor: {spec: {timeout_s: 5}}\nworkflow: [{step: s, tool: {kind: python}}]")
+    expire(execution)
+    assert execution.status == "failed"
+    assert execution.restart()
+    assert len(execution.timers) == 1
+    execution.complete(execution.open[0].task)
+    assert execution.status == "success"
+
+
+def test_an_execution_without_a_limit_has_no_timer():
+    assert run("workflow: [{step: s, tool: {kind: python}}]").timers == {}

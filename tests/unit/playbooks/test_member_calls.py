@@ -1,9 +1,9 @@
 """Requests to calculation members (docs/reference/executions.md#calculation-members)."""
 
 from statewright.jsonval.values import JsonObject
+from statewright.playbooks import compile_playbook
 from statewright.playbooks.dispatch import Dispatch, Element, choose_job_type
 from statewright.playbooks.pipeline import ToolCall
-from statewright.playbooks.source import PlaybookSource, read_source
 from statewright.playbooks.task_requests import DEFAULT_TIMEOUT_MS, MemberCall, build_member_call
 
 DISPATCH = Dispatch(
@@ -49,7 +49,7 @@ def test_of_other_kinds_all_fields_are_sent_and_none_is_read():
 def test_a_pipeline_that_members_do_by_tags_is_run_by_the_service():
     def choose(tool: str) -> str | None:
         text = f"metadata: {{name: x}}\nworkflow: [{{step: s, tool: [{tool}]}}]"
-        return choose_job_type(read_source(PlaybookSource(text=text)).playbook.steps[0].tasks)
+        return choose_job_type(compile_playbook(text).steps[0].tasks)
 
     assert choose("{kind: compute, tags: a}, {kind: noop}, {kind: http, url: u}") is None
     assert choose("{kind: compute, tags: a}, {kind: python}") == "playbook:python"

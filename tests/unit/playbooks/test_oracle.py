@@ -53,7 +53,7 @@ class Duel:
         self.chance = random.Random(seed)
         self.playbook = make_playbook(self.chance)
         self.simulator = Simulator(self.playbook)
-        self.compiled = compile_net(compile_playbook(self.playbook.to_document(), requires_header=False))
+        self.compiled = compile_net(compile_playbook(self.playbook.to_document()))
         self.execution = LocalExecution(self.compiled)
         self.told = self.foretold = 0
         """How much of both logs was compared before."""

@@ -84,7 +84,7 @@ def choose(policy: dict | None, ok: bool, attempt: int) -> dict:  # type: ignore
 @given(pipelines(), st.lists(st.booleans(), min_size=1, max_size=12))
 def test_a_pipeline_does_what_its_model_does(tasks: list[JsonObject], outcomes: list[bool]) -> None:
     document: JsonObject = {"metadata": {"name": "x"}, "workflow": [{"step": "s", "tool": list(tasks)}]}
-    step = compile_playbook(document, requires_header=False).steps[0]
+    step = compile_playbook(document).steps[0]
     given_outcomes = (
         succeed(number) if ok else fail("x", "broken")
         for number, ok in enumerate(islice(cycle(outcomes), MOST + 1), start=1)

@@ -117,14 +117,12 @@ def test_an_error_names_the_field_and_what_was_expected(body: str, path: str, to
     assert told in errors[path]
 
 
-def test_the_header_is_checked_where_it_is_asked_for() -> None:
-    reading = read_playbook(f"metadata: {{name: x}}\n{STEP}")
+def test_the_header_may_be_absent_and_must_be_known_where_it_is_there() -> None:
+    assert read_playbook(f"metadata: {{name: x}}\n{STEP}").errors == ()
+    reading = read_playbook(f"apiVersion: noetl.io/v1\nkind: Playbok\nmetadata: {{name: x}}\n{STEP}")
     assert [error.path for error in reading.errors] == ["/apiVersion", "/kind"]
-    assert read_playbook(f"metadata: {{name: x}}\n{STEP}", requires_header=False).errors == ()
-    assert [e.path for e in read_playbook(STEP, requires_header=False).errors] == ["/metadata"]
-    assert [e.path for e in read_playbook(f"metadata: {{}}\n{STEP}", requires_header=False).errors] == [
-        "/metadata/name"
-    ]
+    assert [e.path for e in read_playbook(STEP).errors] == ["/metadata"]
+    assert [e.path for e in read_playbook(f"metadata: {{}}\n{STEP}").errors] == ["/metadata/name"]
 
 
 def test_everything_is_found_at_once() -> None:
@@ -158,14 +156,14 @@ def test_the_templates_of_a_playbook_come_to_so_much_at_most() -> None:
 @pytest.mark.parametrize(
     ("tool", "places"),
     [
-        ("{kind: http}", ["/workflow/0/tool/kind"]),
-        ("[{kind: noop}, {get: {kind: http}}]", ["/workflow/0/tool/1/get/kind"]),
+        ("{kind: http, url: x}", ["/workflow/0/tool/kind"]),
+        ("[{kind: noop}, {get: {kind: http, url: x}}]", ["/workflow/0/tool/1/get/kind"]),
         ("[{kind: compute, tags: t}, {kind: workbook, task: ask}]", ["/workflow/0/tool/1/kind"]),
         ("[{kind: http}, {kind: python}]", []),
     ],
 )
 def test_a_kind_can_be_disabled_where_the_service_runs_the_pipeline(tool: str, places: list[str]) -> None:
-    body = f"workbook: {{tasks: {{ask: {{kind: http}}}}}}\nworkflow: [{{step: a, tool: {tool}}}]"
+    body = f"workbook: {{tasks: {{ask: {{kind: http, url: x}}}}}}\nworkflow: [{{step: a, tool: {tool}}}]"
     reading = read_playbook(HEADER + body, disabled_kinds=frozenset({"http"}))
     assert [error.path for error in reading.errors] == places
     assert all("http is disabled here" in error.message for error in reading.errors)

@@ -44,7 +44,7 @@ def compile_text(text: str, *, capacity: int = 100) -> CompiledPlaybook:
     if capacity != 100:
         executor = _put(document, "executor")
         _put(_put(_put(executor, "spec"), "policy"), "limits")["max_in_flight"] = capacity
-    return compile_net(compile_playbook(document, requires_header=False))
+    return compile_net(compile_playbook(document))
 
 
 def _put(document: JsonObject, name: str) -> JsonObject:

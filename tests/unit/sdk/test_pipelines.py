@@ -26,7 +26,7 @@ PATIENCE_S = 30.0
 
 def a_payload(tool: str, **known: Any) -> JsonObject:
     header = "metadata: {name: x}\n"
-    step = compile_playbook(f"{header}workflow: [{{step: s, tool: {tool}}}]", requires_header=False).steps[0]
+    step = compile_playbook(f"{header}workflow: [{{step: s, tool: {tool}}}]").steps[0]
     dispatch = Dispatch(tasks=step.tasks, step="s", execution_id="E", step_run="R", **known)
     sent = decode(encode(dispatch_to_document(dispatch)))
     assert isinstance(sent, dict)

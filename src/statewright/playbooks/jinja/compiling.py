@@ -58,11 +58,18 @@ MAX_REMEMBERED_CHARS: Final = 256
 class Expression:
     """A compiled string."""
 
-    __slots__ = ("_cost", "_evaluate")
+    __slots__ = ("_cost", "_evaluate", "paths", "unguarded")
 
-    def __init__(self, evaluate: Evaluate, cost: int) -> None:
+    def __init__(self, evaluate: Evaluate, compiler: ExpressionCompiler, variables: frozenset[str]) -> None:
+        """``variables``: names to which the template itself gives values."""
         self._evaluate = evaluate
-        self._cost = cost
+        self._cost = compiler.cost
+        self.paths = frozenset(path for path in compiler.paths if path[0] not in variables)
+        """What it names of its scope."""
+        self.unguarded = frozenset(
+            path for path in self.paths if not any(path[: len(known)] == known for known in compiler.guarded)
+        )
+        """What of it must be defined, for all that the author says."""
 
     def evaluate(self, frame: Frame) -> object:
         """Its value. Raises :class:`EvaluationFailed`."""
@@ -98,7 +105,7 @@ def _compile_text(source: str, statements: bool) -> Expression:
     single = _find_single(parse(source.rstrip("\n")).body if source.endswith("\n") else body)
     if single is not None:
         evaluate = expressions.compile(single)
-        return Expression(evaluate, expressions.cost)
+        return Expression(evaluate, expressions, frozenset())
     run = StatementCompiler(expressions, allows_blocks=statements).compile_body(body)
 
     def render(frame: Frame) -> str:
@@ -107,7 +114,7 @@ def _compile_text(source: str, statements: bool) -> Expression:
         frame.spend_text(sum(map(len, pieces)))
         return "".join(pieces)
 
-    return Expression(render, expressions.cost)
+    return Expression(render, expressions, _list_variables(body) if statements and "{%" in source else frozenset())
 
 
 def _compile_expression(source: str) -> Expression:
@@ -121,7 +128,12 @@ def _compile_expression(source: str) -> Expression:
         raise InvalidTemplate("must be one expression: write the operators within one pair of braces")
     compiler = ExpressionCompiler()
     evaluate = compiler.compile(single)
-    return Expression(evaluate, compiler.cost)
+    return Expression(evaluate, compiler, frozenset())
+
+
+def _list_variables(body: list[nodes.Node]) -> frozenset[str]:
+    names = {name.name for node in body for name in node.find_all(nodes.Name) if name.ctx == "store"}
+    return frozenset({*names, "loop"})
 
 
 # Workers are given the same few templates with every job. What is compiled never changes, so all may share it.

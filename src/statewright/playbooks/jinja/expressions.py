@@ -26,15 +26,28 @@ from statewright.playbooks.jinja.operators import BINARY, OPERATORS, TESTS
 from statewright.playbooks.jinja.values import Frame, InvalidTemplate, Undefined, check_number, is_truthy
 
 Evaluate: TypeAlias = Callable[[Frame], object]
+Path: TypeAlias = tuple[str, ...]
+"""A name, and the members within it that the text names: ``("ctx", "a")`` of ``ctx.a``."""
 
 _MISSING: Final = object()
+_MAX_PATH: Final = 3
+"""Parts of a path that are noted: more are asked for by nobody."""
+_ASKS_FOR_DEFAULT: Final = frozenset(("d", "default"))
+_ASKS_WHETHER_DEFINED: Final = frozenset(("defined", "undefined"))
 
 
 class ExpressionCompiler:
-    """Compiles the expressions of one template, and counts them in ``cost``."""
+    """Compiles the expressions of one template, counts them in ``cost``, and notes what they name."""
 
     def __init__(self) -> None:
         self.cost = 0
+        self.paths: set[Path] = set()
+        """What the expressions name."""
+        self.guarded: set[Path] = set()
+        """What of it may be undefined, since the author asks whether it is, or says what to take then."""
+        self._is_noted = False
+        """Whether the node that is compiled is part of a path that was noted."""
+        self._is_guarded = False
 
     def compile(self, node: nodes.Node) -> Evaluate:
         """The function that evaluates a node. Raises :class:`InvalidTemplate`."""
@@ -54,6 +67,8 @@ class ExpressionCompiler:
 
     def compile_name(self, node: nodes.Name) -> Evaluate:
         name, undefined = node.name, Undefined(node.name)
+        if not self._is_noted:
+            self._note((name,))
 
         def evaluate(frame: Frame) -> object:
             found = frame.variables.get(name, _MISSING)
@@ -62,11 +77,11 @@ class ExpressionCompiler:
         return evaluate
 
     def compile_attribute(self, node: nodes.Getattr) -> Evaluate:
-        of, name = self.compile(node.node), node.attr
+        of, name = self._compile_owner(node), node.attr
         return lambda frame: get_member(of(frame), name)
 
     def compile_item(self, node: nodes.Getitem) -> Evaluate:
-        of = self.compile(node.node)
+        of = self._compile_owner(node)
         if isinstance(node.arg, nodes.Slice):
             bounds = [self.compile_optional(part) for part in (node.arg.start, node.arg.stop, node.arg.step)]
             return lambda frame: frame.call(TAKE_SLICE, of(frame), *[bound and bound(frame) for bound in bounds])
@@ -74,6 +89,30 @@ class ExpressionCompiler:
         if isinstance(node.arg, nodes.Const):
             return lambda frame: get_member(of(frame), name(frame))
         return lambda frame: frame.call(GET_ITEM, of(frame), name(frame))
+
+    def _note(self, path: Path) -> None:
+        self.paths.add(path)
+        if self._is_guarded:
+            self.guarded.add(path)
+
+    def _compile_owner(self, node: nodes.Getattr | nodes.Getitem) -> Evaluate:
+        """What a member is taken of. A path from a name through members is noted as a whole, where it ends."""
+        path = None if self._is_noted else _find_path(node)
+        if path is None:
+            return self.compile(node.node)
+        self._note(path[:_MAX_PATH])
+        self._is_noted = True
+        try:
+            return self.compile(node.node)
+        finally:
+            self._is_noted = False
+
+    def _compile_guarded(self, node: nodes.Node, *, is_guarded: bool) -> Evaluate:
+        outer, self._is_guarded = self._is_guarded, is_guarded or self._is_guarded
+        try:
+            return self.compile(node)
+        finally:
+            self._is_guarded = outer
 
     def compile_list(self, node: nodes.List | nodes.Tuple) -> Evaluate:
         items = [self.compile(item) for item in node.items]
@@ -147,12 +186,14 @@ class ExpressionCompiler:
         if node.node is None:
             raise InvalidTemplate("uses a filter block, which templates of playbooks do not have")
         entry = _find("filter", FILTERS, node.name)
-        value, arguments = self.compile(node.node), self._compile_arguments(node, f"the filter {node.name}", entry, 2)
+        value = self._compile_guarded(node.node, is_guarded=node.name in _ASKS_FOR_DEFAULT)
+        arguments = self._compile_arguments(node, f"the filter {node.name}", entry, 2)
         return lambda frame: frame.call(entry, value(frame), *arguments[0](frame), **arguments[1](frame))
 
     def compile_test(self, node: nodes.Test) -> Evaluate:
         entry = _find("test", TESTS, node.name)
-        value, arguments = self.compile(node.node), self._compile_arguments(node, f"the test {node.name}", entry, 2)
+        value = self._compile_guarded(node.node, is_guarded=node.name in _ASKS_WHETHER_DEFINED)
+        arguments = self._compile_arguments(node, f"the test {node.name}", entry, 2)
         return lambda frame: frame.call(entry, value(frame), *arguments[0](frame), **arguments[1](frame))
 
     def compile_call(self, node: nodes.Call) -> Evaluate:
@@ -185,6 +226,20 @@ class ExpressionCompiler:
             lambda frame: [argument(frame) for argument in positional],
             lambda frame: {name: argument(frame) for name, argument in named},
         )
+
+
+def _find_path(node: nodes.Node) -> Path | None:
+    """The path that a node is the end of; ``None`` where it begins with no name, or goes on by what is computed."""
+    parts: list[str] = []
+    while not isinstance(node, nodes.Name):
+        if isinstance(node, nodes.Getattr):
+            parts.append(node.attr)
+        elif isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Const):
+            parts.append(str(node.arg.value))
+        else:
+            return None
+        node = node.node
+    return (node.name, *reversed(parts))
 
 
 def _check_arguments(what: str, function: Callable[..., object], count: int, names: list[str]) -> None:

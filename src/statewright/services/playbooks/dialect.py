@@ -34,11 +34,13 @@ from statewright.services.processes.dialects import (
     Verb,
     read_bare,
     read_reasoned,
+    refuse_unknown,
 )
 from statewright.services.processes.instances import StartRequest
 
 
 def _read_start(body: RequestReader, _: Nouns) -> StartRequest:
+    refuse_unknown(body, (ARGS, "businessKey", CTX, "path", "version", WORKLOAD))
     if not body.text("path"):
         raise body.build_refusal("path is required")
     return StartRequest(
@@ -71,10 +73,6 @@ def _adapt(
 ) -> InstanceOperation[PlaybookProcess, Execution]:
     """The log of an execution has who asked for what, and why."""
     return partial(apply_request, operation=operation, principal=principal.id, reason=reason)
-
-
-def _render_definition(process: PlaybookProcess) -> JsonObject:
-    return definition_to_document(process.source, describe_playbook(process.read), process.version)
 
 
 PLAYBOOK_DIALECT: Final = ProcessDialect(
@@ -120,7 +118,7 @@ PLAYBOOK_DIALECT: Final = ProcessDialect(
         accept=definitions.accept,
         checked_members=("path", "name", "steps", "kinds", "warnings"),
     ),
-    render_definition=_render_definition,
+    render_definition=lambda one: definition_to_document(one.source, describe_playbook(one.read), one.version),
     read_start=_read_start,
     check_start=definitions.refuse_lacking_credentials,
     render_instance=render_execution,

@@ -12,7 +12,7 @@ from statewright.entity import Principal
 from statewright.failures import BadRequest, Failure, ProcessNotFound
 from statewright.ids import ModelId, TransactionId, model_id
 from statewright.instants import to_rfc3339
-from statewright.jsonval.values import JsonObject, JsonValue, MemberReader, WantedType, quote
+from statewright.jsonval.values import JsonObject, JsonValue, MemberReader, WantedType, guess_name, quote
 from statewright.net import Moment
 from statewright.operations.process_nouns import Nouns
 from statewright.processes.changes import ExecutionStatus, NodeExecution
@@ -90,6 +90,17 @@ class RequestReader(Protocol):
     def build_refusal(self, message: str) -> Failure:
         """The failure of a request that lacks something."""
         ...
+
+
+_MAX_TOLD: Final = 10
+"""Members that are not known, in a refusal."""
+
+
+def refuse_unknown(body: RequestReader, known: Sequence[str]) -> None:
+    """Refuse a request with other members than these, by their names."""
+    if unknown := [name for name in body.document if name not in known]:
+        told = ", ".join(f"{name[:60]} is not known{guess_name(name, known)}" for name in unknown[:_MAX_TOLD])
+        raise body.build_refusal(f"{told}; expected {', '.join(known)}")
 
 
 class Demand(Struct, Generic[P, I], frozen=True, kw_only=True):
