@@ -258,16 +258,20 @@ class Node:
             self._leave.set()
 
     def _make_registrar(self, kind: Kind, name: str) -> Callable[[HandlerT], HandlerT]:
-        if (kind, name) in self._functions:
-            raise ValueError(f"there is already a {kind} named {name}")
-        if kind in _JOB_KINDS and any((other, name) in self._functions for other in _JOB_KINDS):
-            raise ValueError(f"there is already a handler for jobs of type {name}")
+        self._refuse_taken(kind, name)
 
         def register(handler: HandlerT) -> HandlerT:
+            self._refuse_taken(kind, name)  # again: several above one function are made before the first registers
             self._functions[kind, name] = Function(kind, name, handler, context=_CONTEXTS.get(kind, Context))
             return handler
 
         return register
+
+    def _refuse_taken(self, kind: Kind, name: str) -> None:
+        if (kind, name) in self._functions:
+            raise ValueError(f"there is already a {kind} named {name}")
+        if kind in _JOB_KINDS and any((other, name) in self._functions for other in _JOB_KINDS):
+            raise ValueError(f"there is already a handler for jobs of type {name}")
 
     def _build_job_worker(self, where: Endpoint, transport: HttpTransport, tokens: TokenSource) -> JobWorker | None:
         """The worker for jobs; None when there are no handlers for any."""

@@ -397,3 +397,13 @@ def test_a_name_is_that_of_a_job_or_of_a_task():
     node.task("greet")(lambda value: value)
     with pytest.raises(ValueError, match="already a handler for jobs of type greet"):
         node.job("greet")
+
+
+def test_names_of_one_function_are_told_apart_too():
+    node = Node()
+    with pytest.raises(ValueError, match="already a handler for jobs of type greet"):
+
+        @node.job("greet")
+        @node.task("greet")
+        def greet(value: object) -> object:
+            return value
