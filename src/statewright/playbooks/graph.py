@@ -28,11 +28,14 @@ def warn_of_routes(playbook: Playbook, workflow: Place) -> None:
     _warn_of_unreachable(playbook, workflow, targets)
     _warn_of_splits(playbook, workflow, targets)
     sources = _count_sources(targets)
+    repeated = _find_repeated(playbook, targets)
+    bits = {name: 1 << number for number, name in enumerate(targets)}
     for index, step in enumerate(_order(playbook, workflow)):
         if step is None:
             continue
         place = Place(None, f"{workflow.path}/{index}", workflow.findings)
-        if sources[step.name] > 1 and step.join is None and step.admission is None:
+        is_repeated = sources[step.name] > 1 and repeated & bits[step.name]
+        if is_repeated and step.join is None and step.admission is None:
             place.warn(f"is reached from {sources[step.name]} steps and runs for each token; spec.join would make one")
         if step.name == playbook.final and step.router is not None:
             place.get("next").warn("has no effect when the step runs as the final one")
@@ -89,12 +92,7 @@ def _warn_of_unreachable(playbook: Playbook, workflow: Place, targets: Mapping[s
 def _warn_of_splits(playbook: Playbook, workflow: Place, targets: Mapping[str, tuple[str, ...]]) -> None:
     """Note the inclusive routers whose branches never meet."""
     splits = [
-        (index, step)
-        for index, step in enumerate(_order(playbook, workflow))
-        if step is not None
-        and step.router is not None
-        and step.router.mode == "inclusive"
-        and len(targets[step.name]) > 1
+        (index, step) for index, step in enumerate(_order(playbook, workflow)) if step is not None and _splits(step)
     ]
     reached = _find_reached(targets) if splits else None
     if reached is None:
@@ -107,6 +105,23 @@ def _warn_of_splits(playbook: Playbook, workflow: Place, targets: Mapping[str, t
             Place(None, f"{workflow.path}/{index}/next", workflow.findings).warn(
                 "is inclusive, and its branches never meet in a step"
             )
+
+
+def _find_repeated(playbook: Playbook, targets: Mapping[str, tuple[str, ...]]) -> int:
+    """The steps that more than one branch of a split leads to before a join, as bits; all if that takes too long."""
+    splits = [step.name for step in playbook.steps if _splits(step)]
+    if not splits:
+        return 0
+    reached = _find_reached({step.name: targets[step.name] if step.join is None else () for step in playbook.steps})
+    if reached is None:
+        return -1
+    repeated = 0
+    for name in splits:
+        seen = 0
+        for target in targets[name]:
+            repeated |= seen & reached[target]
+            seen |= reached[target]
+    return repeated
 
 
 def _splits(step: Step) -> bool:

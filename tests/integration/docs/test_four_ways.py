@@ -51,6 +51,7 @@ def client(service: RunningService, api: Api, tenant: str) -> Iterator[Client]:
         client.steps.upload(steps)
         assert client.flows.check(*blocks("flow")) == []
         client.flows.upload(*blocks("flow"))
+        assert client.playbooks.check(*blocks("yaml")) == []
         client.playbooks.upload(*blocks("yaml"))
         eventually(lambda: service.parts.members.list_members(TenantId(tenant)))
         try:

@@ -196,6 +196,14 @@ def test_branches_that_never_meet_are_a_warning() -> None:
     assert "never meet" in list_warnings(split % apart)["/workflow/0/next"]
     assert list(list_warnings(split % meeting)) == ["/workflow/3"]
     assert "is reached from 2 steps" in list_warnings(split % meeting)["/workflow/3"]
+    either = split.replace("inclusive", "exclusive").replace("{step: a}", "{step: a, when: ctx.x}")
+    assert list_warnings(either % meeting) == {}  # there is one token
+    joined = meeting.replace("{step: c, tool: {kind: noop}}", "{step: c, spec: {join: {}}, next: {arcs: [%s]}}, %s")
+    again = (
+        "{step: d, when: ctx.x}, {step: e, when: ctx.y}",
+        "{step: d, next: {arcs: [{step: e}]}}, {step: e, tool: {kind: noop}}",
+    )
+    assert list_warnings(split % (joined % again)) == {}
 
 
 def test_both_generations_of_names_are_one() -> None:
