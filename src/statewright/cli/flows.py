@@ -154,16 +154,28 @@ def send(
     output: Annotated[
         str, typer.Option(help="JSON: what the tasks answer; their inputs without it.", metavar="JSON")
     ] = "null",
+    instance: Annotated[
+        str, typer.Option(help="Instance that it is for, which keeps it until a task waits for it.", metavar="ID")
+    ] = "",
+    key: Annotated[str, typer.Option(help="The same by its business key.", metavar="KEY")] = "",
+    definition: Annotated[str, typer.Option(help="Definition of the one with the key.", metavar="ID")] = "",
 ) -> None:
-    """Deliver an event to the flows that wait for it, and print what it completed."""
+    """Deliver an event to the flows that wait for it, or to one instance, and print what it completed."""
     given = parse_option(fields, "--fields")
     if not isinstance(given, dict):
         fail("--fields is no object")
-    delivered = client.flows.send_event(kind, given, parse_option(output, "--output"))
+    delivered = client.flows.send_event(
+        kind,
+        given,
+        parse_option(output, "--output"),
+        instance_id=instance,
+        business_key=key,
+        definition_id=definition,
+    )
     for receipt in delivered.receipts:
         element = "" if receipt.element is None else f" element {receipt.element}"
         typer.echo(f"{receipt.instance_id} node {receipt.node}{element}")
-    typer.echo(f"{delivered.tasks} tasks completed", err=True)
+    typer.echo("kept for the instance" if delivered.kept else f"{delivered.tasks} tasks completed", err=True)
 
 
 @command(flows)

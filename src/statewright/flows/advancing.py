@@ -11,6 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from statewright.evaluation.costs import Turn
 from statewright.flows.builtin_tasks import CounterChange, Delay, EventWait, UnfilledTemplate, fill_name
 from statewright.flows.definition import FlowProcess
 from statewright.jsonval.values import JsonObject, JsonValue, tidy_numbers
@@ -36,16 +37,42 @@ def start_marking(process: FlowProcess, data: JsonObject, moment: Moment) -> Ker
     return _Operation(process, None, moment).start(data)
 
 
-def advance_marking(process: FlowProcess, marking: Marking, event: Event, moment: Moment) -> KernelResult:
-    """An instance after an event: the same marking and no effects when the event does not apply."""
-    return _Operation(process, marking, moment).play(event)
+class FlowEvent(Struct, frozen=True, kw_only=True):
+    """Something that happened, of a kind, with fields that may be compared, and maybe an output for what waits."""
+
+    kind: str
+    fields: JsonObject = {}
+    output: JsonValue = None
+    """An object or an array; ``None``: the tasks go on with their inputs."""
+
+
+class Advanced(Struct, frozen=True, kw_only=True):
+    """An instance after an event of the kernel."""
+
+    result: KernelResult
+    kept: tuple[FlowEvent, ...]
+    """Of the events that were addressed to it before, those that no task has taken yet."""
+
+
+def advance_marking(
+    process: FlowProcess, marking: Marking, event: Event, moment: Moment, kept: tuple[FlowEvent, ...] = ()
+) -> Advanced:
+    """An instance after an event: the same marking and no effects when the event does not apply. Tasks that begin to
+    wait for a kind of which an event is ``kept`` take the oldest that matches.
+    """
+    operation = _Operation(process, marking, moment, kept)
+    return Advanced(result=operation.play(event), kept=tuple(operation.kept))
 
 
 class _Operation:
     """One event, and those that follow from it at once."""
 
-    def __init__(self, process: FlowProcess, before: Marking | None, moment: Moment) -> None:
+    def __init__(
+        self, process: FlowProcess, before: Marking | None, moment: Moment, kept: Sequence[FlowEvent] = ()
+    ) -> None:
+        self.kept = list(kept)
         self._process = process
+        self._turn = None if process.turn_elements is None else Turn(process.turn_elements)
         self._language = process.create_language()
         self._marking = Marking(data={}) if before is None else before
         self._moment = moment
@@ -96,9 +123,26 @@ class _Operation:
                 self._take(done)
             case EventWait() as wait:
                 topic = fill_name(wait.event, effect.input, wait.parameters)
-                self._arm(effect, topic=topic, matched=_hash_input(effect.input) if wait.matches_input else None)
+                place = self._find_kept(wait, topic, effect.input)
+                if place is None:
+                    self._arm(effect, topic=topic, matched=_hash_input(effect.input) if wait.matches_input else None)
+                else:
+                    self._effects.append(effect)
+                    done = self._advance(TaskCompleted(effect.task, _build_output(wait, self.kept[place])))
+                    if done.effects:  # else it was withdrawn by what came after it
+                        del self.kept[place]
+                    self._take(done)
             case countdown:
                 self._arm(effect, counter=fill_name(countdown.name, effect.input, countdown.parameters))
+
+    def _find_kept(self, wait: EventWait, topic: str, given: JsonValue) -> int | None:
+        """The place of the oldest event that the task takes. Raises ``TurnExceeded``."""
+        for place, event in enumerate(self.kept):
+            if self._turn is not None:
+                self._turn.spend(1)
+            if event.kind == topic and _is_awaited(wait, event, given):
+                return place
+        return None
 
     def _arm(
         self,
@@ -134,27 +178,43 @@ class _Operation:
         self._pending += result.effects
 
 
-class FlowEvent(Struct, frozen=True, kw_only=True):
-    """Something that happened, of a kind, with fields that may be compared, and maybe an output for what waits."""
-
-    kind: str
-    fields: JsonObject = {}
-    output: JsonValue = None
-    """An object or an array; ``None``: the tasks go on with their inputs."""
-
-
 class Arrival(Struct, frozen=True, kw_only=True):
     """What an event did to an instance."""
 
     result: KernelResult
+    kept: tuple[FlowEvent, ...]
     tasks: int
     """How many it completed."""
     receipts: tuple[Token, ...]
     """Those of them whose flow wants the sender to know."""
 
 
+def list_waits(process: FlowProcess, marking: Marking, kind: str) -> list[str]:
+    """The tasks of an instance that wait for a kind of events, by their ids."""
+    return [
+        token.work
+        for token in marking.tokens
+        if token.stage == "WORKING" and token.work is not None and _find_topic(process, marking, token) == kind
+    ]
+
+
+def _find_topic(process: FlowProcess, marking: Marking, token: Token) -> str | None:
+    wait = process.builtin_tasks.get(token.node)
+    if not isinstance(wait, EventWait):
+        return None
+    try:
+        return fill_name(wait.event, _find_input(process, marking, token), wait.parameters)
+    except UnfilledTemplate:
+        return None
+
+
 def deliver_event(
-    process: FlowProcess, marking: Marking, waits: Sequence[str], event: FlowEvent, moment: Moment
+    process: FlowProcess,
+    marking: Marking,
+    waits: Sequence[str],
+    event: FlowEvent,
+    moment: Moment,
+    kept: tuple[FlowEvent, ...] = (),
 ) -> Arrival:
     """Complete those of the tasks that wait for the event. Others, and those that do not wait any more, stay as they
     are.
@@ -168,15 +228,17 @@ def deliver_event(
         if token is None or token.work is None or not isinstance(task, EventWait):
             continue
         given = _find_input(process, marking, token)
-        if task.matches_input and not _matches(event.fields, given):
+        if not _is_awaited(task, event, given):
             continue
         output = _build_output(task, event)
-        done = advance_marking(process, marking, TaskCompleted(token.work, output), moment)
+        advanced = advance_marking(process, marking, TaskCompleted(token.work, output), moment, kept)
+        done, kept = advanced.result, advanced.kept
         marking, moment = done.marking, Moment(at=moment.at, first_id=done.next_id)
         effects += done.effects
         tasks += bool(done.effects)
         receipts += [token] if done.effects and task.sends_receipt else []
-    return Arrival(result=KernelResult(marking, tuple(effects), moment.first_id), tasks=tasks, receipts=tuple(receipts))
+    result = KernelResult(marking, tuple(effects), moment.first_id)
+    return Arrival(result=result, kept=kept, tasks=tasks, receipts=tuple(receipts))
 
 
 def _find_input(process: FlowProcess, marking: Marking, token: Token) -> JsonValue:
@@ -185,6 +247,10 @@ def _find_input(process: FlowProcess, marking: Marking, token: Token) -> JsonVal
     node = process.flow.net.nodes[token.node]
     given = process.create_language().build_input(marking.data, node, token.payloads)
     return {} if isinstance(given, Problem) else given
+
+
+def _is_awaited(wait: EventWait, event: FlowEvent, given: JsonValue) -> bool:
+    return not wait.matches_input or _matches(event.fields, given)
 
 
 def _matches(fields: JsonObject, given: JsonValue) -> bool:

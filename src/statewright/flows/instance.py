@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta, field
 
 from statewright.entity import ModelKey
+from statewright.flows.advancing import FlowEvent
 from statewright.flows.definition import MAX_ID_CHARS
 from statewright.flows.language import INPUT
 from statewright.flows.parts import SavedLoop, SavedLoops, leave_out, list_carriers, list_parts, restore_input
@@ -71,6 +72,8 @@ class FlowInstance(ProcessInstance, frozen=True, kw_only=True):
     """What is stored apart from the document."""
     held: Mapping[str, int] = {}
     """By counter, how much it is up by this instance."""
+    events: tuple[FlowEvent, ...] = ()
+    """Addressed to it before any of its tasks waited for them, the oldest first."""
 
     @property
     def saved_chars(self) -> int:
@@ -122,12 +125,22 @@ def instance_to_document(instance: FlowInstance) -> JsonObject:
     document: JsonObject = {**render_instance(instance), "marking": inner}
     if carriers := list_carriers(instance.marking):
         document["inputAt"] = carriers
+    if instance.events:
+        document["events"] = [
+            {"kind": event.kind, "fields": event.fields, "output": event.output} for event in instance.events
+        ]
     if instance.held:
         document["held"] = {**instance.held}
     if saved:
         document["saved"] = cast("JsonObject", msgspec.to_builtins(saved))
         document["parts"] = list_parts(instance.marking, saved)
     return document
+
+
+class _StoredEvent(ClosedRecord, frozen=True, kw_only=True):
+    kind: str
+    fields: Members
+    output: Value = None
 
 
 class _StoredDocument(FlowInstanceRecord, frozen=True, kw_only=True):
@@ -139,6 +152,7 @@ class _StoredDocument(FlowInstanceRecord, frozen=True, kw_only=True):
     input_at: tuple[int, ...] = ()
     """The tokens that carry the input, by their places."""
     held: Mapping[str, int] = {}
+    events: tuple[_StoredEvent, ...] = ()
 
 
 def instance_from_document(document: JsonObject) -> FlowInstance:
@@ -164,6 +178,7 @@ def instance_from_document(document: JsonObject) -> FlowInstance:
         business_key=stored.business_key,
         saved=stored.saved,
         held=stored.held,
+        events=tuple(FlowEvent(kind=event.kind, fields=event.fields, output=event.output) for event in stored.events),
     )
 
 
@@ -238,10 +253,11 @@ INSTANCE: Final = BuiltinModel(
         "parts": [{}],
         "inputAt": [1],
         "held": {},
+        "events": [{"kind": "a kind", "fields": {}, "output": {}}],
     },
     states=_build_instance_states(),
     client_transitions=frozenset({"cancel", "terminate", "restart", "change"}),
-    open_paths=("$.input", "$.result", "$.marking", "$.saved", "$.parts", "$.held"),
+    open_paths=("$.input", "$.result", "$.marking", "$.saved", "$.parts", "$.held", "$.events"),
 )
 
 DEFINITION: Final = BuiltinModel(

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright.failures import InstanceTooLarge
-from statewright.flows.advancing import FlowEvent, advance_marking, deliver_event, start_marking
+from statewright.flows.advancing import FlowEvent, advance_marking, deliver_event, list_waits, start_marking
 from statewright.flows.definition import FlowProcess
 from statewright.flows.graph import describe
 from statewright.flows.instance import FlowInstance, NodePlace, list_transitions
@@ -109,6 +109,8 @@ Applied: TypeAlias = processes.Applied[FlowInstance]
 
 MAX_SAVED_CHARS: Final = 64 * 1024 * 1024
 """Of what is stored apart from the document of an instance."""
+MAX_KEPT_EVENTS: Final = 1_000
+"""Events that wait with an instance for tasks that will wait for them (decision F6)."""
 OUTPUT: Final = "$output"
 """The member of a result that has no other: its value is the output. For workers that can send objects only."""
 
@@ -150,8 +152,26 @@ def receive_event(
     process: FlowProcess, instance: FlowInstance, waits: Sequence[str], event: FlowEvent, moment: Moment
 ) -> Applied:
     """Complete those of the tasks that wait for an event, by their ids. The answer is the ``Arrival``."""
-    arrival = deliver_event(process, instance.marking, waits, event, moment)
+    arrival = deliver_event(process, instance.marking, waits, event, moment, instance.events)
+    instance = replace(instance, events=arrival.kept)
     return replace(_apply_result(process, instance, arrival.result, moment), answer=arrival)
+
+
+def take_event(process: FlowProcess, instance: FlowInstance, event: FlowEvent, moment: Moment) -> Applied | Rejection:
+    """Complete the tasks that wait for an event, which is addressed to this instance; where none does, keep it for the
+    next that will. The answer is the ``Arrival``: of no task where the event is kept.
+    """
+    if instance.status in ("COMPLETED", "CANCELLED"):
+        return Rejection("conflict", f"instance is {instance.status}")
+    applied = receive_event(process, instance, list_waits(process, instance.marking, event.kind), event, moment)
+    if applied.effects:
+        return applied
+    if len(instance.events) >= MAX_KEPT_EVENTS:
+        return Rejection("conflict", f"{MAX_KEPT_EVENTS} events are kept for the instance: no task waits for them")
+    instance = replace(instance, events=(*instance.events, event))
+    kept: JsonObject = {"event": event.kind}
+    result = KernelResult(instance.marking, (RecordPatch(kept),), moment.first_id)
+    return replace(_apply_result(process, instance, result, moment), answer=applied.answer)
 
 
 def cancel_instance(process: FlowProcess, instance: FlowInstance, reason: str, moment: Moment) -> Applied | Rejection:
@@ -219,7 +239,8 @@ def build_payload(process: FlowProcess, job: JobPlace, value: JsonValue) -> Json
 
 
 def _apply(process: FlowProcess, instance: FlowInstance, event: Event, moment: Moment) -> Applied:
-    return _apply_result(process, instance, advance_marking(process, instance.marking, event, moment), moment)
+    advanced = advance_marking(process, instance.marking, event, moment, instance.events)
+    return _apply_result(process, replace(instance, events=advanced.kept), advanced.result, moment)
 
 
 def _apply_result(process: FlowProcess, instance: FlowInstance, result: KernelResult, moment: Moment) -> Applied:
@@ -244,6 +265,7 @@ def _to_applied(
         marking=marking,
         saved=saved,
         held=held,
+        events=() if marking.phase in ("COMPLETED", "CANCELLED") else instance.events,
         completed_at=completed_at,
         failed_nodes=tuple(_locate(process, token) for token in marking.failures) if is_stopped else (),
         waiting_nodes=_list_waiting(process, marking) if is_stopped else (),

@@ -64,6 +64,81 @@ def test_an_event_looks_only_at_the_tasks_it_may_wake(flows: Flows, monkeypatch:
     assert send(flows, "paid", {"order": [7]})["tasks"] == 1
 
 
+def test_an_event_for_an_instance_is_kept_until_a_task_waits_for_it(flows: Flows):
+    text = "A → wait:event (- {event: paid, match: input} -) → * wait:event (- event: part -) → B"
+    instance = flows.start(flows.upload(text), {}, businessKey="O-17")
+    here = {"instanceId": instance["id"]}
+    assert send(flows, "paid", {"order": 8}, **here) == {"tasks": 0, "receipts": [], "kept": True}
+    assert send(flows, "paid", {"order": 7}, {"amount": 1}, businessKey="O-17")["kept"]
+    assert send(flows, "paid", {"order": 7}, {"amount": 2}, **here)["kept"]
+    assert send(flows, "part", output={"n": 1}, **here)["kept"]
+    assert send(flows, "paid", {"order": 7})["tasks"] == 0
+    flows.complete(flows.job("A"), {"order": 7})
+    assert flows.job("B")["variables"]["input"] == [{"n": 1}]
+    [waited] = [line for line in flows.history(instance) if line["name"] == "wait:event.2"]
+    assert waited["output"] == {"order": 7, "amount": 1}
+    assert send(flows, "part", **here)["kept"]
+
+
+def test_kept_events_are_taken_first_in_first_out_and_survive_a_restart(flows: Flows):
+    text = "A → wait:event (- event: e -) → wait:event (- event: e -) → wait:event (- event: e -)"
+    instance = flows.start(flows.upload(text), {}, businessKey="K")
+    for number in (1, 2):
+        assert send(flows, "e", output={"n": number}, businessKey="K")["kept"]
+    flows.fail(flows.job("A"))
+    flows.do(instance, "restart")
+    flows.complete(flows.job("A"), {})
+    lines = [line for line in flows.history(instance) if line["name"].startswith("wait:event")]
+    assert [(line["name"], line["status"], line.get("output")) for line in lines] == [
+        ("wait:event.2", "COMPLETED", {"n": 1}),
+        ("wait:event.3", "COMPLETED", {"n": 2}),
+        ("wait:event.4", "RUNNING", None),
+    ]
+    assert send(flows, "e", output={"n": 3}, instanceId=instance["id"])["receipts"] == [
+        {"instanceId": instance["id"], "node": 4}
+    ]
+    assert flows.read(instance)["result"] == {"n": 3}
+    an_error(flows.api.post("/v1/flows/events", {"event": "e", "instanceId": instance["id"]}), 409, "conflict")
+
+
+def test_an_event_for_an_instance_that_is_sent_twice_with_a_key_counts_once(flows: Flows):
+    instance = flows.run("A → wait:event (- event: e -) → wait:event (- event: e -)")
+    body, keyed = {"event": "e", "instanceId": instance["id"]}, {"Idempotency-Key": "once"}
+    told = [done(flows.api.post("/v1/flows/events", body, **keyed)) for _ in range(2)]
+    assert told == [{"tasks": 0, "receipts": [], "kept": True}] * 2
+    flows.complete(flows.job("A"), {})
+    assert flows.read(instance)["activeNodes"] == [3]
+
+
+def test_an_event_for_no_instance_is_refused(flows: Flows, other: Flows):
+    text = "A → wait:event (- event: e -)"
+    first = flows.start(flows.upload(text), {}, businessKey="K")
+    second = flows.upload(text)
+    flows.start(second, {}, businessKey="K")
+
+    def refuse(sender: Flows, status: int, error: str, **address: Json) -> None:
+        an_error(sender.api.post("/v1/flows/events", {"event": "e", **address}), status, error)
+
+    refuse(flows, 400, "bad-request", businessKey="K")
+    refuse(flows, 400, "bad-request", instanceId="nothing")
+    refuse(flows, 400, "bad-request", instanceId=first["id"], businessKey="K")
+    refuse(flows, 400, "bad-request", definitionId=second)
+    refuse(flows, 400, "bad-request", instanceId=first["id"], after=first["id"])
+    refuse(flows, 404, "not-found", businessKey="L")
+    refuse(other, 404, "not-found", instanceId=first["id"])
+    assert send(flows, "e", businessKey="K", definitionId=second)["kept"]
+
+
+def test_an_instance_keeps_so_many_events_at_most(flows: Flows, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("statewright.flows.operations.MAX_KEPT_EVENTS", 2)
+    instance = flows.run("A → wait:event (- event: e -)")
+    here = {"instanceId": instance["id"]}
+    assert [send(flows, kind, **here)["kept"] for kind in ("e", "f")] == [True, True]
+    an_error(flows.api.post("/v1/flows/events", {"event": "e", **here}), 409, "conflict")
+    flows.complete(flows.job("A"), {})
+    assert flows.read(instance)["status"] == "COMPLETED"
+
+
 def test_the_kind_of_an_event_is_a_template_and_elements_wait_apart(flows: Flows):
     instance = flows.run(
         "* wait:event (- {event: 'paid-{input[id]}-{parameters[of]}', of: eu} -)", [{"id": 1}, {"id": 2}]

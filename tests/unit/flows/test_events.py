@@ -5,8 +5,15 @@ from decimal import Decimal
 import pytest
 
 from statewright.flows import LocalInstance, compile_graph, compile_text
-from statewright.flows.advancing import MAX_HASHED, hash_fields
+from statewright.flows.advancing import MAX_HASHED, FlowEvent, hash_fields
+from statewright.flows.definition import FlowSource, compile_source
+from statewright.flows.instance import instance_from_document, instance_to_document
+from statewright.flows.operations import cancel_instance, complete_job, start_instance, take_event
+from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.values import JsonValue
+from statewright.net.effects import EnqueueTask
+from statewright.net.local import LocalClock
+from statewright.processes.language import Applied, NewInstance, Rejection
 
 
 @pytest.mark.parametrize(
@@ -41,3 +48,30 @@ def test_a_guard_is_parsed_once_for_all_instances():
     assert LocalInstance(flow, {"n": 0}).status == "COMPLETED"
     assert len(parsed) == 5_000
     assert {text: id(guard) for text, guard in flow.guards.items()} == parsed
+
+
+def test_what_an_instance_keeps_and_holds_is_in_its_document():
+    source = FlowSource(id="f", text="wait:acquire (- name: c -) → A → wait:event (- event: e -)")
+    process, clock = compile_source(source, 1), LocalClock()
+    started = start_instance(process, NewInstance(id="01JABC3V9E6K8M2Q4S6T8W0Y2Z", variables={}), clock.next_moment())
+    event = FlowEvent(kind="e", fields={"a": Decimal("1.50")}, output=[1])
+    kept = take_event(process, started.instance, event, clock.next_moment())
+    assert isinstance(kept, Applied)
+    assert (kept.instance.events, kept.instance.held, kept.transitions) == ((event,), {"c": 1}, ("advance",))
+    document = decode(encode(instance_to_document(kept.instance)))
+    assert isinstance(document, dict)
+    assert instance_from_document(document) == kept.instance
+    [job] = [effect.task for effect in started.effects if isinstance(effect, EnqueueTask) and effect.kind == "A"]
+    ended = complete_job(process, kept.instance, job, None, clock.next_moment())
+    assert (ended.instance.status, ended.instance.events, ended.instance.marking.result) == ("COMPLETED", (), [1])
+
+
+def test_a_cancelled_instance_keeps_nothing():
+    process, clock = compile_source(FlowSource(id="f", text="A"), 1), LocalClock()
+    started = start_instance(process, NewInstance(id="01JABC3V9E6K8M2Q4S6T8W0Y2Z", variables={}), clock.next_moment())
+    kept = take_event(process, started.instance, FlowEvent(kind="e"), clock.next_moment())
+    assert isinstance(kept, Applied)
+    cancelled = cancel_instance(process, kept.instance, "", clock.next_moment())
+    assert isinstance(cancelled, Applied)
+    assert cancelled.instance.events == ()
+    assert isinstance(take_event(process, cancelled.instance, FlowEvent(kind="e"), clock.next_moment()), Rejection)

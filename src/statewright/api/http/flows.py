@@ -18,9 +18,12 @@ from statewright.api.http.response import JSON, Response
 from statewright.failures import ProcessBadRequest
 from statewright.flows.advancing import FlowEvent
 from statewright.flows.definition import FlowSettings, FlowSource
+from statewright.flows.instance import FlowInstance
 from statewright.jsonval.values import JsonObject
 from statewright.services.flows import events
 from statewright.services.flows.dialect import FLOW_DIALECT
+from statewright.services.flows.events import EventAddress
+from statewright.services.processes.advancing import AdvanceResult
 
 PLAIN: Final = "text/plain"
 
@@ -55,11 +58,25 @@ def _read_settings(given: JsonObject) -> FlowSettings:
 
 
 async def send_event(request: Request) -> Response:
-    """Deliver an event to the tasks that wait for it."""
+    """Deliver an event to the tasks that wait for it, or to one instance, which keeps it where none does."""
     body = await read(request)
     event = FlowEvent(kind=body.text("event"), fields=body.object("fields") or {}, output=body.get("output"))
-    delivered = await events.deliver(request.runtime.processes, request.caller, event, after=body.text("after"))
-    return reply(to_builtins(delivered))
+    address = EventAddress(
+        instance_id=body.text("instanceId"),
+        business_key=body.text("businessKey"),
+        definition_id=body.text("definitionId"),
+    )
+    processes, after = request.runtime.processes, body.text("after")
+    if not address.is_given:
+        return reply(to_builtins(await events.deliver(processes, request.caller, event, after=after)))
+    if after:
+        raise ProcessBadRequest("after belongs to events that are for all tasks that wait")
+    caller = request.answer_with(_respond_delivered)
+    return reply(to_builtins(await events.deliver_to_one(processes, caller, event, address)))
+
+
+async def _respond_delivered(advanced: AdvanceResult[FlowInstance]) -> Response:
+    return reply(to_builtins(events.to_delivery(advanced)))
 
 
 async def get_counter(request: Request) -> Response:
@@ -78,10 +95,10 @@ FLOW_ROUTES: Final[tuple[ProcessRoute, ...]] = (
         endpoint=send_event,
         id="sendFlowEvent",
         tag="Flow instances",
-        summary="Complete the tasks `wait:event` that wait for an event; without effect when nothing does",
+        summary="Complete the tasks `wait:event` that wait for an event; an instance that it is for keeps it else",
         body="FlowEvent",
         reply="FlowDelivery",
-        errors=(400, 413),
+        errors=(400, 404, 409, 413),
         is_ours=True,
     ),
     ProcessRoute(

@@ -78,6 +78,8 @@ class FlowDelivery(Struct, frozen=True, kw_only=True):
 
     tasks: int
     receipts: tuple[FlowReceipt, ...] = ()
+    kept: bool = False
+    """Whether it waits with its instance for a task that will wait for it."""
 
 
 class FlowExecution(Struct, frozen=True, kw_only=True, rename=rename_members()):
@@ -202,22 +204,31 @@ def change(
 
 
 def send_event(
-    kind: str, fields: Mapping[str, JsonValue] | None = None, output: JsonValue = None
+    kind: str,
+    fields: Mapping[str, JsonValue] | None = None,
+    output: JsonValue = None,
+    *,
+    instance_id: str = "",
+    business_key: str = "",
+    definition_id: str = "",
 ) -> Script[FlowDelivery]:
-    """Complete the tasks that wait for an event (``wait:event``); one that nothing waits for has no effect.
+    """Complete the tasks that wait for an event (``wait:event``); one that nothing waits for has no effect, unless it
+    is for one instance, by its id or by its business key (of a definition): then the next task that does takes it.
 
     ``fields`` are compared with the inputs of tasks that ask for it; ``output``, an object or an array, is what the
     tasks answer instead of their inputs.
     """
     tasks, receipts, after = 0, list[FlowReceipt](), ""
+    address = {"instanceId": instance_id, "businessKey": business_key, "definitionId": definition_id}
+    given: dict[str, JsonValue] = {name: value for name, value in address.items() if value}
     while True:
-        members = {"event": kind, "fields": dict(fields or {}), "output": output, "after": after}
+        members = {"event": kind, "fields": dict(fields or {}), "output": output, "after": after, **given}
         call = build_process_call("send_flow_event", "POST", "/flows/events", kind, members=members)
         found = yield from ask(Operation(call, _decode_delivery))
         tasks += found.tasks
         receipts += found.receipts
         if not found.next:
-            return FlowDelivery(tasks=tasks, receipts=tuple(receipts))
+            return FlowDelivery(tasks=tasks, receipts=tuple(receipts), kept=found.kept)
         after = found.next
 
 
@@ -241,6 +252,7 @@ _PATHS: Final = ProcessPaths(
 class _Delivery(Struct, frozen=True, rename="camel"):
     tasks: int
     receipts: tuple[FlowReceipt, ...]
+    kept: bool = False
     next: str = ""
 
 

@@ -5,7 +5,7 @@ from functools import partial
 from itertools import groupby
 from typing import Annotated, Final
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from statewright.failures import ProcessBadRequest, ProcessNotFound
@@ -13,7 +13,7 @@ from statewright.flows.advancing import Arrival, FlowEvent, hash_fields
 from statewright.flows.builtin_tasks import MAX_NAME_CHARS
 from statewright.flows.definition import FlowProcess
 from statewright.flows.instance import FlowInstance
-from statewright.flows.operations import receive_event
+from statewright.flows.operations import receive_event, take_event
 from statewright.ids import EntityId, parse_entity_id
 from statewright.loop.turns import is_large
 from statewright.net import uuid_to_ulid
@@ -21,10 +21,10 @@ from statewright.operations.records import ClosedRecord, Int32, Int64, Ulid
 from statewright.services.core import Caller, Core
 from statewright.services.flows.dialect import FLOW_DIALECT
 from statewright.services.processes import advancing
-from statewright.services.processes.advancing import refuse_joined
+from statewright.services.processes.advancing import AdvanceResult, refuse_joined
 from statewright.services.processes.documents import refuse_unstorable
 from statewright.services.processes.hosting import Processes, ProcessHost
-from statewright.storage.processes import timers
+from statewright.storage.processes import instances, timers
 from statewright.storage.processes.timers import Waiter
 
 MAX_TASKS: Final = 1_000
@@ -49,6 +49,23 @@ class Delivery(ClosedRecord, frozen=True, kw_only=True):
     tasks: Annotated[Int32, Meta(description="how many tasks the event completed")]
     receipts: tuple[EventReceipt, ...]
     next: Annotated[str, Meta(description="there when more tasks may wait than one request looks at")] | None = None
+    kept: Annotated[bool, Meta(description="whether it waits with its instance for a task that will wait for it")] = (
+        False
+    )
+
+
+class EventAddress(Struct, frozen=True, kw_only=True):
+    """The instance that an event is for: by its id, or by its business key. All empty: the tasks that wait now."""
+
+    instance_id: str = ""
+    business_key: str = ""
+    definition_id: str = ""
+    """Where instances of several definitions have the key."""
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the event is for one instance."""
+        return bool(self.instance_id or self.business_key or self.definition_id)
 
 
 class Counter(ClosedRecord, frozen=True, kw_only=True):
@@ -67,12 +84,7 @@ async def deliver(processes: Processes, caller: Caller, event: FlowEvent, *, aft
     """
     refuse_joined(caller)
     caller = replace(caller, around=())  # many commits: a record of the request is written after all of them
-    check_name("event", event.kind)
-    if is_large(event.fields, MAX_FIELDS):
-        raise ProcessBadRequest(f"fields must have at most {MAX_FIELDS} values")
-    if not isinstance(event.output, dict | list | None):
-        raise ProcessBadRequest("output must be an object or an array")
-    await refuse_unstorable({"fields": event.fields, "output": event.output})
+    await _check_event(event)
     host = FLOW_DIALECT.find_host(processes)
     position = parse_entity_id(after)
     if after and position is None:
@@ -99,10 +111,71 @@ async def deliver(processes: Processes, caller: Caller, event: FlowEvent, *, aft
     )
 
 
+async def deliver_to_one(processes: Processes, caller: Caller, event: FlowEvent, address: EventAddress) -> Delivery:
+    """Complete the tasks of one instance that wait for an event; where none does, keep it with the instance.
+
+    It is durable then. Raises ``ProcessBadRequest``, ``ProcessNotFound``, and ``ProcessConflict`` where the instance
+    has ended or keeps as many events as it may.
+    """
+    await _check_event(event)
+    host = FLOW_DIALECT.find_host(processes)
+    instance = await _find_instance(processes.core, caller, host.language.name, address)
+    advanced = await advancing.advance(
+        host,
+        caller,
+        instance,
+        partial(take_event, event=event),
+        kind="flow.event",
+        unknown=ProcessNotFound("there is no such instance"),
+        given={"fields": event.fields, "output": event.output},
+    )
+    return to_delivery(advanced)
+
+
+def to_delivery(advanced: AdvanceResult[FlowInstance]) -> Delivery:
+    """What an event for one instance came to."""
+    tasks, receipts = _list_receipts(advanced)
+    return Delivery(tasks=tasks, receipts=receipts, kept=not tasks)
+
+
+async def _find_instance(core: Core, caller: Caller, language: str, address: EventAddress) -> EntityId:
+    if address.instance_id:
+        found = parse_entity_id(address.instance_id)
+        if found is None or address.business_key or address.definition_id:
+            raise ProcessBadRequest("instanceId must be the id of an instance, without businessKey and definitionId")
+        return found
+    if not address.business_key:
+        raise ProcessBadRequest("businessKey is required beside definitionId")
+    await refuse_unstorable({"businessKey": address.business_key, "definitionId": address.definition_id})
+    known = await instances.find_by_key(
+        core.pool,
+        caller.tenant,
+        language,
+        address.business_key,
+        definition_id=address.definition_id,
+        ended=("COMPLETED", "CANCELLED"),
+    )
+    if not known:
+        raise ProcessNotFound("no instance in flight has this business key")
+    if len(known) > 1:
+        raise ProcessBadRequest("instances of several definitions have this business key: give the definitionId")
+    return known[0]
+
+
 async def get_counter(core: Core, caller: Caller, name: str) -> Counter:
     """A counter; its value is zero where no flow has changed it. Raises ``ProcessBadRequest``."""
     check_name("name", name)
     return Counter(name=name, value=await timers.fetch_counter(core.pool, caller.tenant, name))
+
+
+async def _check_event(event: FlowEvent) -> None:
+    """Refuse what cannot be an event. Raises ``ProcessBadRequest``."""
+    check_name("event", event.kind)
+    if is_large(event.fields, MAX_FIELDS):
+        raise ProcessBadRequest(f"fields must have at most {MAX_FIELDS} values")
+    if not isinstance(event.output, dict | list | None):
+        raise ProcessBadRequest("output must be an object or an array")
+    await refuse_unstorable({"fields": event.fields, "output": event.output})
 
 
 def check_name(member: str, name: str) -> None:
@@ -129,6 +202,10 @@ async def _deliver_to(
             )
         except ProcessNotFound:
             return 0, ()
+    return _list_receipts(advanced)
+
+
+def _list_receipts(advanced: AdvanceResult[FlowInstance]) -> tuple[int, tuple[EventReceipt, ...]]:
     arrival = advanced.answer
     assert isinstance(arrival, Arrival)  # noqa: S101 - as receive_event has it
     id_ = advanced.instance.id

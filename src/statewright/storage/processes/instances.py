@@ -50,6 +50,25 @@ class ListedInstance(Struct, frozen=True, kw_only=True):
     document: str | None
 
 
+BY_KEY: Final = """
+    -- Uses process_instance_business_key.
+    SELECT id FROM process_instance
+     WHERE tenant = $1 AND language = $2 AND business_key = $3 AND ($4 = '' OR definition_id = $4)
+       AND status <> ALL ($5::text[])
+     ORDER BY id DESC
+     LIMIT 2
+"""
+
+
+async def find_by_key(
+    pool: Pool, tenant: TenantId, language: str, business_key: str, *, definition_id: str, ended: Sequence[str]
+) -> list[EntityId]:
+    """One or two instances that have a business key and have not ended; an empty definition is any."""
+    async with pool.connection() as connection:
+        rows = await connection.fetch(BY_KEY, tenant, language, business_key, definition_id, ended)
+    return [EntityId(str(row["id"])) for row in rows]
+
+
 MAX_LIST_BYTES: Final = 2 * 1024 * 1024
 """The documents of one page together, as they are stored, which is compressed."""
 

@@ -93,6 +93,9 @@ FLOW_SCHEMAS: Final[Document] = {
         event={**_NAME, "description": "the kind that tasks wait for"},
         fields={**ANY_OBJECT, "description": "compared with the inputs of tasks that have `match: input`"},
         output={**OBJECT_ARRAY_OR_NULL, "description": "of the tasks; their inputs when absent"},
+        instanceId={**TEXT, "description": "the instance that it is for, which keeps it until a task waits for it"},
+        businessKey={**TEXT, "description": "the same by the business key of one in flight"},
+        definitionId={**TEXT, "description": "where instances of several definitions have the key"},
         after={**TEXT, "description": "`next` of the answer before: go on with the tasks after those"},
     ),
 }
