@@ -11,7 +11,7 @@ whatever the kernel creates is numbered upwards from there and written as a ULID
 docs/reference/steps.md#as-entities). The same number written as a UUID is the id of an entity.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Literal, NewType, TypeAlias, cast
 
@@ -280,6 +280,51 @@ class HeldResult(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
     """Why the activity failed; ``None`` when it did not."""
 
 
+MAX_CHANGED_COUNTS: Final = 128
+
+
+class Counts(Mapping[NodeId, int]):
+    """Entries into the nodes of an instance. Those of many nodes are shared with the marking before but for the few
+    that have changed since, so that an event costs as much at the end of a long chain as at its beginning.
+    """
+
+    __slots__ = ("_changed", "_shared", "total")
+
+    def __init__(self, counts: Mapping[NodeId, int]) -> None:
+        self.total: int
+        self._shared, self._changed = counts, dict[NodeId, int]()
+        if isinstance(counts, Counts):
+            self._shared, self._changed, self.total = counts._shared, {**counts._changed}, counts.total
+        else:
+            self.total = sum(counts.values())
+
+    def __getitem__(self, node: NodeId) -> int:
+        found = self._changed.get(node)
+        return self._shared[node] if found is None else found
+
+    def __iter__(self) -> Iterator[NodeId]:
+        return iter(self.to_dict())
+
+    def __len__(self) -> int:
+        return len(self._shared) + sum(node not in self._shared for node in self._changed)
+
+    def count(self, node: NodeId) -> int:
+        """Count an entry: how many there were into this node."""
+        self.total += 1
+        known = self._changed[node] = self.get(node, 0) + 1
+        if len(self._changed) > MAX_CHANGED_COUNTS:
+            self._shared, self._changed = self.to_dict(), {}
+        return known
+
+    def to_dict(self) -> dict[NodeId, int]:
+        """All of them, for a document."""
+        return {**self._shared, **self._changed}
+
+    def freeze(self) -> Mapping[NodeId, int]:
+        """The counts as they are now, whatever is counted later."""
+        return Counts(self) if len(self._shared) > MAX_CHANGED_COUNTS else self.to_dict()
+
+
 class Marking(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", dict=True):
     """The state of an instance. A large one keeps more than its members, for the kernel alone
     (:mod:`statewright.net.run`).
@@ -336,6 +381,7 @@ def marking_to_document(marking: Marking) -> JsonObject:
     bare = replace(
         marking,
         data={},
+        attempts=Counts(marking.attempts).to_dict(),
         tokens=tuple([_strip(token) for token in marking.tokens]),
         loops=tuple([replace(loop, results=()) for loop in marking.loops]),
     )

@@ -24,6 +24,7 @@ from statewright.net.language import Language, Problem, Visit
 from statewright.net.marking import (
     Activation,
     ActivationId,
+    Counts,
     ElementResult,
     ExecutionId,
     IdGenerator,
@@ -146,9 +147,7 @@ class KernelRun:
         self._scan = TokenScan(self.tokens)
         self._index: TokenIndex | None = None
         self.activations: dict[ActivationId, Activation] = {each.id: each for each in marking.activations}
-        self.attempts = dict(marking.attempts)
-        self.executions = sum(self.attempts.values())
-        """How many there were so far."""
+        self.attempts = Counts(marking.attempts)
         self.agenda = deque(marking.pending)
         """What moves next is at the end."""
         self.held_results = list(marking.answers)
@@ -208,6 +207,11 @@ class KernelRun:
         if data is not self._data and self.data_before is None:
             self.data_before = self._data
         self._data = data
+
+    @property
+    def executions(self) -> int:
+        """How many there were so far."""
+        return self.attempts.total
 
     @property
     def is_live(self) -> bool:
@@ -311,8 +315,7 @@ class KernelRun:
 
     def count_visit(self, node: NodeId, scope: ScopeId | None) -> tuple[int, int]:
         """Count an entry into a node: how many there were, over all and in this scope."""
-        attempt = self.attempts[node] = self.attempts.get(node, 0) + 1
-        self.executions += 1
+        attempt = self.attempts.count(node)
         if scope is None:
             return attempt, attempt
         known = self.scopes[scope]
@@ -340,7 +343,7 @@ class KernelRun:
             reason=self.reason,
             tokens=tuple(self.tokens.values()),
             activations=tuple(self.activations.values()),
-            attempts=dict(self.attempts),
+            attempts=self.attempts.freeze(),
             pending=tuple(self.agenda),
             answers=tuple(self.held_results),
             loops=tuple(self.loops.values()),
