@@ -17,13 +17,18 @@ from types import SimpleNamespace
 import pytest
 import structlog
 import yaml
+from jsonschema import Draft202012Validator
 from typer.testing import CliRunner, Result
 
 import statewright
 from statewright.api.http.openapi import build_openapi_document
 from statewright.cli import main
+from statewright.playbooks.reading import read_playbook
 from statewright.settings import Settings, SettingsError
+from statewright.steps.documents import read_definition
 from statewright.telemetry import logs
+from statewright.workflow.import_request import decode_import
+from tests.builders import a_workflow
 
 
 @pytest.fixture(autouse=True)
@@ -318,6 +323,26 @@ def test_what_help_does_not_have_is_a_slip_of_the_command_line(words: list[str])
     assert (refused.exit_code, refused.stderr[:7], refused.output[7:].count("\n")) == (2, "error: ", 1)
 
 
-def test_the_schema_of_workflows_is_printed():
-    shown = CliRunner().invoke(main.program, ["workflows", "schema"])
-    assert "Transition" in json.loads(shown.output)["$defs"]
+DOCUMENTS_FOR_EDITORS = {
+    "workflow": {"importMode": "REPLACE", "workflows": [a_workflow(New=[])]},
+    "steps": {"id": "a", "name": "A", "steps": [{"id": "end", "name": "E", "type": "END"}]},
+    "playbook": {"metadata": {"name": "a"}, "workflow": [{"step": "a", "tool": {"kind": "noop"}}]},
+}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS_FOR_EDITORS)
+def test_editors_have_a_schema_of_what_is_written(name: str):
+    shown = CliRunner().invoke(main.program, ["schema", name])
+    schema = json.loads(shown.output)
+    Draft202012Validator.check_schema(schema)
+    document = {"$schema": f"./{name}.json", **DOCUMENTS_FOR_EDITORS[name]}
+    Draft202012Validator(schema).validate(document)
+    assert not Draft202012Validator(schema).is_valid({**document, "sceme": 1})
+    text = json.dumps(document)
+    match name:
+        case "workflow":
+            assert decode_import(text.encode()).ignored == ()
+        case "steps":
+            assert read_definition(text).id == "a"
+        case _:
+            assert read_playbook(text).errors == ()

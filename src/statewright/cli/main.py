@@ -13,6 +13,7 @@ import platform
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from enum import StrEnum
 from importlib import metadata
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -156,6 +157,28 @@ def openapi() -> None:
             from statewright.api.http.openapi import build_openapi_document
 
         typer.echo(json.dumps(build_openapi_document(), indent=2, ensure_ascii=False))
+
+
+class SchemaName(StrEnum):
+    """Whose documents a schema describes."""
+
+    WORKFLOW = "workflow"
+    STEPS = "steps"
+    PLAYBOOK = "playbook"
+
+
+@program.command()
+def schema(name: Annotated[SchemaName, typer.Argument(help="What is written.", show_default=False)]) -> None:
+    """Print the JSON Schema of workflows, steps or playbooks, by which editors check and complete them."""
+    with _report_failures(), _require_server("schema"):
+        match name:
+            case SchemaName.WORKFLOW:
+                from statewright.workflow.json_schema import build_workflow_schema as build
+            case SchemaName.STEPS:
+                from statewright.api.http.openapi.step_schemas import build_step_schema as build
+            case SchemaName.PLAYBOOK:
+                from statewright.playbooks.json_schema import build_playbook_schema as build
+        typer.echo(json.dumps(build(), indent=2, ensure_ascii=False))
 
 
 @program.command()

@@ -1,6 +1,5 @@
 """``statewright workflows …``: what entities of a model go through (docs/reference/workflows.md)."""
 
-import json
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -65,11 +64,3 @@ def export_workflows(
         return exported
     file.write_text(f"{format_document(exported)}\n", "utf-8")
     return f"workflows of {model} written to {file}"
-
-
-@workflows.command(name="schema")
-def show_schema() -> None:
-    """Print the JSON Schema of workflow definitions, for editors (docs/reference/workflows.md#json-schema)."""
-    from statewright.workflow.json_schema import build_workflow_schema
-
-    typer.echo(json.dumps(build_workflow_schema(), indent=2, ensure_ascii=False))

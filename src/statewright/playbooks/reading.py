@@ -28,6 +28,8 @@ MAX_TEMPLATE_CHARS: Final = 256 * 1024
 """Of all templates and conditions of a playbook: some seconds of compiling at most."""
 API_VERSIONS: Final = ("noetl.io/v2", "noetl.io/v10")
 KIND: Final = "Playbook"
+EDITORS_SCHEMA: Final = "$schema"
+"""A member that says by which schema an editor checks a document."""
 
 _ROOT: Final = ("apiVersion", "executor", "keychain", "kind", "metadata", "workbook", "workflow", "workload")
 _ROOT_HINTS: Final[Mapping[str, str]] = {
@@ -100,8 +102,9 @@ class _Reader:
         self._disabled_kinds = disabled_kinds
 
     def check_header(self) -> None:
-        """``apiVersion`` and ``kind``, which may be absent, and that there is nothing unknown beside."""
-        self._root.refuse_unknown(_ROOT, _ROOT_HINTS)
+        """``apiVersion`` and ``kind``, which may be absent, and that nothing unknown is beside them."""
+        members = {name: member for name, member in self._root.read_mapping().items() if name != EDITORS_SCHEMA}
+        Place(members, "", self._root.findings).refuse_unknown(_ROOT, _ROOT_HINTS)
         version, kind = self._root.get("apiVersion"), self._root.get("kind")
         if version.value not in API_VERSIONS and not version.is_absent:
             version.expect(f"one of {', '.join(API_VERSIONS)}")

@@ -96,6 +96,8 @@ def read_definition(raw: bytes | str) -> Definition:
 
 def definition_from_document(value: JsonValue) -> Definition:
     """The definition in a JSON value. Raises :class:`UnreadableDefinition`."""
+    if isinstance(value, dict) and "$schema" in value:  # for editors
+        value = {name: member for name, member in value.items() if name != "$schema"}
     members = DefinitionMembers({} if value is None else value, _SPELLINGS[Definition], "")
     members.integer("version")  # may be sent back as it was read; it is not the author's to choose
     return _read_members(Definition, members)

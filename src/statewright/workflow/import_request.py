@@ -106,6 +106,7 @@ def decode_json(raw: bytes) -> JsonValue:
 
 
 def _read_body(members: WorkflowMembers) -> _Body:
+    members.leave_out_schema()
     workflows = members.each("workflows", _read_incoming)
     if workflows and all(workflow.contract is Contract.SEED for workflow in workflows):
         # The frame has no version of its own, so it goes by its content: first-release clients may send extra members.
@@ -120,6 +121,7 @@ def _read_body(members: WorkflowMembers) -> _Body:
 
 
 def _read_incoming(members: WorkflowMembers) -> Workflow:
+    members.leave_out_schema()
     workflow = read_workflow(members, choose_contract(members.text("version")))
     if workflow.contract is Contract.SEED:
         return structs.replace(workflow, active=True)

@@ -6,7 +6,7 @@ those that ``reading.py`` reads; a test holds the two together.
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, cast
 
 from statewright.conditions.wire import Ref, describe_conditions
 from statewright.jsonval.values import JsonObject, JsonValue
@@ -240,12 +240,17 @@ _DEFINITIONS: Final[Mapping[str, JsonObject]] = {
 
 def build_workflow_schema() -> JsonObject:
     """A schema (draft 2020-12) of the body of an import, of an export, and of a single workflow."""
+    documents: JsonObject = {}
+    for name in ("WorkflowImport", "Workflow"):
+        schema = _DEFINITIONS[name]
+        members = cast("JsonObject", schema["properties"])
+        documents[name] = {**schema, "properties": {"$schema": {"type": "string"}, **members}}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": SCHEMA_ID,
         "title": "Workflows of an entity model",
         "anyOf": [_ref("WorkflowImport"), _ref("Workflow")],
-        "$defs": {**_DEFINITIONS, **describe_conditions(_ref)},
+        "$defs": {**_DEFINITIONS, **documents, **describe_conditions(_ref)},
     }
 
 

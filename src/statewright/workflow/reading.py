@@ -74,6 +74,10 @@ class WorkflowMembers(MemberReader):
         """From here on unknown members are ignored, in this object and in those read from it later."""
         self._closed = False
 
+    def leave_out_schema(self) -> None:
+        """Take no notice of a member ``$schema``, by which authors tell their editors how to check a document."""
+        self._values = {name: value for name, value in self._values.items() if name != "$schema"}
+
     def has(self, name: str) -> bool:
         """Whether the member is there, ``null`` included."""
         self._asked.add(name)

@@ -6,6 +6,8 @@ Examples of the step dialect: parameters, bodies and answers, errors.
 
 from typing import Final
 
+from msgspec import json
+
 from statewright.api.http.openapi.operations import (
     ANY_OBJECT,
     FLAG,
@@ -140,6 +142,24 @@ STEP_SCHEMAS: Final[Document] = {
         completedBy=TEXT,
     ),
 }
+
+
+STEP_SCHEMA_ID: Final = "urn:statewright:schema:steps"
+
+
+def build_step_schema() -> Document:
+    """A schema (draft 2020-12) of a definition, for editors (docs/reference/steps.md#json-schema)."""
+    parts = {name: STEP_SCHEMAS[name] for name in ("StepDefinition", "StepNode", "StepBoundaryEvent")}
+    definition = parts["StepDefinition"]
+    parts["StepDefinition"] = {**definition, "properties": {"$schema": TEXT, **definition["properties"]}}
+    schema: Document = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": STEP_SCHEMA_ID,
+        "title": "Definition of steps",
+        "$ref": "#/$defs/StepDefinition",
+        "$defs": json.decode(json.encode(parts).replace(ref("")["$ref"].encode(), b"#/$defs/")),
+    }
+    return schema
 
 
 _GREETING: Final = {
