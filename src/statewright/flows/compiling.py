@@ -1,5 +1,6 @@
 """A graph to a net (docs/reference/flows.md#at-run-time)."""
 
+from collections.abc import Callable
 from typing import Final
 
 from msgspec import Struct, field
@@ -13,6 +14,7 @@ from statewright.net import (
     AnyInput,
     Arc,
     Body,
+    Delay,
     Language,
     Many,
     Net,
@@ -40,6 +42,13 @@ class FlowLimits(Struct, frozen=True, kw_only=True):
     """How often a task that failed can be tried again."""
 
 
+class TaskLimits(Struct, frozen=True, kw_only=True):
+    """What is set for the task, the read or the write of a node."""
+
+    retries: int
+    time_limit: Delay | None = None
+
+
 class Flow(Struct, frozen=True, kw_only=True):
     """A flow ready to run; immutable, shared by all its instances."""
 
@@ -60,9 +69,13 @@ def to_node_id(index: int) -> NodeId:
     return NodeId(str(index))
 
 
-def compile_graph(graph: FlowGraph, limits: FlowLimits = FlowLimits()) -> Flow:  # noqa: B008 - a constant
-    """The net of a graph. Nodes that cannot be reached take no part."""
-    compiler = _Compiler(graph, limits)
+def compile_graph(
+    graph: FlowGraph,
+    limits: FlowLimits = FlowLimits(),  # noqa: B008 - a constant
+    find_limits: Callable[[FlowNode], TaskLimits] | None = None,
+) -> Flow:
+    """The net of a graph. Nodes that cannot be reached take no part. ``find_limits``: those of single nodes."""
+    compiler = _Compiler(graph, limits, find_limits or (lambda _: TaskLimits(retries=limits.retries)))
     nodes = {to_node_id(index): compiler.compile_node(graph.nodes[index]) for index in sorted(compiler.reachable)}
     net = Net(
         nodes=nodes,
@@ -78,9 +91,10 @@ def compile_graph(graph: FlowGraph, limits: FlowLimits = FlowLimits()) -> Flow: 
 
 
 class _Compiler:
-    def __init__(self, graph: FlowGraph, limits: FlowLimits) -> None:
+    def __init__(self, graph: FlowGraph, limits: FlowLimits, find_limits: Callable[[FlowNode], TaskLimits]) -> None:
         self._graph = graph
         self._limits = limits
+        self._find_limits = find_limits
         self.reachable = find_reachable(graph)
         self._back = frozenset(graph.back_edges)
 
@@ -90,6 +104,7 @@ class _Compiler:
             id=to_node_id(node.index),
             arrival=self._compile_arrival(node.index),
             activity=self._compile_activity(node),
+            time_limit=self._find_limits(node).time_limit if node.kind in ("task", "read", "write") else None,
             skip_unless=node.condition,
             routing=Routing(mode="ALL", arcs=self._compile_arcs(node)),
             concurrency=1 if node.kind in ("task", "read", "write") or node.is_iterated else None,
@@ -122,10 +137,10 @@ class _Compiler:
             entries = tuple(map(to_node_id, self._graph.successors[node.index]))
             return Many(Body(entries), self._limits.iteration)
         if node.kind in ("read", "write"):
-            return Task(node.job_type, self._limits.retries)
+            return Task(node.job_type, self._find_limits(node).retries)
         if node.kind != "task":
             return NoActivity()
-        task = Task(str(node.base), self._limits.retries)
+        task = Task(str(node.base), self._find_limits(node).retries)
         return Many(task, self._limits.iteration) if node.is_iterated else task
 
     def _compile_arcs(self, node: FlowNode) -> tuple[Arc, ...]:

@@ -1,24 +1,33 @@
 """Definitions of flows as they are uploaded and stored, and as they run (docs/reference/flows.md#definitions)."""
 
 import re
-from typing import Annotated, Final
+from datetime import timedelta
+from functools import partial
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
 from statewright.flows.building import compile_text
 from statewright.flows.builtin_tasks import BuiltinTask, find_builtin_tasks
-from statewright.flows.compiling import Flow, FlowLimits, compile_graph
+from statewright.flows.compiling import Flow, FlowLimits, TaskLimits, compile_graph
+from statewright.flows.graph import FlowNode
 from statewright.flows.lexer import CURRENT, Rules
 from statewright.jsonval.values import JsonObject
-from statewright.net import Language, NodeId
+from statewright.net import Language, NodeId, parse_delay
 from statewright.operations.records import Int32
+from statewright.processes.changes import Backoff
 
 MAX_ID_CHARS: Final = 256
 MAX_RETRIES: Final = 100
 ENTITY_TYPES: Final = ("entity:read", "entity:write")
 """Jobs that no worker does, but the service."""
 MAX_CONCURRENCY: Final = 1_000
+MAX_POLICIES: Final = 1_000
+ANY_TASK: Final = "*"
+"""The name of the policy of all tasks that have none of their own."""
+MAX_PAUSE: Final = timedelta(days=30)
+MAX_TIME_LIMIT: Final = timedelta(days=366)
 MAX_BASE_URIS: Final = 100
 MAX_URI_CHARS: Final = 2_048
 
@@ -29,6 +38,41 @@ _MAX_VISITS: Final = FlowLimits().max_visits
 def _describe(description: str, **words: object) -> Meta:
     """What the OpenAPI document says of a setting. Its limits are checked by :func:`find_setting_defect`."""
     return Meta(description=description, extra_json_schema=words)
+
+
+class TaskBackoff(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
+    """How long a task rests after failures that may be tried again."""
+
+    kind: Annotated[Literal["exponential", "fixed"], _describe("whether each rest is twice the one before")] = (
+        "exponential"
+    )
+    delay: Annotated[str, _describe("the first rest, an ISO 8601 duration up to `P30D`", default="PT1S")] = "PT1S"
+    max_delay: Annotated[str, _describe("the longest, likewise", default="PT10M")] = "PT10M"
+    jitter: Annotated[float, _describe("by which share it varies", minimum=0, maximum=1, default=0.2)] = 0.2
+
+    def to_backoff(self, retries: int) -> Backoff:
+        """Of jobs with so many retries. Raises ``ValueError`` for what :func:`find_setting_defect` refuses."""
+        return Backoff(
+            retries=retries,
+            delay_s=_read_duration(self.delay, MAX_PAUSE).total_seconds(),
+            max_delay_s=_read_duration(self.max_delay, MAX_PAUSE).total_seconds(),
+            factor=2.0 if self.kind == "exponential" else 1.0,
+            jitter=self.jitter,
+        )
+
+
+class TaskPolicy(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
+    """How the tasks of a name are done."""
+
+    time_limit: Annotated[
+        str | None,
+        _describe(
+            "how long such a task may take before it fails, of an iteration all of it, with rests and retries: an ISO"
+            " 8601 duration up to `P366D`"
+        ),
+    ] = None
+    retries: Annotated[Int32 | None, _describe("in place of those of the definition", maximum=MAX_RETRIES)] = None
+    backoff: TaskBackoff | None = None
 
 
 class FlowSettings(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
@@ -55,10 +99,33 @@ class FlowSettings(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
             default=0,
         ),
     ] = 0
+    tasks: Annotated[
+        dict[str, TaskPolicy],
+        _describe(
+            "by the name of a task, as written or after all aliases; `*`: all others", maxProperties=MAX_POLICIES
+        ),
+    ] = {}
     base_uri: Annotated[str, _describe("what relative references and URLs are of")] | None = None
     base_uris: Annotated[
         dict[str, str], _describe("the same by `category` or `category:environ`", maxProperties=MAX_BASE_URIS)
     ] = {}
+
+
+def _read_duration(text: str, longest: timedelta) -> timedelta:
+    """Raises ``ValueError``."""
+    delay = parse_delay(text)
+    if delay is None or delay.months or delay.microseconds > longest // _MICROSECOND:
+        raise ValueError(f"must be an ISO 8601 duration up to P{longest.days}D, without months")
+    return timedelta(microseconds=delay.microseconds)
+
+
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def find_policy(settings: FlowSettings, node: FlowNode) -> TaskPolicy:
+    """How the task, the read or the write of a node is done."""
+    names = (str(node.name), node.job_type, ANY_TASK)
+    return next((settings.tasks[name] for name in names if name in settings.tasks), TaskPolicy())
 
 
 class FlowSource(Struct, frozen=True, kw_only=True):
@@ -120,8 +187,14 @@ def compile_source(source: FlowSource, version: int, rules: Rules = CURRENT) -> 
     graph = compile_text(source.text, rules)
     settings = source.settings
     limits = FlowLimits(max_visits=settings.max_visits, iteration=settings.concurrency, retries=settings.retries)
-    flow = compile_graph(graph, limits)
+    flow = compile_graph(graph, limits, partial(_find_limits, settings) if settings.tasks else None)
     return FlowProcess(source=source, version=version, flow=flow, builtin_tasks=find_builtin_tasks(graph))
+
+
+def _find_limits(settings: FlowSettings, node: FlowNode) -> TaskLimits:
+    policy = find_policy(settings, node)
+    limit = None if policy.time_limit is None else parse_delay(policy.time_limit)
+    return TaskLimits(retries=settings.retries if policy.retries is None else policy.retries, time_limit=limit)
 
 
 def check_source(source: FlowSource) -> CheckedFlow:
@@ -137,11 +210,36 @@ def find_setting_defect(settings: FlowSettings) -> str | None:
         return f"settings.concurrency must be within 1 and {MAX_CONCURRENCY}"
     if not 0 <= settings.retries <= MAX_RETRIES:
         return f"settings.retries must be within 0 and {MAX_RETRIES}"
+    if len(settings.tasks) > MAX_POLICIES:
+        return f"settings.tasks has more than {MAX_POLICIES} members"
+    for name, policy in settings.tasks.items():
+        if (defect := _find_policy_defect(policy)) is not None:
+            return f"settings.tasks[{name:.80}].{defect}"
     if len(settings.base_uris) > MAX_BASE_URIS:
         return f"settings.baseUris has more than {MAX_BASE_URIS} members"
     for place, uri in {"baseUri": settings.base_uri, **settings.base_uris}.items():
         if uri is not None and (len(uri) > MAX_URI_CHARS or not _URI.fullmatch(uri)):
             return f"settings: the base for {place:.80} must be a URL that begins with http:// or https://"
+    return None
+
+
+def _find_policy_defect(policy: TaskPolicy) -> str | None:
+    if not 0 <= (policy.retries or 0) <= MAX_RETRIES:
+        return f"retries must be within 0 and {MAX_RETRIES}"
+    backoff = policy.backoff or TaskBackoff()
+    if not 0 <= backoff.jitter <= 1:
+        return "backoff.jitter must be within 0 and 1"
+    durations = (
+        ("timeLimit", policy.time_limit, MAX_TIME_LIMIT),
+        ("backoff.delay", backoff.delay, MAX_PAUSE),
+        ("backoff.maxDelay", backoff.max_delay, MAX_PAUSE),
+    )
+    for name, text, longest in durations:
+        try:
+            if text is not None and not _read_duration(text, longest):
+                return f"{name} must be longer than nothing"
+        except ValueError as defect:
+            return f"{name} {defect}"
     return None
 
 

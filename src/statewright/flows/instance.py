@@ -269,7 +269,7 @@ DEFINITION: Final = BuiltinModel(
         "name": "a name",
         "description": "a text",
         "source": "A → B",
-        "settings": {"maxVisits": 1, "concurrency": 1, "retries": 1, "baseUri": "a URL", "baseUris": {}},
+        "settings": {"maxVisits": 1, "concurrency": 1, "retries": 1, "tasks": {}, "baseUri": "a URL", "baseUris": {}},
         "nodes": 1,
         "tasks": ["A"],
         "warnings": ["a warning"],
@@ -277,7 +277,7 @@ DEFINITION: Final = BuiltinModel(
         "contentHash": "a hash",
     },
     states={"PUBLISHED": {}},
-    open_paths=("$.settings.baseUris",),
+    open_paths=("$.settings.baseUris", "$.settings.tasks"),
 )
 
 MODELS: Final = (INSTANCE, DEFINITION)

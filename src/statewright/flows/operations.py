@@ -22,7 +22,7 @@ from statewright.flows.language import INPUT
 from statewright.flows.parts import forget_items, save_parts
 from statewright.flows.requests import METHODS
 from statewright.jsonval.values import JsonObject, JsonValue, tidy_numbers
-from statewright.net import ExecutionId, KernelResult, Marking, Moment, Problem, Token, WorkId
+from statewright.net import ExecutionId, KernelResult, Marking, Moment, Problem, TimerId, Token, WorkId
 from statewright.net.effects import (
     AdjustCounter,
     Cancelled,
@@ -34,6 +34,7 @@ from statewright.net.effects import (
     TaskCompleted,
     TaskFailed,
     Terminated,
+    TimerFired,
 )
 from statewright.processes import language as processes
 from statewright.processes.changes import JOB_FAILED
@@ -144,8 +145,10 @@ def fail_job(process: FlowProcess, instance: FlowInstance, job: str, reason: str
 
 
 def fire_timer(process: FlowProcess, instance: FlowInstance, timer: str, moment: Moment) -> Applied:
-    """A task that only waits is done. Its output is its input."""
-    return _apply(process, instance, TaskCompleted(WorkId(timer)), moment)
+    """A task that only waits is done, and its output is its input; or a task has taken as long as it may, and fails."""
+    is_limit = any(armed.id == timer for token in instance.marking.tokens for armed in token.timers)
+    event = TimerFired(TimerId(timer)) if is_limit else TaskCompleted(WorkId(timer))
+    return _apply(process, instance, event, moment)
 
 
 def receive_event(

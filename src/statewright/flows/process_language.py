@@ -87,8 +87,11 @@ class FlowProcesses:
         return None
 
     def find_backoff(self, process: FlowProcess, node: str) -> Backoff | None:
-        """Always ``None``: a text of the flow language has no place for it."""
-        return None
+        """That of the policy of the task; ``None`` where it has none."""
+        settings = process.source.settings
+        policy = definition.find_policy(settings, process.flow.graph.nodes[int(node)])
+        retries = settings.retries if policy.retries is None else policy.retries
+        return None if policy.backoff is None else policy.backoff.to_backoff(retries)
 
 
 def _describe_start(process: FlowProcess, instance: FlowInstance) -> AuditEntry:

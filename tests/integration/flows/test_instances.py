@@ -230,6 +230,30 @@ def test_instances_are_stopped_by_their_transitions_and_nobody_else_writes_them(
     assert api.put(f"/entity/JSON/{entity_of(instance)}/restart", {}).status_code == 404
 
 
+def test_a_task_has_a_time_limit_and_rests_between_its_tries(flows: Flows):
+    backoff = {"kind": "fixed", "delay": "PT1H"}
+    instance = flows.run(
+        "slow | flaky", tasks={"slow": {"timeLimit": "PT0.2S"}, "*": {"retries": 1, "backoff": backoff}}
+    )
+    job = flows.job("flaky")
+    eventually(lambda: flows.read(instance)["status"] == "FAILED")
+    assert [(place["name"], place["reason"]) for place in flows.read(instance)["failedNodes"]] == [
+        ("slow.2", "TIMEOUT")
+    ]
+    assert flows.poll("slow") == []
+    flows.do(instance, "restart")
+    flows.complete(flows.job("slow"))
+    flows.fail(job, retryable=True)
+    assert flows.poll("flaky") == []
+    assert flows.read(instance)["status"] == "RUNNING"
+
+
+def test_a_policy_with_a_misspelt_member_is_refused(flows: Flows):
+    for policy in ({"timelimit": "PT1S"}, {"backoff": {"kind": "linear"}}, {"timeLimit": 3}):
+        body = {"id": "f", "source": "A", "settings": {"tasks": {"A": policy}}}
+        an_error(flows.api.post("/v1/flows/definitions", body), 400, "bad-request")
+
+
 def test_a_live_diagram_has_the_colours_of_what_happened(flows: Flows):
     instance = flows.run("A → ? `$.never` B → C")
     flows.complete(flows.job("A"), {"a": 1})
