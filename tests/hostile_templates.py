@@ -144,7 +144,8 @@ _CHOSEN: Final = (
 _CHOSEN_BY: Final = ("wide|{f}(dots)", "wide|{f}('.'*1000)", "objects|{f}('a.b', 'in', wide)", "(longs*30)|{f}(long)")
 
 _FILTERS: Final[dict[str, tuple[str, ...]]] = {
-    **dict.fromkeys(("lower", "upper", "title", "capitalize", "string", "tojson", "b64encode", "urlencode"), _WRITTEN),
+    "tojson": (*_WRITTEN, "deep|{f}(16)", "wide|{f}(indent=16)", "many|{f}(indent=1)", "(deep*9)|{f}(16)", "wide|{f}(whole)"),
+    **dict.fromkeys(("lower", "upper", "title", "capitalize", "string", "b64encode", "urlencode"), _WRITTEN),
     **dict.fromkeys(("count", "length", "first", "last", "default", "d", "bool"), _SIZES),
     **dict.fromkeys(("list", "items", "batch"), _LISTED),
     **dict.fromkeys(("sort", "unique"), _SORTED),
@@ -152,6 +153,18 @@ _FILTERS: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("select", "reject"), _CHOSEN),
     **dict.fromkeys(("selectattr", "rejectattr"), _CHOSEN_BY),
     **dict.fromkeys(("int", "float", "round", "abs"), ("digits|{f}", "spaced|{f}", *_SIZES, "fraction|{f}", "short|{f}")),
+    **dict.fromkeys(("e", "escape", "forceescape", "safe", "wordcount"), (*_WRITTEN, "('&\\''*500000)|{f}")),
+    "center": (*_SIZES, "ascii|{f}(1000000)", "wide|{f}(10**9)", "'a'|{f}(whole)", "'a'|{f}(-whole)"),
+    "filesizeformat": (*_SIZES, "digits|{f}", "long|{f}(true)", "short|{f}", "fraction|{f}"),
+    "format": (
+        "ascii|{f}(1)", "('%s'*500000)|{f}(1)", "('%%'*500000)|{f}", "'%1000000000d'|{f}(1)", "'%.1000000000f'|{f}(1)",
+        "('%(a)s'*200000)|{f}(a=1)", "'%d %f %e %g'|{f}(whole, long, fraction, short)", "('%f'*9999)|{f}(long)", "'%x'|{f}(long)",
+        "('%s'*999)|{f}(deep)", "('%1000d'*9999)|{f}(1)", "'%c%o%X'|{f}(whole, whole, whole)",
+    ),
+    "groupby": ("objects|{f}('a.b')", "wide|{f}('.'*1000)", "lists|{f}(0)", "forty*300|{f}(0)", "(longs*30)|{f}(0, whole)", "pairs|{f}(1)"),
+    "indent": ("lines|{f}", "words|{f}(ascii)", "lines|{f}(100, true, true)", "deep|{f}", "wide|{f}(whole)", "(lines[:9999])|{f}(ascii)"),
+    "slice": ("wide|{f}(7)", "wide|{f}(100000, 1)", "[1]|{f}(10**9)", "[1]|{f}(whole, 0)", "four[:100000]|{f}(7, ascii)"),
+    "truncate": ("ascii|{f}", "words|{f}(999999)", "ascii|{f}(900000, false, 'b', 0)", "blank|{f}(900000)", "deep|{f}(9)", "ascii|{f}(whole)"),
     "b64decode": ("base64|{f}", "ascii|{f}"),
     "batch": ("wide|{f}(1)", "wide|{f}(100000, 1)", "[1]|{f}(10**9, 0)", "four[:100000]|{f}(7, ascii)"),
     "dictsort": ("many|{f}", "many|{f}(by='value')", "many|{f}(true)"),
@@ -185,6 +198,7 @@ _TESTS: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("lower", "upper"), tuple(f"{name} is {{f}}" for name in _TEXTS)),
     "divisibleby": ("whole is {f}(divisor)", "fraction is {f}(short)", "long is {f}(whole)"),
     "in": tuple(case.replace(" in ", " is {f} ") for case in _IN),
+    "sameas": tuple(case.replace("{op}", "is {f}") for case in _EQUAL),
     **{mark: tuple(f"wide|select('{mark}', ascii)|list" for _ in "1") for mark in ("<", "<=", ">", ">=", "==", "!=")},
 }
 
@@ -192,6 +206,11 @@ _TEXT_METHODS: Final[dict[str, tuple[str, ...]]] = {
     "count": ("ascii.count(half)", "two.count('\u0101'*50 ~ 'b')", "ascii.count('')", "ascii.count('aa')"),
     "endswith": ("ascii.endswith(texts)", "ascii.endswith(forty*300)", "ascii.endswith([ascii]*20000)"),
     "find": ("ascii.find(half)", "ascii.find('a'*600000 ~ 'b')", "ascii.find(half, whole)", "two.find(half, 1, 9)"),
+    "format": (
+        "ascii.format(1)", "('{}'*400000).format(1)", "('{0}'*300000).format(1)", "'{:1000000000}'.format(1)", "('{{'*500000).format()",
+        "'{:.999f} {:e} {:>999}'.format(long, whole, ascii)", "('{0:999d}'*9999).format(1)", "('{a.b.c[0]}'*99999).format(a=deep)",
+        "('{0}'*99).format(deep)", "'{:,}{:_}{:n}'.format(whole, whole, fraction)",
+    ),
     "join": ("half.join(ascii[:100000])", "ascii.join(wide)", "ascii.join(forty)", "''.join(wholes)", "half.join(many)"),
     "lstrip": ("two.lstrip(stripped)", "ascii.lstrip('b'*1000000 ~ 'a')", "blank.lstrip()"),
     "rstrip": ("two.rstrip(stripped)", "ascii.rstrip('b'*1000000 ~ 'a')", "blank.rstrip()"),
@@ -233,6 +252,7 @@ def _build_worst() -> dict[str, tuple[str, ...]]:
 WORST: Final[dict[str, tuple[str, ...]]] = _build_worst()
 WORST["operator Add"] += ("ascii + ''", "wide + []", "four + 'a'")
 WORST["operator Mul"] += ("'a' * 1000000", "[1] * 100000", "1000000 * '\U00010400'", "'a' * whole", "wide * -1")
+WORST["operator Mod"] += ("('%s'*400000) % wide", "'%999d' % long", "ascii % []", "('%(a)d'*99999) % {'a': whole}")
 WORST["operator Pow"] += ("10 ** 3999", "9 ** 4100", "power ** whole", "fraction ** 1.7", "1.5 ** -9999", "whole ** -7")
 WORST.update({
     "function dict": (f"dict({', '.join(f'n{n}=1' for n in range(2_000))})",),
@@ -253,6 +273,14 @@ WORST.update({
 
 LOOPS: Final[dict[str, tuple[str, ...]]] = {
     "statement Assign": ("{% for i in wide %}{% set x = ascii %}{% endfor %}",),
+    "statement AssignBlock": (
+        "{% for i in wide %}{% set x %}{{ ascii }}{% endset %}{% endfor %}",
+        "{% for i in wide %}{% set x | upper | trim(stripped) %}{{ two }}{% endset %}{% endfor %}",
+    ),
+    "statement FilterBlock": (
+        "{% for i in wide %}{% filter upper %}{{ ascii }}{% endfilter %}{% endfor %}",
+        "{% filter replace('a', 'bb') | upper %}{{ ascii }}{% endfilter %}",
+    ),
     "statement For": (
         "{% for i in wide %}{% for j in wide %}{% endfor %}{% endfor %}",
         "{% for i in wide if ascii == ascii %}{% endfor %}",

@@ -64,12 +64,14 @@ class Expression:
         """``variables``: names to which the template itself gives values."""
         self._evaluate = evaluate
         self._cost = compiler.cost
-        self.paths = frozenset(path for path in compiler.paths if path[0] not in variables)
-        """What it names of its scope."""
+        self.paths = frozenset(compiler.paths)
+        """What it names, variables included: it may name what its scope has before it gives the name a value."""
         self.unguarded = frozenset(
-            path for path in self.paths if not any(path[: len(known)] == known for known in compiler.guarded)
+            path
+            for path in self.paths
+            if path[0] not in variables and not any(path[: len(known)] == known for known in compiler.guarded)
         )
-        """What of it must be defined, for all that the author says."""
+        """What of its scope must be defined, for all that the author says."""
 
     def evaluate(self, frame: Frame) -> object:
         """Its value. Raises :class:`EvaluationFailed`."""

@@ -23,7 +23,15 @@ from statewright.playbooks.jinja.methods import (
     get_member,
 )
 from statewright.playbooks.jinja.operators import BINARY, OPERATORS, TESTS
-from statewright.playbooks.jinja.values import Frame, InvalidTemplate, Undefined, check_number, is_truthy
+from statewright.playbooks.jinja.values import (
+    EvaluationFailed,
+    Frame,
+    InvalidTemplate,
+    Undefined,
+    check_number,
+    describe,
+    is_truthy,
+)
 
 Evaluate: TypeAlias = Callable[[Frame], object]
 Path: TypeAlias = tuple[str, ...]
@@ -119,12 +127,12 @@ class ExpressionCompiler:
         return lambda frame: [item(frame) for item in items]
 
     def compile_mapping(self, node: nodes.Dict) -> Evaluate:
-        pairs: list[tuple[str, Evaluate]] = []
+        pairs: list[tuple[Evaluate, Evaluate]] = []
         for pair in node.items:
-            if not isinstance(pair.key, nodes.Const) or not isinstance(pair.key.value, str):
+            if isinstance(pair.key, nodes.Const) and not isinstance(pair.key.value, str):
                 raise InvalidTemplate("has a mapping with a name that is no text")
-            pairs.append((_read_text(pair.key.value), self.compile(pair.value)))
-        return lambda frame: {name: value(frame) for name, value in pairs}
+            pairs.append((self.compile(pair.key), self.compile(pair.value)))
+        return lambda frame: dict(_build_member(frame, *pair) for pair in pairs)
 
     def compile_choice(self, node: nodes.CondExpr) -> Evaluate:
         test, chosen, other = self.compile(node.test), self.compile(node.expr1), self.compile_optional(node.expr2)
@@ -183,18 +191,31 @@ class ExpressionCompiler:
         return evaluate
 
     def compile_filter(self, node: nodes.Filter) -> Evaluate:
-        if node.node is None:
-            raise InvalidTemplate("uses a filter block, which templates of playbooks do not have")
         entry = _find("filter", FILTERS, node.name)
-        value = self._compile_guarded(node.node, is_guarded=node.name in _ASKS_FOR_DEFAULT)
-        arguments = self._compile_arguments(node, f"the filter {node.name}", entry, 2)
-        return lambda frame: frame.call(entry, value(frame), *arguments[0](frame), **arguments[1](frame))
+        if node.node is None:
+            raise InvalidTemplate("uses a filter without a value")
+        return self._compile_applied(node, node.node, f"the filter {node.name}", entry, _ASKS_FOR_DEFAULT)
+
+    def compile_block_filter(self, node: nodes.Expr | None) -> Callable[[Frame, object], object]:
+        """What the filters of a block make of its text; they stand within each other, the innermost first."""
+        if not isinstance(node, nodes.Filter):
+            return lambda frame, text: text
+        inner, entry = self.compile_block_filter(node.node), _find("filter", FILTERS, node.name)
+        self.cost += 1
+        positional, named = self._compile_arguments(node, f"the filter {node.name}", entry, 2)
+        return lambda frame, text: frame.call(entry, inner(frame, text), *positional(frame), **named(frame))
 
     def compile_test(self, node: nodes.Test) -> Evaluate:
         entry = _find("test", TESTS, node.name)
-        value = self._compile_guarded(node.node, is_guarded=node.name in _ASKS_WHETHER_DEFINED)
-        arguments = self._compile_arguments(node, f"the test {node.name}", entry, 2)
-        return lambda frame: frame.call(entry, value(frame), *arguments[0](frame), **arguments[1](frame))
+        return self._compile_applied(node, node.node, f"the test {node.name}", entry, _ASKS_WHETHER_DEFINED)
+
+    def _compile_applied(
+        self, node: nodes.Filter | nodes.Test, of: nodes.Node, what: str, entry: Entry, guarding: frozenset[str]
+    ) -> Evaluate:
+        """A filter or a test of a value; ``guarding``: those for which the value may be undefined."""
+        value = self._compile_guarded(of, is_guarded=node.name in guarding)
+        positional, named = self._compile_arguments(node, what, entry, 2)
+        return lambda frame: frame.call(entry, value(frame), *positional(frame), **named(frame))
 
     def compile_call(self, node: nodes.Call) -> Evaluate:
         if isinstance(node.node, nodes.Getattr):
@@ -206,11 +227,27 @@ class ExpressionCompiler:
         return lambda frame: frame.call(entry, *positional(frame), **named(frame))
 
     def _compile_method(self, node: nodes.Call, target: nodes.Getattr) -> Evaluate:
+        if isinstance(target.node, nodes.Name) and (target.node.name, target.attr) == ("loop", "cycle"):
+            return self._compile_cycle(node, target.node)
         if (defect := describe_defect(target.attr)) is not None:
             raise InvalidTemplate(defect)
         value, name = self.compile(target.node), target.attr
         positional, named = self._compile_arguments(node, f"the method {name}", None, 0)
         return lambda frame: call_method(frame, value(frame), name, positional(frame), named(frame))
+
+    def _compile_cycle(self, node: nodes.Call, loop: nodes.Name) -> Evaluate:
+        """``loop.cycle(…)``: one of the values after the other, by the round of the loop."""
+        values, variable = [self.compile(argument) for argument in node.args], self.compile(loop)
+        if not values or node.kwargs or node.dyn_args is not None or node.dyn_kwargs is not None:
+            raise InvalidTemplate("calls loop.cycle without values to take in turn")
+
+        def evaluate(frame: Frame) -> object:
+            index = get_member(variable(frame), "index0")
+            if not isinstance(index, int):
+                raise EvaluationFailed("calls loop.cycle outside a loop")
+            return values[index % len(values)](frame)
+
+        return evaluate
 
     def _compile_arguments(
         self, node: nodes.Call | nodes.Filter | nodes.Test, what: str, entry: Entry | None, own: int
@@ -226,6 +263,13 @@ class ExpressionCompiler:
             lambda frame: [argument(frame) for argument in positional],
             lambda frame: {name: argument(frame) for name, argument in named},
         )
+
+
+def _build_member(frame: Frame, name: Evaluate, value: Evaluate) -> tuple[str, object]:
+    named = name(frame)
+    if not isinstance(named, str):
+        raise EvaluationFailed(f"makes a mapping with a name that is {describe(named)}; names are text")
+    return named, value(frame)
 
 
 def _find_path(node: nodes.Node) -> Path | None:

@@ -4,28 +4,39 @@ lists and mappings.
 
 import base64
 import binascii
-from collections.abc import Callable
+import html
+import re
+from collections.abc import Callable, Collection
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
 from typing import Final
 from urllib.parse import quote
 
-from statewright.evaluation.costs import Entry, charge_nothing
+import msgspec
+
+from statewright.evaluation.costs import Entry, charge_nothing, scan_text
 from statewright.evaluation.values import charge_json, charge_strip
 from statewright.jsonval.codec import MalformedJson, decode, encode
 from statewright.jsonval.numbers import parse_number
 from statewright.jsonval.scanning import MAX_DIGITS
+from statewright.jsonval.values import JsonValue
 from statewright.playbooks.jinja.charges import (
     MAX_NUMBER_CHARS,
     charge_digits,
+    charge_lines,
+    charge_pattern,
     charge_replacement,
     charge_url,
     charge_value,
+    expect_number,
+    format_percent,
     replace_text,
     write_texts,
 )
 from statewright.playbooks.jinja.sequences import (
     choose,
+    divide_items,
     find_extreme,
+    group_items,
     join_items,
     list_pairs,
     list_values,
@@ -53,6 +64,11 @@ from statewright.playbooks.jinja.values import (
 )
 
 _MAX_DECIMALS: Final = 100
+_MAX_INDENT: Final = 16
+"""Blanks in which JSON is indented, for each level."""
+_MAX_COUNTED: Final = 10_000_000
+"""Of what is certainly refused."""
+_WORD: Final = re.compile(r"\w+")
 _WIDE: Final = Context(prec=2 * MAX_DIGITS, traps=[InvalidOperation])
 """To round in: it keeps all digits that a number can have."""
 
@@ -142,15 +158,128 @@ def _round(frame: Frame, value: object, precision: object = 0, method: object = 
 
 
 def _take_absolute(frame: Frame, value: object) -> object:
-    if not isinstance(value, int | Decimal):
-        raise EvaluationFailed(f"takes the absolute value of {describe(value)}")
-    return abs(value) if isinstance(value, int) else value.copy_abs()
+    number = expect_number(value, f"takes the absolute value of {describe(value)}")
+    return abs(number) if isinstance(number, int) else number.copy_abs()
 
 
 def _write_json(frame: Frame, value: object, indent: object = None) -> object:
-    written = encode(to_json(value, frame))
+    json = to_json(value, frame)
+    written = encode(json)
     frame.spend_text(len(written))
-    return written.decode()
+    if indent is None:
+        return written.decode()
+    if not isinstance(indent, int) or not 0 <= indent <= _MAX_INDENT:
+        raise EvaluationFailed(f"indents by {describe(indent)}; expected a number from 0 to {_MAX_INDENT}")
+    frame.spend_text(len(written) + _measure_indentation(frame, json, indent, 1))
+    return msgspec.json.format(written, indent=indent).decode()
+
+
+def _measure_indentation(frame: Frame, value: JsonValue, indent: int, depth: int) -> int:
+    """Characters that lines of their own for all members and items add, at most."""
+    parts: Collection[JsonValue] = (
+        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    )
+    frame.spend(1 + len(parts))
+    inner = sum(
+        [_measure_indentation(frame, part, indent, depth + 1) for part in parts if isinstance(part, dict | list)]
+    )
+    return inner + (len(parts) + 1) * (indent * depth + 2)
+
+
+def _charge_width(value: object, width: object = 0, *_: object, **__: object) -> int:
+    """A text is put into one of so many characters."""
+    return charge_value(value) + (scan_text(min(max(width, 0), _MAX_COUNTED)) if isinstance(width, int) else 0)
+
+
+def _center(frame: Frame, value: object, width: object = 80) -> object:
+    (text,) = write_texts(frame, _charge_width, value)
+    if not isinstance(width, int):
+        raise EvaluationFailed(f"centers in {describe(width)}")
+    frame.limit_text(max(len(text), width))
+    return text.center(width)
+
+
+def _escape(frame: Frame, value: object) -> object:
+    """The text as HTML and XML have it."""
+    (text,) = write_texts(frame, _charge_escaped, value)
+    frame.limit_text(len(text))
+    escaped = html.escape(text).replace("&#x27;", "&#39;").replace("&quot;", "&#34;")
+    frame.spend_text(len(escaped))
+    return escaped
+
+
+def _charge_escaped(text: object) -> int:
+    """Each character may become five, in seven passes."""
+    return 8 * charge_value(text) if isinstance(text, str) else charge_value(text)
+
+
+def _write_size(frame: Frame, value: object, binary: object = False) -> object:
+    """A number of bytes for people: ``13 kB``, ``4.1 MB``."""
+    number = expect_number(_to_decimal(frame, value, None), f"writes {describe(value)} as a size")
+    base, units = (1024, "Ki Mi Gi Ti Pi Ei Zi Yi") if is_truthy(binary) else (1000, "k M G T P E Z Y")
+    size = Decimal(number)
+    if size == 1:
+        return "1 Byte"
+    if size < base:
+        return f"{int(size)} Bytes"
+    named = units.split()
+    power = next((power for power in range(1, len(named)) if size < base ** (power + 1)), len(named))
+    scaled = _WIDE.divide(size, Decimal(base**power)).quantize(Decimal("0.1"), ROUND_HALF_EVEN, _WIDE)
+    return f"{scaled:f} {named[power - 1]}B"
+
+
+def _format(frame: Frame, value: object, /, *arguments: object, **named: object) -> object:
+    (pattern,) = write_texts(frame, charge_value, value)
+    if named and arguments:
+        raise EvaluationFailed("formats a text with values by place and by name")
+    return format_percent(frame, pattern, list(arguments), named or None)
+
+
+def _indent(frame: Frame, value: object, width: object = 4, first: object = False, blank: object = False) -> object:
+    """The lines of a text behind blanks, or behind a text."""
+    (text,) = write_texts(frame, charge_lines, value)
+    frame.limit_text(len(text))
+    if isinstance(width, int) and not isinstance(width, bool) and 0 <= width <= _MAX_DECIMALS:
+        margin = " " * width
+    elif isinstance(width, str):
+        margin = width
+    else:
+        raise EvaluationFailed(f"indents by {describe(width)}; expected text, or a number from 0 to {_MAX_DECIMALS}")
+    lines = f"{text}\n".splitlines()
+    frame.spend_items(len(lines))
+    frame.spend_text(len(text) + len(lines) * (len(margin) + 1))
+    begun = [margin + line if line or is_truthy(blank) else line for line in lines[1:]]
+    return "\n".join([(margin if is_truthy(first) else "") + lines[0], *begun])
+
+
+def _truncate(
+    frame: Frame,
+    value: object,
+    length: object = 255,
+    killwords: object = False,
+    end: object = "...",
+    leeway: object = 5,
+) -> object:
+    """The text, or its beginning with a mark behind it."""
+    text, mark = write_texts(frame, charge_value, value, end)
+    frame.limit_text(len(text))
+    if not isinstance(length, int) or not isinstance(leeway, int) or leeway < 0 or length < len(mark):
+        raise EvaluationFailed("truncates a text to fewer characters than its mark has")
+    if len(text) <= length + leeway:
+        return text
+    kept = text[: length - len(mark)]
+    return (kept if is_truthy(killwords) else kept.rsplit(" ", 1)[0]) + mark
+
+
+def _count_words(frame: Frame, value: object) -> object:
+    (text,) = write_texts(frame, _charge_words, value)
+    frame.limit_text(len(text))
+    return sum(1 for _ in _WORD.finditer(text))
+
+
+def _charge_words(text: object) -> int:
+    """A text is taken apart into words, of a character each at worst."""
+    return charge_value(text) + (len(text) // 4 if isinstance(text, str) else 0)
 
 
 def _read_json(frame: Frame, value: object) -> object:
@@ -212,13 +341,21 @@ FILTERS: Final[dict[str, Entry]] = {
     "batch": Entry(make_batches, charge_nothing),
     "bool": Entry(_to_bool, charge_value),
     "capitalize": _transform(str.capitalize),
+    "center": Entry(_center, _charge_width),
     "count": Entry(measure, charge_nothing),
     "d": Entry(_apply_default, charge_nothing),
     "default": Entry(_apply_default, charge_nothing),
     "dictsort": Entry(sort_members, charge_nothing),
+    "e": Entry(_escape, _charge_escaped),
+    "escape": Entry(_escape, _charge_escaped),
+    "filesizeformat": Entry(_write_size, charge_digits),
     "first": Entry(take_first, charge_nothing),
     "float": Entry(_to_decimal, charge_digits),
+    "forceescape": Entry(_escape, _charge_escaped),
+    "format": Entry(_format, charge_pattern),
     "fromjson": Entry(_read_json, charge_json),
+    "groupby": Entry(group_items, charge_nothing),
+    "indent": Entry(_indent, charge_lines),
     "int": Entry(_to_int, charge_digits),
     "items": Entry(list_pairs, charge_nothing),
     "join": Entry(join_items, charge_nothing),
@@ -234,17 +371,21 @@ FILTERS: Final[dict[str, Entry]] = {
     "replace": Entry(replace_text, charge_replacement),
     "reverse": Entry(reverse, charge_value),
     "round": Entry(_round, charge_digits),
+    "safe": Entry(_to_string, charge_nothing),
     "select": Entry(choose(keeps=True, by_attribute=False), charge_nothing),
     "selectattr": Entry(choose(keeps=True, by_attribute=True), charge_nothing),
+    "slice": Entry(divide_items, charge_nothing),
     "sort": Entry(sort_items, charge_nothing),
     "string": Entry(_to_string, charge_nothing),
     "sum": Entry(sum_items, charge_nothing),
     "title": _transform(str.title),
     "tojson": Entry(_write_json, charge_nothing),
     "trim": Entry(_trim, charge_strip),
+    "truncate": Entry(_truncate, charge_value),
     "unique": Entry(remove_repeats, charge_nothing),
     "upper": _transform(str.upper),
     "urlencode": Entry(_encode_url, charge_url),
+    "wordcount": Entry(_count_words, _charge_words),
 }
 """By name. Each takes the frame, the value and the arguments that Jinja2 gives it. Those that go through
 a list count it when they begin, and what they do with each item (``charge_nothing``)."""

@@ -25,9 +25,11 @@ from statewright.playbooks.jinja.charges import (
     charge_lines,
     charge_membership,
     charge_names,
+    charge_pattern,
     charge_replacement,
     charge_split_backwards,
     charge_value,
+    format_fields,
     join_text,
     replace_text,
 )
@@ -223,11 +225,16 @@ def _match(frame: Frame, method: Callable[[str], bool], part: object) -> bool:
     return any(map(method, texts))
 
 
+def _format(frame: Frame, value: str, /, *arguments: object, **named: object) -> object:
+    return format_fields(frame, value, list(arguments), named, get_member)
+
+
 _OF_TEXT: Final[dict[str, Entry]] = {
     "capitalize": _apply(str.capitalize),
     "count": Entry(_count, charge_membership),
     "endswith": Entry(_ends, charge_nothing),
     "find": Entry(_find, charge_membership),
+    "format": Entry(_format, charge_pattern),
     "isalnum": _apply(str.isalnum),
     "isalpha": _apply(str.isalpha),
     "isdigit": _apply(str.isdigit),

@@ -14,6 +14,8 @@ from statewright.playbooks.jinja.charges import (
     charge_numbers,
     charge_sum,
     charge_value,
+    expect_number,
+    format_percent,
     write_texts,
 )
 from statewright.playbooks.jinja.values import (
@@ -93,7 +95,10 @@ def divide_floor(frame: Frame, left: object, right: object) -> object:
 
 
 def take_remainder(frame: Frame, left: object, right: object) -> object:
-    """The remainder, with the sign of the divisor."""
+    """The remainder, with the sign of the divisor; or of a text the pattern with its values."""
+    if isinstance(left, str):
+        named = right if isinstance(right, dict) else None
+        return format_percent(frame, left, right if isinstance(right, list) else [right], named)
     a, b = _read_numbers("%", left, right, divides=True)
     return _compute(lambda: a % b if isinstance(a, int) and isinstance(b, int) else _floor_remainder(a, b))
 
@@ -115,16 +120,14 @@ def raise_power(frame: Frame, left: object, right: object) -> object:
 
 def negate(frame: Frame, value: object) -> object:
     """The number with the other sign."""
-    if isinstance(value, int | Decimal):
-        return -value if isinstance(value, int) else value.copy_negate()
-    raise EvaluationFailed(f"cannot negate {describe(value)}")
+    number = expect_number(value, f"cannot negate {describe(value)}")
+    return -number if isinstance(number, int) else number.copy_negate()
 
 
 def keep_sign(frame: Frame, value: object) -> object:
     """The number as it is."""
-    if isinstance(value, int | Decimal):
-        return +value if isinstance(value, int) else value
-    raise EvaluationFailed(f"cannot apply + to {describe(value)}")
+    number = expect_number(value, f"cannot apply + to {describe(value)}")
+    return +number if isinstance(number, int) else number
 
 
 def concatenate(frame: Frame, *values: object) -> str:
@@ -168,6 +171,10 @@ def _charge_power(left: object, right: object) -> int:
     return _POWER_STEPS + charge_numbers(left, right)
 
 
+def _charge_remainder(left: object, right: object) -> int:
+    return charge_value(left) if isinstance(left, str) else charge_numbers(left, right)
+
+
 def _charge_concatenation(*values: object) -> int:
     return sum(map(charge_value, values))
 
@@ -187,7 +194,7 @@ OPERATORS: Final[dict[str, Entry]] = {
     "Mul": Entry(multiply, _charge_product),
     "Div": Entry(divide, charge_numbers),
     "FloorDiv": Entry(divide_floor, charge_numbers),
-    "Mod": Entry(take_remainder, charge_numbers),
+    "Mod": Entry(take_remainder, _charge_remainder),
     "Pow": Entry(raise_power, _charge_power),
     "Neg": Entry(negate, charge_value),
     "Pos": Entry(keep_sign, charge_value),
@@ -233,15 +240,17 @@ def _compute(operation: Callable[[], Number]) -> Number:
 
 
 def _is_divisible(frame: Frame, value: object, num: object) -> bool:
+    if isinstance(value, str):
+        raise _refuse("%", value, num)
     return take_remainder(frame, value, num) == 0
 
 
 def _is_even(frame: Frame, value: object) -> bool:
-    return take_remainder(frame, value, 2) == 0
+    return _is_divisible(frame, value, 2)
 
 
 def _is_odd(frame: Frame, value: object) -> bool:
-    return take_remainder(frame, value, 2) == 1
+    return not isinstance(value, str) and take_remainder(frame, value, 2) == 1
 
 
 def _is_lower(frame: Frame, value: object) -> bool:
@@ -259,6 +268,11 @@ def _read_text(frame: Frame, value: object) -> str:
     return value
 
 
+def _is_same(frame: Frame, value: object, other: object) -> bool:
+    """Whether both are equal and of one kind: ``1 is sameas true`` is false, though they are equal."""
+    return isinstance(value, bool) is isinstance(other, bool) and compare_equal(value, other, frame)
+
+
 def _is(test: Callable[[object], bool]) -> Entry:
     """A test that looks at the type."""
     return Entry(lambda frame, value: test(value), charge_nothing)
@@ -271,10 +285,12 @@ def _compare_by(name: str) -> Entry:
 
 TESTS: Final[dict[str, Entry]] = {
     "boolean": _is(lambda value: isinstance(value, bool)),
+    "callable": _is(lambda value: False),
     "defined": _is(lambda value: not isinstance(value, Undefined)),
     "divisibleby": Entry(_is_divisible, charge_numbers),
     "eq": _compare_by("eq"),
     "equalto": _compare_by("eq"),
+    "escaped": _is(lambda value: False),
     "even": Entry(_is_even, charge_value),
     "false": _is(lambda value: value is False),
     "float": _is(lambda value: isinstance(value, Decimal)),
@@ -293,6 +309,7 @@ TESTS: Final[dict[str, Entry]] = {
     "none": _is(lambda value: value is None),
     "number": _is(lambda value: isinstance(value, int | Decimal)),
     "odd": Entry(_is_odd, charge_value),
+    "sameas": Entry(_is_same, OPERATORS["eq"].cost),
     "sequence": _is(lambda value: isinstance(value, str | list | dict)),
     "string": _is(lambda value: isinstance(value, str)),
     "true": _is(lambda value: value is True),

@@ -108,12 +108,16 @@ def sort_items(
     items = list_values(frame, value)
     frame.spend(len(items) * len(keys))
     marks = [[key(item) for key in keys] for item in items]
+    return [items[place] for place in _order_places(frame, marks, reverse)]
+
+
+def _order_places(frame: Frame, marks: Sequence[object], reverse: object = False) -> list[int]:
+    """The places of marks, in the order of these."""
 
     def compare(left: int, right: int) -> int:
         return _compare(frame, marks[left], marks[right])
 
-    order = sorted(range(len(items)), key=cmp_to_key(compare), reverse=is_truthy(reverse))
-    return [items[place] for place in order]
+    return sorted(range(len(marks)), key=cmp_to_key(compare), reverse=is_truthy(reverse))
 
 
 def sort_members(
@@ -223,6 +227,42 @@ def reverse(frame: Frame, value: object) -> object:
         frame.limit_text(len(value))
         return value[::-1]
     return list_values(frame, value)[::-1]
+
+
+def group_items(
+    frame: Frame, value: object, attribute: object, default: object = None, case_sensitive: object = False
+) -> object:
+    """The items by a member, each group as a list of the member and its items, in the order of the members."""
+
+    key = _build_key(frame, case_sensitive, None)
+    items = list_values(frame, value)
+    marks = [key(pick(frame, item, attribute, default)) for item in items]
+    order = _order_places(frame, marks)
+    groups: list[object] = []
+    members: list[object] = []
+    for number, place in enumerate(order):
+        if not number or not compare_equal(marks[order[number - 1]], marks[place], frame):
+            members = []
+            groups.append([pick(frame, items[place], attribute, default), members])
+        members.append(items[place])
+    return groups
+
+
+def divide_items(frame: Frame, value: object, slices: object, fill_with: object = None) -> object:
+    """So many lists of the items, as equally long as they can be, the longer ones first."""
+    if not isinstance(slices, int) or slices < 1:
+        raise EvaluationFailed("makes slices that are less than one")
+    items = list_values(frame, value)
+    frame.spend_items(slices)
+    short, longer = divmod(len(items), slices)
+    parts: list[object] = []
+    at = 0
+    for number in range(slices):
+        end = at + short + (number < longer)
+        filled = [fill_with] if fill_with is not None and longer and number >= longer else []
+        parts.append(items[at:end] + filled)
+        at = end
+    return parts
 
 
 def make_batches(frame: Frame, value: object, linecount: object, fill_with: object = None) -> object:

@@ -52,7 +52,9 @@ class StatementCompiler:
         if (compile_node := STATEMENTS.get(name)) is not None:
             self._expressions.cost += 1
             return compile_node(self, node)
-        raise InvalidTemplate(f"has the block {name.lower()}; templates of playbooks have if, for, set and with")
+        raise InvalidTemplate(
+            f"has the block {name.lower()}; templates of playbooks have if, for, set, filter and with"
+        )
 
     def compile_output(self, node: nodes.Output) -> Write:
         """Text and expressions."""
@@ -120,6 +122,22 @@ class StatementCompiler:
         bind, value = _compile_target(node.target), self._expressions.compile(node.node)
         return lambda frame, pieces: bind(frame, value(frame))
 
+    def compile_captured(self, node: nodes.AssignBlock | nodes.FilterBlock) -> Write:
+        """``set`` with a body, and ``filter``: the text of the body, as filters make it, is a value, or is written."""
+        bind = _compile_target(node.target) if isinstance(node, nodes.AssignBlock) else None
+        body, apply = self.compile_body(node.body), self._expressions.compile_block_filter(node.filter)
+
+        def write(frame: Frame, pieces: list[str]) -> None:
+            made = apply(frame, _write_apart(frame, body))
+            if bind is not None:
+                bind(frame, made)
+                return
+            text = to_text(made, frame)
+            frame.spend_text(len(text))
+            pieces.append(text)
+
+        return write
+
     def compile_with(self, node: nodes.With) -> Write:
         """Variables for a body."""
         binds = [
@@ -149,10 +167,19 @@ STATEMENTS: Final[dict[str, Callable[..., Write]]] = {
     "If": StatementCompiler.compile_if,
     "Output": StatementCompiler.compile_output,
     "With": StatementCompiler.compile_with,
+    **dict.fromkeys(("AssignBlock", "FilterBlock"), StatementCompiler.compile_captured),
 }
 """By the names of Jinja2's nodes; what is not here is refused. Each costs a step, and a ``for`` all of its body for
 each item.
 """
+
+
+def _write_apart(frame: Frame, body: Write) -> str:
+    """The text of a body by itself."""
+    pieces: list[str] = []
+    body(frame, pieces)
+    frame.spend_text(sum(map(len, pieces)))
+    return "".join(pieces)
 
 
 def _passes(frame: Frame, outer: dict[str, object], bind: Bind, test: Evaluate, item: object, cost: int) -> bool:

@@ -63,7 +63,7 @@ class Frame(Budget):
         self.scope = scope
         self.variables: dict[str, object] = {}
 
-    def call(self, entry: Entry, *arguments: object, **named: object) -> object:
+    def call(self, entry: Entry, /, *arguments: object, **named: object) -> object:
         """Count what a call of the table costs, and make it. Raises :class:`EvaluationFailed`."""
         self.spend(1 + entry.cost(*arguments, **named))
         return entry.call(self, *arguments, **named)
