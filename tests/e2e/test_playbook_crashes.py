@@ -26,17 +26,17 @@ workflow:
   loop: {in: [0, 1], iterator: item, spec: {mode: parallel}}
   tool: {kind: playbook, path: inner, args: {n: "{{ item }}"}}
 - step: flag
-  tool: {kind: work}
+  tool: {kind: work, before: "{{ ctx.count }}"}
 - step: gate
   spec: {policy: {admit: {rules: [{when: "{{ ctx.open }}", then: {allow: true}}, {else: {then: {allow: false}}}]}}}
   tool: {kind: work}
   next: {arcs: [{step: meet, args: {gate: "{{ results.gate }}"}}]}
 - step: meet
   spec: {join: {mode: all, steps: [items, gate]}}
-  tool: {kind: work}
+  tool: {kind: work, of: "{{ args }}"}
 """
 """A parallel loop beside a token that is admitted once another branch has set a flag, and a join of both."""
-INNER = "metadata: {name: inner}\nworkflow: [{step: inside, tool: {kind: work}}]"
+INNER = "metadata: {name: inner}\nworkflow: [{step: inside, tool: {kind: work, n: '{{ workload.n }}'}}]"
 
 RUNS = {"begin": 1, "items": 1, "others": 1, "flag": 1, "gate": 1, "meet": 1}
 

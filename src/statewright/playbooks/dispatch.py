@@ -7,6 +7,8 @@ It is the payload of one job (``variables`` of a claim), built by the service wh
      "loop": {"iterator": "item", "element": …, "index": 0, "isLast": false, "parent": {…}},
      "keychain": {…}, "maxTaskExecutions": 10000}
 
+``workload``, ``ctx``, ``args`` and ``results`` have what the templates of the pipeline name, and no more.
+
 ``tasks`` is what :func:`statewright.playbooks.tasks.pipeline_to_document` writes, ``input`` the source of the step's
 template, ``loop`` absent outside loops, ``keychain`` the secrets that the tasks name: they are in no stored document,
 and nothing of them may be.
@@ -38,19 +40,21 @@ What one run of a step, or of an element of its loop, is given: its pipeline, an
 The elements of a loop: what the worker of each is given, and what they come to together.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Final, TypeVar, overload
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.loop.lru import LruCache
 from statewright.net import ElementResult
 from statewright.playbooks.context import CTX, EXECUTION, RESULTS, WORKLOAD, get_member
-from statewright.playbooks.definition import Limits, PipelineTask, Playbook, Step
+from statewright.playbooks.definition import Limits, PipelineTask, Playbook, Step, TaskAction
 from statewright.playbooks.graph import describe_error
+from statewright.playbooks.jinja.compiling import Expression
 from statewright.playbooks.tasks import list_worker_kinds, pipeline_from_document, pipeline_to_document
 from statewright.playbooks.templates import InvalidTemplate, Template, Turn, compile_template
 
@@ -268,6 +272,63 @@ def build_dispatch(
         max_task_executions=playbook.limits.max_task_executions,
         turn=turn,
     )
+
+
+NARROWED: Final = (WORKLOAD, CTX, RESULTS, "args")
+"""The scopes of which a job has what its templates name."""
+
+
+class Needs(Struct, frozen=True, kw_only=True):
+    """What the templates of a pipeline name of the scopes that are the same for others."""
+
+    whole: frozenset[str] = frozenset()
+    """Scopes that are named without a member, or with one that is computed."""
+    members: Mapping[str, frozenset[str]] = {}
+    """Of all other scopes the members that are named, and all that is named bare."""
+
+
+def find_needs(step: Step) -> Needs:
+    """What the pipeline of a step needs: all of it where a member is sent what the run sees."""
+    if any("attach" in task.source for task in step.tasks):
+        return Needs(whole=frozenset(NARROWED))
+    paths = {path for _, expression in _list_expressions(step) for path in expression.paths}
+    bare = {path[0] for path in paths if path[0] not in NARROWED}
+    named = {scope: {path[1] for path in paths if path[0] == scope and len(path) > 1} for scope in NARROWED}
+    return Needs(
+        whole=frozenset(scope for scope in NARROWED if (scope,) in paths),
+        members={
+            scope: frozenset(bare if scope == CTX else bare | members) | members for scope, members in named.items()
+        },
+    )
+
+
+def _list_expressions(step: Step) -> Iterator[tuple[str, Expression]]:
+    templates = [task.fields for task in step.tasks]
+    actions = [action for task in step.tasks for action in _list_actions(task)]
+    templates += [one.value for action in actions for one in action.set]
+    templates += [action.delay for action in actions if action.delay is not None]
+    for template in (*templates, *([] if step.input is None else [step.input])):
+        yield from template.list_expressions()
+    for task in step.tasks:
+        for rule in () if task.policy is None else task.policy.rules:
+            yield from () if rule.when is None else rule.when.list_expressions()
+
+
+def _list_actions(task: PipelineTask) -> list[TaskAction]:
+    if task.policy is None:
+        return []
+    otherwise = task.policy.otherwise
+    return [*(rule.then for rule in task.policy.rules), *([] if otherwise is None else [otherwise])]
+
+
+def narrow(dispatch: Dispatch, needs: Needs) -> Dispatch:
+    """A run that sees no more than it needs: what is sent to workers, and kept with them, is no larger."""
+    scopes = {WORKLOAD: dispatch.workload, CTX: dispatch.ctx, RESULTS: dispatch.results, "args": dispatch.args}
+    for scope, members in needs.members.items():
+        if scope not in needs.whole:
+            value = scopes[scope]
+            scopes[scope] = {name: value[name] for name in value.keys() & members}
+    return replace(dispatch, workload=scopes[WORKLOAD], ctx=scopes[CTX], results=scopes[RESULTS], args=scopes["args"])
 
 
 def _build_element(step: Step, data: JsonObject, given: JsonObject, index: int | None) -> Element | None:

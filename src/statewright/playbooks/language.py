@@ -42,7 +42,7 @@ from statewright.playbooks.context import (
     get_member,
 )
 from statewright.playbooks.definition import Assignment, NextArc, Playbook, Step, list_elements
-from statewright.playbooks.dispatch import Elements, summarize_elements
+from statewright.playbooks.dispatch import Elements, Needs, find_needs, summarize_elements
 from statewright.playbooks.graph import (
     build_event,
     build_outcome,
@@ -68,6 +68,8 @@ class StepRules(Struct, frozen=True, kw_only=True):
     step: Step
     watched: Watched
     """By its admission."""
+    needs: Needs
+    """Of its pipeline."""
 
 
 class PlaybookLanguage(Language):
@@ -314,7 +316,9 @@ def get_event(payloads: Sequence[JsonValue]) -> "JsonObject | None":
 
 def build_rules(playbook: Playbook) -> dict[str, StepRules]:
     """What is known of each step."""
-    return {step.name: StepRules(step=step, watched=_find_watched(step)) for step in playbook.steps}
+    return {
+        step.name: StepRules(step=step, watched=_find_watched(step), needs=find_needs(step)) for step in playbook.steps
+    }
 
 
 def _find_watched(step: Step) -> Watched:

@@ -41,7 +41,7 @@ from statewright.net.effects import (
 from statewright.net.marking import TimerId
 from statewright.playbooks.completions import Completion, UnusableCompletion, read_completion, read_report
 from statewright.playbooks.context import CTX, WORKLOAD, build_data, describe_patch, get_member, is_key
-from statewright.playbooks.dispatch import PARENT_ITER, build_dispatch, dispatch_to_document
+from statewright.playbooks.dispatch import PARENT_ITER, build_dispatch, dispatch_to_document, narrow
 from statewright.playbooks.events import REQUEST, WORKER_EVENT
 from statewright.playbooks.execution import Execution, list_transitions
 from statewright.playbooks.pipeline import DEPTH, direct_children
@@ -257,13 +257,12 @@ def restart_execution(process: PlaybookProcess, execution: Execution, moment: Mo
 
 
 def build_payload(process: PlaybookProcess, execution: Execution, job: JobPlace, value: JsonValue) -> JsonObject:
-    """What the worker of a run is given; ``ctx`` and results are those of now."""
+    """What the worker of a run is given, as far as its templates name it; ``ctx`` and results are those of now."""
     step = process.playbook.by_name[job.node]
     given = value if isinstance(value, dict) else {}
     data = {**execution.marking.data, CTX: _read_context(execution, job)}
-    return dispatch_to_document(
-        build_dispatch(process.playbook, step, data, given, run=job.execution, element=job.element)
-    )
+    dispatch = build_dispatch(process.playbook, step, data, given, run=job.execution, element=job.element)
+    return dispatch_to_document(narrow(dispatch, process.compiled.rules[job.node].needs))
 
 
 def _read_context(execution: Execution, job: JobPlace) -> JsonObject:

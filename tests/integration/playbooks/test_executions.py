@@ -90,7 +90,7 @@ def test_an_approval_is_a_patch(playbooks: Playbooks):
 
 
 def test_a_token_from_outside_is_another_run(playbooks: Playbooks):
-    execution = playbooks.run(TASK)
+    execution = playbooks.run("workflow: [{step: only, tool: {kind: compute, n: '{{ args.n | default(0) }}'}}]")
     playbooks.do(execution, "tokens", step="only", args={"n": 2})
     seen: list[object] = []
 
@@ -220,7 +220,9 @@ def test_too_many_streams_are_refused(playbooks: Playbooks, monkeypatch: pytest.
 
 
 def test_a_playbook_awaits_another(playbooks: Playbooks):
-    playbooks.upload("metadata: {name: inner}\nworkload: {n: 1}\nworkflow: [{step: s, tool: {kind: compute}}]")
+    playbooks.upload(
+        "metadata: {name: inner}\nworkload: {n: 1}\nworkflow: [{step: s, tool: {kind: compute, n: '{{ n }}'}}]"
+    )
     execution = playbooks.run(
         "workflow: [{step: call, tool: {kind: playbook, path: inner, args: {n: 7}},"
         " set: {ctx.got: '{{ results.call }}'}}]"
@@ -234,7 +236,7 @@ def test_a_playbook_awaits_another(playbooks: Playbooks):
 
 
 def test_elements_of_a_loop_are_other_playbooks(playbooks: Playbooks):
-    playbooks.upload("metadata: {name: page}\nworkflow: [{step: s, tool: {kind: compute}}]")
+    playbooks.upload("metadata: {name: page}\nworkflow: [{step: s, tool: {kind: compute, n: '{{ workload.n }}'}}]")
     execution = playbooks.run(
         """
 workflow:

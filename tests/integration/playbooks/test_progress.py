@@ -80,7 +80,7 @@ def test_a_run_of_the_service_reports_too(playbooks: Playbooks):
 
 async def test_a_worker_that_takes_over_sees_what_the_first_one_saw(database: str):
     async with a_playbook_node(database) as node:
-        execution = await node.run("workflow: [{step: only, tool: {kind: compute}}]", ctx={"n": 1})
+        execution = await node.run("workflow: [{step: only, tool: {kind: compute, n: '{{ ctx.n }}'}}]", ctx={"n": 1})
         first = await node.claim(worker="first")
         assert await node.report(first, {"patches": [{"path": ["n"], "value": 2}]}) == {"patches": 1, "log": 0}
         assert await node.host.sweep(seconds=31) == 1

@@ -8,6 +8,7 @@ from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import Moment
 from statewright.net.effects import StartChild, TimerFired
 from statewright.playbooks.context import CTX, RESULTS
+from statewright.playbooks.dispatch import narrow
 from statewright.playbooks.operations import build_payload, start_execution
 from statewright.playbooks.pipeline import direct_children
 from statewright.playbooks.policies import Outcome, fail, succeed
@@ -435,7 +436,8 @@ def test_a_playbook_within_an_element_sees_the_loop_it_runs_in():
     given = first.input
     process = compile_source(
         PlaybookSource(
-            text="{metadata: {name: other}, workflow: [{step: s, loop: {in: [7], iterator: x}, tool: {kind: a}}]}"
+            text="{metadata: {name: other}, workflow: [{step: s, loop: {in: [7], iterator: x}, "
+            "tool: {kind: a, of: '{{ workload }}'}}]}"
         ),
         1,
     )
@@ -565,3 +567,54 @@ def test_a_restart_has_the_whole_time_again():
 
 def test_an_execution_without_a_limit_has_no_timer():
     assert run("workflow: [{step: s, tool: {kind: python}}]").timers == {}
+
+
+# What a worker is given.
+
+
+RULE = "{kind: a, spec: {policy: {rules: [{%s}]}}}"
+ALL: JsonObject = {"a": 1, "b": 2, "c": {"d": 3, "e": 4}}
+
+
+def build_job(text: str) -> JsonObject:
+    text = f"metadata: {{name: x}}\nworkload: {{a: 1, b: 2, c: {{d: 3, e: 4}}}}\n{text}"
+    process = compile_source(PlaybookSource(text=text), 1)
+    given = {"ctx": {"x": 5, "y": 6}}
+    moment = Moment(at=0, first_id=1 << 80)
+    execution = start_execution(process, NewInstance(id="01JABC3V9E6K8M2Q4S6T8W0Y2Z", variables=given), moment).instance
+    return build_payload(process, execution, JobPlace(execution.id, "s", None), {"args": {"p": 7, "q": 8}})
+
+
+@pytest.mark.parametrize(
+    ("task", "seen"),
+    [
+        ("{kind: a}", [{}, {}, {}]),
+        ("{kind: a, v: '{{ workload.a }}{{ ctx.x }}{{ args.p }}'}", [{"a": 1}, {"x": 5}, {"p": 7}]),
+        ("{kind: a, v: '{{ b }}{{ q | default(1) }}'}", [{"b": 2}, {}, {"q": 8}]),
+        ("{kind: a, v: '{{ workload.c.d }}{{ ctx }}'}", [{"c": {"d": 3, "e": 4}}, {"x": 5, "y": 6}, {}]),
+        ("{kind: a, v: '{{ workload[ctx.y] }}'}", [ALL, {"y": 6}, {}]),
+        ("{kind: a, v: '{% for n in args %}{{ n }}{% endfor %}'}", [{}, {}, {"p": 7, "q": 8}]),
+        (RULE % "when: ctx.x, then: {do: retry, delay: '{{ b }}'}", [{"b": 2}, {"x": 5}, {}]),
+        (RULE % "else: {then: {do: break, set: {z: '{{ args.q }}'}}}", [{}, {}, {"q": 8}]),
+        ("{kind: a, v: '{% set ctx = ctx.x %}{{ ctx }}'}", [{}, {"x": 5, "y": 6}, {}]),
+        ("{kind: compute, tags: t, attach: true}", [ALL, {"x": 5, "y": 6}, {"p": 7, "q": 8}]),
+    ],
+)  # fmt: skip
+def test_a_job_has_what_its_templates_name(task: str, seen: list[JsonObject]):
+    job = build_job(f"workflow: [{{step: s, tool: {task}}}]")
+    assert [job["workload"], job["ctx"], job["args"]] == seen
+
+
+def test_a_job_has_the_results_that_its_templates_name():
+    execution = run(
+        """
+        workflow:
+        - {step: one, tool: {kind: noop}, next: {arcs: [{step: two}]}}
+        - {step: two, tool: {kind: noop}, next: {arcs: [{step: three}]}}
+        - {step: three, input: {first: '{{ one }}'}, tool: {kind: a}}
+        """
+    )
+    assert execution.marking.data[RESULTS] == {"one": None, "two": None}
+    rules = execution.compiled.rules["three"]
+    narrowed = narrow(execution.build_dispatch(execution.open[0]), rules.needs)
+    assert narrowed.results == {"one": None}

@@ -23,7 +23,7 @@ from statewright.playbooks.source import PlaybookProcess, PlaybookSource, compil
 from statewright.processes.language import JobPlace, NewInstance, Rejection
 
 HEADER = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: case}\n"
-TASK = "workflow: [{step: only, tool: {kind: compute}}]"
+TASK = "workflow: [{step: only, tool: {kind: compute, seen: '{{ ctx }}'}}]"
 LOOP = """
 workflow:
 - step: only
