@@ -61,7 +61,7 @@ def test_the_image_serves(python: Path, tmp_path: Path, empty_database: str) -> 
         assert service.terminate() == 0
 
 
-@pytest.mark.parametrize("words", [("help", "workflows"), ("help", "grpc", "proto"), ("workflows", "schema")])
+@pytest.mark.parametrize("words", [("help", "workflows"), ("help", "grpc", "proto"), ("schema", "workflow")])
 def test_the_commands_of_the_image_find_their_files(python: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
     told = subprocess.run(
         [python.with_name("statewright"), *words],

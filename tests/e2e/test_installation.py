@@ -116,7 +116,7 @@ def test_the_documentation_is_read_without_the_server(python: Path, tmp_path: Pa
     told = run(python, tmp_path, "-c", ENTRY, "help", "workflows")
     assert (told.returncode, told.stderr) == (0, "")
     assert told.stdout.startswith("# Workflows")
-    schema = run(python, tmp_path, "-c", ENTRY, "workflows", "schema")
+    schema = run(python, tmp_path, "-c", ENTRY, "schema", "workflow")
     assert "Transition" in json.loads(schema.stdout)["$defs"]
 
 
