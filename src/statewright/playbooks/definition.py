@@ -76,6 +76,11 @@ class TaskPolicy(Struct, frozen=True, kw_only=True):
     otherwise: TaskAction | None = None
     on_unmatched: OnUnmatched = "fail"
 
+    @property
+    def actions(self) -> tuple[TaskAction, ...]:
+        """All that it may decide."""
+        return (*(rule.then for rule in self.rules), *(() if self.otherwise is None else (self.otherwise,)))
+
 
 class PipelineTask(Struct, frozen=True, kw_only=True):
     """A task of a pipeline. Templates of the workbook are filled in."""

@@ -52,7 +52,7 @@ from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.loop.lru import LruCache
 from statewright.net import ElementResult
 from statewright.playbooks.context import CTX, EXECUTION, RESULTS, WORKLOAD, get_member
-from statewright.playbooks.definition import Limits, PipelineTask, Playbook, Step, TaskAction
+from statewright.playbooks.definition import Limits, PipelineTask, Playbook, Step
 from statewright.playbooks.graph import describe_error
 from statewright.playbooks.jinja.compiling import Expression
 from statewright.playbooks.tasks import list_worker_kinds, pipeline_from_document, pipeline_to_document
@@ -304,21 +304,14 @@ def find_needs(step: Step) -> Needs:
 
 def _list_expressions(step: Step) -> Iterator[tuple[str, Expression]]:
     templates = [task.fields for task in step.tasks]
-    actions = [action for task in step.tasks for action in _list_actions(task)]
+    policies = [task.policy for task in step.tasks if task.policy is not None]
+    actions = [action for policy in policies for action in policy.actions]
     templates += [one.value for action in actions for one in action.set]
     templates += [action.delay for action in actions if action.delay is not None]
     for template in (*templates, *([] if step.input is None else [step.input])):
         yield from template.list_expressions()
-    for task in step.tasks:
-        for rule in () if task.policy is None else task.policy.rules:
-            yield from () if rule.when is None else rule.when.list_expressions()
-
-
-def _list_actions(task: PipelineTask) -> list[TaskAction]:
-    if task.policy is None:
-        return []
-    otherwise = task.policy.otherwise
-    return [*(rule.then for rule in task.policy.rules), *([] if otherwise is None else [otherwise])]
+    for rule in (rule for policy in policies for rule in policy.rules):
+        yield from () if rule.when is None else rule.when.list_expressions()
 
 
 def narrow(dispatch: Dispatch, needs: Needs) -> Dispatch:

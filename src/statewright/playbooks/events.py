@@ -229,25 +229,10 @@ class _Writer:
         }
         optional = {name: value for name, value in known.items() if value is not None}
         if entry.element is not None:
-            return LogEvent(
-                type="loop.iteration.scheduled",
-                entity_type="loop",
-                entity_id=entry.execution,
-                status="in_progress",
-                step=entry.node,
-                step_run_id=entry.execution,
-                iteration=entry.element,
-                payload={"loop": entry.token, "input": entry.input, **optional},
-            )
-        return LogEvent(
-            type="step.scheduled",
-            entity_type="step",
-            entity_id=entry.execution,
-            status="in_progress",
-            step=entry.node,
-            step_run_id=entry.execution,
-            payload={"token": entry.token, "run": entry.attempt, "input": entry.input, **optional},
-        )
+            payload: JsonObject = {"loop": entry.token, "input": entry.input, **optional}
+            return _write_run("loop.iteration.scheduled", entry, "in_progress", payload)
+        payload = {"token": entry.token, "run": entry.attempt, "input": entry.input, **optional}
+        return _write_run("step.scheduled", entry, "in_progress", payload)
 
     def _write_undefined(self, entry: RecordEntry) -> Iterator[LogEvent]:
         """The names of its step that have no value, once for each place: with the first run of the step."""
@@ -258,15 +243,8 @@ class _Writer:
         known = {*args, *get_member(self._after.data, WORKLOAD)}
         for doubtful in names:
             if doubtful.name not in known:
-                yield LogEvent(
-                    type="template.undefined_name",
-                    entity_type="step",
-                    entity_id=entry.execution,
-                    status="error",
-                    step=entry.node,
-                    step_run_id=entry.execution,
-                    payload={"code": UNDEFINED_NAME, "name": doubtful.name, "path": doubtful.path},
-                )
+                payload: JsonObject = {"code": UNDEFINED_NAME, "name": doubtful.name, "path": doubtful.path}
+                yield _write_run("template.undefined_name", entry, "error", payload)
 
     def _write_exit(self, ended: RecordExit) -> LogEvent:
         error = None
@@ -282,16 +260,7 @@ class _Writer:
         elif not is_element:
             payload["result"] = get_result(step, ended.output)
             event_type = "loop.done" if step.loop is not None else event_type
-        return LogEvent(
-            type=event_type,
-            entity_type="loop" if is_element else "step",
-            entity_id=ended.execution,
-            status=status,
-            step=ended.node,
-            step_run_id=ended.execution,
-            iteration=ended.element,
-            payload=payload,
-        )
+        return _write_run(event_type, ended, status, payload)
 
     def _write_patch(self, patch: RecordPatch) -> LogEvent:
         by = self._by if patch.execution is None else {}
@@ -329,6 +298,20 @@ class _Writer:
         yield LogEvent(type="workflow.finished", entity_type="workflow", status=status, payload=payload)
         yield LogEvent(type="playbook.finished", entity_type="playbook", status=status)
         yield LogEvent(type="playbook.processed", entity_type="playbook", status=status)
+
+
+def _write_run(event_type: str, record: RecordEntry | RecordExit, status: EventStatus, payload: JsonObject) -> LogEvent:
+    """An entry about a run of a step, or of an element of its loop."""
+    return LogEvent(
+        type=event_type,
+        entity_type="step" if record.element is None else "loop",
+        entity_id=record.execution,
+        status=status,
+        step=record.node,
+        step_run_id=record.execution,
+        iteration=record.element,
+        payload=payload,
+    )
 
 
 _TRACES: Final[Mapping[str, tuple[str, EntityType]]] = {

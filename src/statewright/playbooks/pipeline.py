@@ -301,12 +301,7 @@ def is_inline(step: Step) -> bool:
 
 
 def _repeats(task: PipelineTask) -> bool:
-    if task.policy is None:
-        return False
-    actions = [rule.then for rule in task.policy.rules]
-    if task.policy.otherwise is not None:
-        actions.append(task.policy.otherwise)
-    return any(action.do in ("retry", "jump") for action in actions)
+    return task.policy is not None and any(action.do in ("retry", "jump") for action in task.policy.actions)
 
 
 def run_inline(

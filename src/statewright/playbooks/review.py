@@ -239,15 +239,10 @@ def _find_ways(policy: TaskPolicy | None, index: int, labels: Sequence[str]) -> 
     """The tasks that may come next, by their numbers; the number after the last is the end."""
     if policy is None:
         return {index + 1, len(labels)}
-    actions = [rule.then for rule in policy.rules]
     always = next((number for number, rule in enumerate(policy.rules) if _is_always_true(rule.when)), None)
-    if always is not None:
-        actions = actions[: always + 1]
-    elif policy.otherwise is not None:
-        actions = [*actions, policy.otherwise]
-    else:
-        return {*(_find_target(action, index, labels) for action in actions), index + 1, len(labels)}
-    return {_find_target(action, index, labels) for action in actions}
+    actions = policy.actions if always is None else policy.actions[: always + 1]
+    ways = {_find_target(action, index, labels) for action in actions}
+    return ways if always is not None or policy.otherwise is not None else {*ways, index + 1, len(labels)}
 
 
 def _find_target(action: TaskAction, index: int, labels: Sequence[str]) -> int:
@@ -526,7 +521,5 @@ def _list_names(step: Step, args: set[str] | None, playbook: Playbook) -> StepNa
 def list_assignments(step: Step) -> Iterator[Assignment]:
     """What the tasks of a step write, whatever they come to."""
     for task in step.tasks:
-        if task.policy is not None:
-            for rule in task.policy.rules:
-                yield from rule.then.set
-            yield from () if task.policy.otherwise is None else task.policy.otherwise.set
+        for action in () if task.policy is None else task.policy.actions:
+            yield from action.set
