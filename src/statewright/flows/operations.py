@@ -21,7 +21,7 @@ from statewright.flows.instance import FlowInstance, NodePlace, list_transitions
 from statewright.flows.language import INPUT
 from statewright.flows.parts import forget_items, save_parts
 from statewright.flows.requests import METHODS
-from statewright.jsonval.values import JsonObject, JsonValue, tidy_numbers
+from statewright.jsonval.values import JsonObject, JsonValue, tidy_numbers, weigh
 from statewright.net import ExecutionId, KernelResult, Marking, Moment, Problem, TimerId, Token, WorkId
 from statewright.net.effects import (
     AdjustCounter,
@@ -112,6 +112,8 @@ MAX_SAVED_CHARS: Final = 64 * 1024 * 1024
 """Of what is stored apart from the document of an instance."""
 MAX_KEPT_EVENTS: Final = 1_000
 """Events that wait with an instance for tasks that will wait for them (decision F6)."""
+MAX_KEPT_VALUES: Final = 32_768
+"""In them all, 64 characters of text counted as one: each advance of the instance writes them once more."""
 OUTPUT: Final = "$output"
 """The member of a result that has no other: its value is the output. For workers that can send objects only."""
 
@@ -171,7 +173,12 @@ def take_event(process: FlowProcess, instance: FlowInstance, event: FlowEvent, m
         return applied
     if len(instance.events) >= MAX_KEPT_EVENTS:
         return Rejection("conflict", f"{MAX_KEPT_EVENTS} events are kept for the instance: no task waits for them")
-    instance = replace(instance, events=(*instance.events, event))
+    events = (*instance.events, event)
+    values: list[JsonValue] = [[one.fields, one.output] for one in events]
+    if weigh(values, MAX_KEPT_VALUES) > MAX_KEPT_VALUES:
+        told = "values in all, 64 characters of text counted as one: send it when its task waits"
+        return Rejection("conflict", f"the events that are kept for an instance have at most {MAX_KEPT_VALUES} {told}")
+    instance = replace(instance, events=events)
     kept: JsonObject = {"event": event.kind}
     result = KernelResult(instance.marking, (RecordPatch(kept),), moment.first_id)
     return replace(_apply_result(process, instance, result, moment), answer=applied.answer)

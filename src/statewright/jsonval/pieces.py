@@ -11,16 +11,14 @@ it decodes to is then taken apart again, and added to the containers that are be
 
 import heapq
 import re
-import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from decimal import Decimal
 from itertools import chain, islice
 from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from statewright.jsonval.values import JsonObject, JsonValue, item_path, member_path
+from statewright.jsonval.values import JsonObject, JsonValue, item_path, member_path, weigh
 from statewright.loop.turns import take_apart
 
 PIECE_BYTES: Final = 64 * 1024
@@ -255,11 +253,6 @@ _MAX_WEIGHT: Final = 10_000
 """Values that are encoded in one go; a long text counts as several."""
 
 _BYTES_PER_WEIGHT: Final = 16
-_CHARS_PER_WEIGHT: Final = 64
-_DECIMAL_BYTES_PER_WEIGHT: Final = 16
-_BITS_PER_WEIGHT: Final = 256
-_MAX_SHORT_WHOLE: Final = 1 << _BITS_PER_WEIGHT
-_DECIMAL_BYTES: Final = sys.getsizeof(Decimal(0))
 _SLICE: Final = 2048
 _MAX_SORTED_AT_ONCE: Final = 10_000
 
@@ -271,7 +264,7 @@ def encode_pieces(
     in the order in which that does; None: by their bytes.
     """
     list_names = list_names or _sort_names
-    if not isinstance(value, list | dict) or weigh(value) <= _MAX_WEIGHT:
+    if not isinstance(value, list | dict) or weigh(value, _MAX_WEIGHT) <= _MAX_WEIGHT:
         yield encode(value)
     elif isinstance(value, list):
         yield from _encode_array(value, encode, list_names)
@@ -295,7 +288,7 @@ def _encode_items(
     items: list[JsonValue], encode: Callable[[JsonValue], bytes], list_names: ListNames
 ) -> Iterator[Iterable[bytes]]:
     """The encodings of some items, many in one where they are light."""
-    if weigh(items) <= _MAX_WEIGHT:
+    if weigh(items, _MAX_WEIGHT) <= _MAX_WEIGHT:
         yield (encode(items)[1:-1],)
     elif len(items) == 1:
         yield encode_pieces(items[0], encode, list_names)
@@ -320,7 +313,7 @@ def _encode_members(
     members: JsonObject, names: list[str], encode: Callable[[JsonValue], bytes], list_names: ListNames
 ) -> Iterator[Iterable[bytes]]:
     some = {name: members[name] for name in names}
-    if weigh(some) <= _MAX_WEIGHT:
+    if weigh(some, _MAX_WEIGHT) <= _MAX_WEIGHT:
         yield (encode(some)[1:-1],)
     elif len(names) == 1:
         yield chain((encode(names[0]) + b":",), encode_pieces(members[names[0]], encode, list_names))
@@ -343,27 +336,4 @@ def estimate_size(value: JsonValue) -> int:
     """About how many bytes a value is encoded to, for large ones at least how many: more where that takes longer than
     for others of as many bytes.
     """
-    return weigh(value) * _BYTES_PER_WEIGHT
-
-
-def weigh(value: JsonValue, most: int = _MAX_WEIGHT) -> int:
-    """How many values there are, in short texts and numbers; when it is more than ``most``, at least how many."""
-    total, level = 0, [value]
-    while level and total <= most:
-        total += len(level) + sum([len(item) for item in level if type(item) is str]) // _CHARS_PER_WEIGHT
-        if numbers := [item for item in level if type(item) is int or type(item) is Decimal]:
-            total += _weigh_numbers(numbers)
-        members = [chain(item, item.values()) for item in level if type(item) is dict]  # names can be long, too
-        items = [item for item in level if type(item) is list]
-        level = list(islice(chain(*members, *items), most + 1)) if members or items else []
-    return total
-
-
-def _weigh_numbers(values: Sequence[int | Decimal]) -> int:
-    """What long numbers weigh beside being values. Fractions are written in a time that grows with
-    their length, whole numbers in one that grows with its square: 0.2 ms for 4,000 digits.
-    """
-    fractions = [sys.getsizeof(value) - _DECIMAL_BYTES for value in values if type(value) is Decimal]
-    wholes = [value for value in values if type(value) is int and not -_MAX_SHORT_WHOLE < value < _MAX_SHORT_WHOLE]
-    squares = sum([(value.bit_length() // _BITS_PER_WEIGHT) ** 2 for value in wholes])
-    return sum(fractions) // _DECIMAL_BYTES_PER_WEIGHT + squares
+    return weigh(value, _MAX_WEIGHT) * _BYTES_PER_WEIGHT

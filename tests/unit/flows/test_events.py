@@ -8,7 +8,14 @@ from statewright.flows import LocalInstance, compile_graph, compile_text
 from statewright.flows.advancing import MAX_HASHED, FlowEvent, hash_fields
 from statewright.flows.definition import FlowSource, compile_source
 from statewright.flows.instance import instance_from_document, instance_to_document
-from statewright.flows.operations import cancel_instance, complete_job, start_instance, take_event
+from statewright.flows.operations import (
+    MAX_KEPT_EVENTS,
+    MAX_KEPT_VALUES,
+    cancel_instance,
+    complete_job,
+    start_instance,
+    take_event,
+)
 from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.values import JsonValue
 from statewright.net.effects import EnqueueTask
@@ -75,3 +82,25 @@ def test_a_cancelled_instance_keeps_nothing():
     assert isinstance(cancelled, Applied)
     assert cancelled.instance.events == ()
     assert isinstance(take_event(process, cancelled.instance, FlowEvent(kind="e"), clock.next_moment()), Rejection)
+
+
+@pytest.mark.parametrize(
+    ("output", "most"),
+    [
+        (None, MAX_KEPT_EVENTS),
+        (["x" * 64 * 1_000], MAX_KEPT_VALUES // 1_005),
+        ([0] * 1_000, MAX_KEPT_VALUES // 1_004),
+        ([*range(MAX_KEPT_VALUES)], 0),
+    ],
+    ids=["small", "texts", "values", "one"],
+)
+def test_an_instance_keeps_no_more_than_it_can_carry(output: JsonValue, most: int):
+    """Each advance writes them all: a sender must not make a document of gigabytes."""
+    process, clock = compile_source(FlowSource(id="f", text="A → wait:event (- event: e -)"), 1), LocalClock()
+    new = NewInstance(id="01JABC3V9E6K8M2Q4S6T8W0Y2Z", variables={})
+    instance = start_instance(process, new, clock.next_moment()).instance
+    while isinstance(
+        kept := take_event(process, instance, FlowEvent(kind="e", output=output), clock.next_moment()), Applied
+    ):
+        instance = kept.instance
+    assert (len(instance.events), kept.kind) == (most, "conflict")
