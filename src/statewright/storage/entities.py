@@ -73,16 +73,13 @@ class SharedReads(Generic[K, V]):
         self._waiting: dict[K, list[asyncio.Future[V | None]]] = {}
         self._in_flight: set[asyncio.Task[None]] = set()
         self._scheduled = False
-        self._loop: asyncio.AbstractEventLoop | None = None
-        """Kept: with every look for the running one, CPython 3.11 asks the system which process this is."""
 
     def ask(self, key: K) -> "asyncio.Future[V | None]":
         """The value, or None when there is none (any more). Awaiting it raises ``StorageUnavailable``."""
-        if self._loop is None:
-            self._loop = asyncio.get_running_loop()
-        waiter: asyncio.Future[V | None] = self._loop.create_future()
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[V | None] = loop.create_future()
         self._waiting.setdefault(key, []).append(waiter)
-        self._schedule(self._loop)
+        self._schedule(loop)
         return waiter
 
     @property
