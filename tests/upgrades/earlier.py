@@ -30,7 +30,8 @@ def unpack_sources(commit: str, directory: Path) -> tuple[str, ...]:
     there = _ask_git("ls-tree", "--name-only", commit).decode().split()
     packed = _ask_git("archive", commit, *(name for name in NEEDED if name in there))
     with tarfile.open(fileobj=BytesIO(packed)) as archive:
-        archive.extractall(directory, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # came with CPython 3.11.4
+        archive.extractall(directory)
     project = tomllib.loads((directory / "pyproject.toml").read_text())["project"]
     module, _, function = project["scripts"]["statewright"].partition(":")
     modules = [str(directory / "src"), str(directory / "packages" / "grpc-h2" / "src")]
