@@ -266,10 +266,18 @@ def encode_pieces(
     list_names = list_names or _sort_names
     if not isinstance(value, list | dict) or weigh(value, _MAX_WEIGHT) <= _MAX_WEIGHT:
         yield encode(value)
-    elif isinstance(value, list):
-        yield from _encode_array(value, encode, list_names)
     else:
+        yield from _encode_heavy(value, encode, list_names)
+
+
+def _encode_heavy(value: JsonValue, encode: Callable[[JsonValue], bytes], list_names: ListNames) -> Iterator[bytes]:
+    """What was weighed already: to do so again at each level would take longer than to encode it."""
+    if isinstance(value, list):
+        yield from _encode_array(value, encode, list_names)
+    elif isinstance(value, dict):
         yield from _encode_object(value, encode, list_names)
+    else:
+        yield encode(value)
 
 
 def _encode_array(
@@ -291,7 +299,7 @@ def _encode_items(
     if weigh(items, _MAX_WEIGHT) <= _MAX_WEIGHT:
         yield (encode(items)[1:-1],)
     elif len(items) == 1:
-        yield encode_pieces(items[0], encode, list_names)
+        yield _encode_heavy(items[0], encode, list_names)
     else:
         middle = len(items) // 2
         yield from _encode_items(items[:middle], encode, list_names)
@@ -312,15 +320,23 @@ def _encode_object(members: JsonObject, encode: Callable[[JsonValue], bytes], li
 def _encode_members(
     members: JsonObject, names: list[str], encode: Callable[[JsonValue], bytes], list_names: ListNames
 ) -> Iterator[Iterable[bytes]]:
-    some = {name: members[name] for name in names}
-    if weigh(some, _MAX_WEIGHT) <= _MAX_WEIGHT:
-        yield (encode(some)[1:-1],)
-    elif len(names) == 1:
-        yield chain((encode(names[0]) + b":",), encode_pieces(members[names[0]], encode, list_names))
-    else:
-        middle = len(names) // 2
-        yield from _encode_members(members, names[:middle], encode, list_names)
-        yield from _encode_members(members, names[middle:], encode, list_names)
+    """The encodings of some members, many in one where they are light."""
+    light: JsonObject = {name: members[name] for name in names}
+    if weigh(light, _MAX_WEIGHT) <= _MAX_WEIGHT:
+        yield (encode(light)[1:-1],)
+        return
+    light, total = {}, 0
+    for name in names:
+        weight = weigh({name: members[name]}, _MAX_WEIGHT)
+        if light and total + weight > _MAX_WEIGHT:
+            yield (encode(light)[1:-1],)
+            light, total = {}, 0
+        if weight > _MAX_WEIGHT:
+            yield chain((encode(name) + b":",), _encode_heavy(members[name], encode, list_names))
+        else:
+            light[name], total = members[name], total + weight
+    if light:
+        yield (encode(light)[1:-1],)
 
 
 def _sort_names(members: JsonObject) -> Iterator[str]:
