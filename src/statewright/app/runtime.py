@@ -25,6 +25,7 @@ from statewright.flows.process_language import FLOWS
 from statewright.ids import IdSource, system_clock
 from statewright.loop.background import ShutdownBudget, finish_all, run_in_background
 from statewright.metrics import Metrics
+from statewright.network.sockets import PrivateConnections
 from statewright.operations.active_suspensions import ActiveSuspensions
 from statewright.playbooks.process_language import PLAYBOOKS
 from statewright.services.builtin import BuiltinModels
@@ -42,7 +43,7 @@ from statewright.services.ops.service import Operations, OpsAuditSweeper, OpsMet
 from statewright.services.ops.suspensions import SuspensionEnder, SuspensionFollower
 from statewright.services.ops.waiting import EntityWaits
 from statewright.services.playbooks.dialect import PLAYBOOK_DIALECT
-from statewright.services.playbooks.service_runs import MemberTasks, ServiceRuns
+from statewright.services.playbooks.service_runs import MemberTasks, ServiceRuns, add_credentials
 from statewright.services.processes.background import ProcessHostConfig, run_process_services
 from statewright.services.processes.dialects import build_node_retry, build_transitions
 from statewright.services.processes.hosting import Processes, ProcessHosts
@@ -163,7 +164,11 @@ LANGUAGES: Final[tuple[InstalledLanguage, ...]] = (
     ),
     install_language(FLOWS, transitions=build_transitions(FLOW_DIALECT), render_job=to_job_record, shares_jobs=True),
     install_language(
-        PLAYBOOKS, transitions=build_transitions(PLAYBOOK_DIALECT), render_job=to_job_record, shares_jobs=True
+        PLAYBOOKS,
+        transitions=build_transitions(PLAYBOOK_DIALECT),
+        render_job=to_job_record,
+        shares_jobs=True,
+        add_secrets=add_credentials,
     ),
 )
 
@@ -274,6 +279,7 @@ def _assemble(
         hosts=ProcessHosts(system_clock),
         egress=build_egress(settings),
         credentials=settings.playbooks_secrets,
+        connections=PrivateConnections(has_tls=settings.tls_cert is not None, proxies=settings.trusted_proxies),
         sends_requests=settings.playbooks_requests,
     )
     host_languages(processes)

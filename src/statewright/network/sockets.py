@@ -4,6 +4,8 @@ import socket
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Final, TypeAlias
 
+from msgspec import Struct
+
 
 def bind_listening_socket(host: str, port: int, *, shared: bool = False) -> socket.socket:
     """A bound socket; ``::`` stands for all addresses of both families. ``shared`` lets others of the same user
@@ -97,6 +99,27 @@ def find_address(peer: str, forwarded: bytes, proxies: tuple[Network, ...]) -> s
         except ValueError:
             break
     return nearest
+
+
+class PrivateConnections(Struct, frozen=True, kw_only=True):
+    """Which connections may carry secrets: those with TLS, from loopback, and from trusted proxies, which are believed
+    to speak TLS to the client.
+    """
+
+    has_tls: bool = False
+    """Whether all listeners speak TLS."""
+    proxies: tuple[Network, ...] = ()
+
+    def is_private(self, peer: str) -> bool:
+        """Whether a connection from an address is one, spelt plainly or as gRPC does (``ipv4:127.0.0.1:50123``)."""
+        if self.has_tls:
+            return True
+        family, colon, rest = peer.partition(":")
+        host = rest.rpartition(":")[0].strip("[]") if colon and family in ("ipv4", "ipv6") else peer
+        return _is_within(host, (*LOOPBACK, *self.proxies))
+
+
+LOOPBACK: Final[tuple[Network, ...]] = (IPv4Network("127.0.0.0/8"), IPv6Network("::1"))
 
 
 def _is_within(address: str, networks: tuple[Network, ...]) -> bool:

@@ -3,6 +3,7 @@
 Keeping secrets out of what is reported and stored.
 """
 
+from base64 import b64encode
 from collections.abc import Iterator
 from typing import Final
 
@@ -163,5 +164,8 @@ def _walk(value: JsonValue) -> Iterator[str]:
         if len(value) >= MIN_SECRET_CHARS:
             yield value
     elif isinstance(value, dict | list):
+        if isinstance(value, dict) and isinstance(value.get("password"), str):
+            pair = f"{value.get('username')}:{value['password']}"
+            yield b64encode(pair.encode()).decode()  # as servers that show what they were sent have it
         for part in value.values() if isinstance(value, dict) else value:
             yield from _walk(part)

@@ -10,8 +10,8 @@ It is the payload of one job (``variables`` of a claim), built by the service wh
 ``workload``, ``ctx``, ``args`` and ``results`` have what the templates of the pipeline name, and no more.
 
 ``tasks`` is what :func:`statewright.playbooks.tasks.pipeline_to_document` writes, ``input`` the source of the step's
-template, ``loop`` absent outside loops, ``keychain`` the secrets that the tasks name: they are in no stored document,
-and nothing of them may be.
+template, ``loop`` absent outside loops, ``keychain`` the secrets that the tasks name: they are added when the job is
+handed out, are in no stored document, and nothing of them may be.
 
 A worker answers with one completion, also for a pipeline that failed; a *failed* job is one that the worker could not
 run at all. The completion is
@@ -52,13 +52,16 @@ from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.loop.lru import LruCache
 from statewright.net import ElementResult
 from statewright.playbooks.context import CTX, EXECUTION, RESULTS, WORKLOAD, get_member
-from statewright.playbooks.definition import Limits, PipelineTask, Playbook, Step
+from statewright.playbooks.definition import Credential, Limits, PipelineTask, Playbook, Step
 from statewright.playbooks.graph import describe_error
 from statewright.playbooks.jinja.compiling import Expression
-from statewright.playbooks.tasks import list_worker_kinds, pipeline_from_document, pipeline_to_document
+from statewright.playbooks.jinja.expressions import Path
+from statewright.playbooks.tasks import HTTP, list_worker_kinds, pipeline_from_document, pipeline_to_document
 from statewright.playbooks.templates import InvalidTemplate, Template, Turn, compile_template
 
 JOB_PREFIX: Final = "playbook:"
+KEYCHAIN: Final = "keychain"
+"""The scope, and the member of the payload, that has the credentials."""
 
 
 def choose_job_type(tasks: Sequence[PipelineTask]) -> str | None:
@@ -322,6 +325,41 @@ def narrow(dispatch: Dispatch, needs: Needs) -> Dispatch:
             value = scopes[scope]
             scopes[scope] = {name: value[name] for name in value.keys() & members}
     return replace(dispatch, workload=scopes[WORKLOAD], ctx=scopes[CTX], results=scopes[RESULTS], args=scopes["args"])
+
+
+class NeededCredential(Struct, frozen=True, kw_only=True):
+    """A credential that a run of a step is given."""
+
+    credential: Credential
+    is_required: bool
+    """The run cannot begin without. Else a tool names it of which its worker may have a credential of its own."""
+
+
+def find_credentials(playbook: Playbook, step: Step) -> tuple[NeededCredential, ...]:
+    """What of the keychain the pipeline of a step names: all of it where a name is computed."""
+    every = frozenset(credential.name for credential in playbook.keychain)
+    required, lent = set[object](), set[object]()
+    for task in step.tasks if every else ():
+        paths = _list_secret_paths(task)
+        required |= every if (KEYCHAIN,) in paths else {path[1] for path in paths}
+        if isinstance(auth := task.source.get("auth"), str):
+            named = required if task.kind == HTTP else lent
+            named |= every if "{{" in auth or "{%" in auth else {auth}
+    return tuple(
+        NeededCredential(credential=credential, is_required=credential.name in required)
+        for credential in playbook.keychain
+        if credential.name in required or credential.name in lent
+    )
+
+
+def has_secrets(task: PipelineTask) -> bool:
+    """Whether the rendered fields of a task may hold some."""
+    return bool(_list_secret_paths(task))
+
+
+def _list_secret_paths(task: PipelineTask) -> set[Path]:
+    expressions = (expression for _, expression in task.fields.list_expressions())
+    return {path for expression in expressions for path in expression.paths if path[0] == KEYCHAIN}
 
 
 def _build_element(step: Step, data: JsonObject, given: JsonObject, index: int | None) -> Element | None:

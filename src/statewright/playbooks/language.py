@@ -42,7 +42,14 @@ from statewright.playbooks.context import (
     get_member,
 )
 from statewright.playbooks.definition import Assignment, NextArc, Playbook, Step, list_elements
-from statewright.playbooks.dispatch import Elements, Needs, find_needs, summarize_elements
+from statewright.playbooks.dispatch import (
+    Elements,
+    NeededCredential,
+    Needs,
+    find_credentials,
+    find_needs,
+    summarize_elements,
+)
 from statewright.playbooks.graph import (
     build_event,
     build_outcome,
@@ -70,6 +77,7 @@ class StepRules(Struct, frozen=True, kw_only=True):
     """By its admission."""
     needs: Needs
     """Of its pipeline."""
+    credentials: tuple[NeededCredential, ...] = ()
 
 
 class PlaybookLanguage(Language):
@@ -317,7 +325,13 @@ def get_event(payloads: Sequence[JsonValue]) -> "JsonObject | None":
 def build_rules(playbook: Playbook) -> dict[str, StepRules]:
     """What is known of each step."""
     return {
-        step.name: StepRules(step=step, watched=_find_watched(step), needs=find_needs(step)) for step in playbook.steps
+        step.name: StepRules(
+            step=step,
+            watched=_find_watched(step),
+            needs=find_needs(step),
+            credentials=find_credentials(playbook, step),
+        )
+        for step in playbook.steps
     }
 
 

@@ -35,8 +35,9 @@ from statewright.net.effects import Effect, StartChild
 from statewright.playbooks import templates
 from statewright.playbooks.context import EXECUTION, WORKLOAD, Patch, get_member, write_member
 from statewright.playbooks.definition import Assignment, Do, PipelineTask, Playbook, Step, TaskAction
-from statewright.playbooks.dispatch import PARENT_ITER, Dispatch, build_dispatch
+from statewright.playbooks.dispatch import KEYCHAIN, PARENT_ITER, Dispatch, build_dispatch
 from statewright.playbooks.graph import to_problem
+from statewright.playbooks.jinja.values import Complete
 from statewright.playbooks.policies import Outcome, succeed
 from statewright.playbooks.tasks import PLAYBOOK
 from statewright.playbooks.templates import Problem, holds, render, render_object
@@ -134,7 +135,7 @@ def prepare(dispatch: Dispatch, state: PipelineState) -> ToolCall | Outcome:
     if task.kind == NOOP:
         return succeed()
     attempt = state.attempts + 1
-    scope = build_scope(dispatch, state, task, attempt).new_child({"keychain": dispatch.keychain})
+    scope = build_scope(dispatch, state, task, attempt).new_child({KEYCHAIN: Complete(dispatch.keychain)})
     fields = render_object(task.fields, scope, dispatch.turn)
     if isinstance(fields, Problem):
         return Outcome(status="error", error={**fields.to_document(), "retryable": False})

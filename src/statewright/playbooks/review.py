@@ -25,8 +25,17 @@ from statewright.playbooks.definition import (
     TaskPolicy,
 )
 from statewright.playbooks.place import Place, PlacedTemplate
-from statewright.playbooks.task_requests import HTTP, METHODS
-from statewright.playbooks.tasks import COMPUTE, PLAYBOOK, WAIT, WORKBOOK, find_due, is_for_members, list_worker_kinds
+from statewright.playbooks.task_requests import METHODS
+from statewright.playbooks.tasks import (
+    COMPUTE,
+    HTTP,
+    PLAYBOOK,
+    WAIT,
+    WORKBOOK,
+    find_due,
+    is_for_members,
+    list_worker_kinds,
+)
 from statewright.playbooks.templates import Condition
 
 _SERVICE_KINDS: Final = ("noop", COMPUTE, HTTP, PLAYBOOK, WAIT, WORKBOOK)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import ExecutionId, KernelResult, NodeId, WorkId
@@ -127,10 +128,11 @@ class LocalExecution(LocalRun):
             self.fail(open_run.task, state.error)
 
     def build_dispatch(self, open_run: OpenRun) -> Dispatch:
-        """What the worker of a run is given; the data are those of now."""
+        """What the worker of a run is given; the data are those of now, and credentials have no members."""
         step = self.compiled.rules[open_run.step].step
         data, given = self.marking.data, open_run.input
-        return build_dispatch(self.compiled.playbook, step, data, given, run=open_run.run_id, element=open_run.element)
+        built = build_dispatch(self.compiled.playbook, step, data, given, run=open_run.run_id, element=open_run.element)
+        return replace(built, keychain={one.name: {} for one in self.compiled.playbook.keychain})
 
     def _take(self, result: KernelResult) -> None:
         before = self.marking

@@ -23,7 +23,6 @@ from statewright.playbooks.pipeline import ToolCall
 from statewright.playbooks.policies import Outcome, fail, succeed
 from statewright.playbooks.tasks import COMPUTE
 
-HTTP: Final = "http"
 METHODS: Final = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 DEFAULT_CONNECT_S: Final = 10.0
 DEFAULT_READ_S: Final = 30.0

@@ -17,7 +17,8 @@ from statewright.playbooks.definition import PipelineTask
 from statewright.playbooks.place import Findings, InvalidPlaybook, Place
 from statewright.playbooks.policies import read_task_policy
 
-SERVICE_KINDS: Final = frozenset(("http", "noop", "playbook", "wait"))
+HTTP: Final = "http"
+SERVICE_KINDS: Final = frozenset((HTTP, "noop", "playbook", "wait"))
 """Kinds of tasks that the service runs itself. Of these a worker, too, runs ``http`` and ``noop`` within a pipeline of
 its own.
 """
@@ -25,7 +26,6 @@ COMPUTE: Final = "compute"
 """The kind of tasks that say which calculation members do them; one without ``tags`` is as those of other kinds."""
 PLAYBOOK: Final = "playbook"
 """The kind of tasks that are other playbooks."""
-_WITHOUT_CREDENTIALS: Final = frozenset(("noop", PLAYBOOK, "wait"))
 
 
 def list_worker_kinds(tasks: Sequence[PipelineTask]) -> tuple[str, ...]:
@@ -41,11 +41,6 @@ def is_run_here(task: PipelineTask) -> bool:
 def is_for_members(task: PipelineTask) -> bool:
     """Whether a task says which calculation members do it."""
     return task.kind == COMPUTE and "tags" in task.source
-
-
-def needs_credentials(tasks: Sequence[PipelineTask]) -> bool:
-    """Whether the service runs a pipeline itself, with tasks whose fields may name the keychain."""
-    return not list_worker_kinds(tasks) and any(task.kind not in _WITHOUT_CREDENTIALS for task in tasks)
 
 
 MAX_TASKS: Final = 100

@@ -160,6 +160,11 @@ class TaskCall(Struct, frozen=True, kw_only=True):
     """The configuration of the task, merged with that of its step and playbook."""
     element: int | None = None
     """The place of the loop's element."""
+    credentials: Any = {}
+    """What the keychain has for the step, by name, for this call only. Not shown by ``repr``."""
+
+    def __repr__(self) -> str:
+        return f"TaskCall(kind={self.kind!r}, key={self.key!r}, attempt={self.attempt!r})"
 
     @property
     def key(self) -> str:

@@ -32,7 +32,8 @@ from statewright.playbooks.pipeline import (
 )
 from statewright.playbooks.policies import Outcome, fail, succeed
 from statewright.playbooks.run_record import RunRecord
-from statewright.playbooks.task_requests import HTTP, HttpCall, build_call, read_response, report_failure
+from statewright.playbooks.task_requests import HttpCall, build_call, read_response, report_failure
+from statewright.playbooks.tasks import HTTP
 from statewright.sdk.functions import Function, describe_error
 from statewright.sdk.jobs import NonRetryable, TaskCall
 from statewright.sdk.outcomes import NotJson, encode_json
@@ -168,6 +169,7 @@ class _Run:
             attempt=call.attempt,
             spec=call.spec,
             element=None if dispatch.element is None else dispatch.element.index,
+            credentials=dispatch.keychain,
         )
 
 

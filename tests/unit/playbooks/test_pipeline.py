@@ -224,6 +224,15 @@ def test_secrets_are_seen_by_fields_of_tools_alone() -> None:
     assert played.patches == [Patch(path=("k",), value=None)]
 
 
+@pytest.mark.parametrize(
+    "named", ["keychain.other", "keychain['other']", "keychain[args.name]", "keychain.other.token"]
+)
+def test_a_name_that_the_keychain_does_not_have_is_an_error(named: str) -> None:
+    played = run(f'[{{kind: x, k: "{{{{ {named} }}}}"}}]', keychain={"k": "secret"}, args={"name": "other"})
+    assert (played.calls, played.end and played.end.error and played.end.error["kind"]) == ([], "template")
+    assert "secret" not in str(played.end)
+
+
 def test_a_run_can_be_gone_on_from_any_of_its_states() -> None:
     dispatch = a_dispatch("[{a: {kind: x}}, {b: {kind: x}}]")
     state = begin(dispatch)

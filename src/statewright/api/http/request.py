@@ -118,6 +118,11 @@ class Request:
         return get_address(self._scope)
 
     @property
+    def peer(self) -> str:
+        """Address of the other end of the connection, which may be a proxy; empty where nothing is known of it."""
+        return (self._scope.get("client") or ("", 0))[0]
+
+    @property
     def cookies(self) -> dict[str, str]:
         """The cookies that came with it, by name."""
         pairs = (part.strip().partition("=") for part in self.headers.get(b"cookie", b"").decode("latin-1").split(";"))

@@ -33,7 +33,15 @@ from statewright.playbooks.jinja.charges import (
     join_text,
     replace_text,
 )
-from statewright.playbooks.jinja.values import EvaluationFailed, Frame, Namespace, Undefined, compare_equal, describe
+from statewright.playbooks.jinja.values import (
+    Complete,
+    EvaluationFailed,
+    Frame,
+    Namespace,
+    Undefined,
+    compare_equal,
+    describe,
+)
 
 MAX_PATH_CHARS: Final = 1024
 """Of the path that names a member in the arguments of filters, and of several paths with commas between them."""
@@ -48,6 +56,8 @@ def get_member(value: object, name: object) -> object:
     if isinstance(value, dict):
         if isinstance(name, str) and name in value:
             return value[name]
+        if isinstance(value, Complete):
+            raise EvaluationFailed(f"names {str(name)[:60]!r}, which is none of {', '.join(value) or 'none'}")
     elif isinstance(value, Namespace):
         if isinstance(name, str) and name in value.members:
             return value.members[name]

@@ -131,6 +131,12 @@ class EventName(str):
     aliases: frozenset[str]
 
 
+class Complete(dict[str, JsonValue]):
+    """A mapping that has every member it may be asked for: to name another one is an error."""
+
+    __slots__ = ()
+
+
 def name_event(name: str) -> EventName:
     """The name of a boundary event as ``event.name`` gives it to conditions."""
     named = EventName(name)

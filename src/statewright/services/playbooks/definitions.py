@@ -12,8 +12,7 @@ from statewright.playbooks.source import (
     check_source,
     definition_to_document,
 )
-from statewright.playbooks.task_requests import HTTP
-from statewright.playbooks.tasks import needs_credentials
+from statewright.playbooks.tasks import HTTP
 from statewright.processes.language import source_to_text
 from statewright.services.core import Caller
 from statewright.services.playbooks.pipelines import Keychain
@@ -48,13 +47,16 @@ async def accept(processes: Processes, caller: Caller, source: PlaybookSource) -
 
 
 async def refuse_lacking_credentials(processes: Processes, caller: Caller, process: PlaybookProcess) -> None:
-    """Refuse to start a playbook whose credentials the service lacks; those of tasks that workers do alone are the
-    workers' business. Raises ``ProcessBadRequest``.
-    """
-    playbook = process.playbook
-    if not playbook.keychain or not any(needs_credentials(step.tasks) for step in playbook.steps):
+    """Refuse to start a playbook whose steps need credentials that the service lacks. Raises ``ProcessBadRequest``."""
+    needed = {
+        one.credential.name: one
+        for rules in process.compiled.rules.values()
+        for one in rules.credentials
+        if one.is_required
+    }
+    if not needed:
         return
-    found = await Keychain(processes.credentials).resolve(caller.tenant, playbook.keychain)
+    found = await Keychain(processes.credentials).open(caller.tenant, tuple(needed.values()))
     if isinstance(found, str):
         raise ProcessBadRequest(f"start: keychain: {found}")
 

@@ -29,13 +29,12 @@ from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.values import JsonObject
 from statewright.loop.background import run_in_thread
 from statewright.playbooks import templates
-from statewright.playbooks.definition import Credential
-from statewright.playbooks.dispatch import Dispatch, send_run
+from statewright.playbooks.dispatch import Dispatch, NeededCredential, send_run
 from statewright.playbooks.pipeline import PipelineEnd, PipelineState, ToolCall, begin, prepare, settle
 from statewright.playbooks.policies import Outcome, fail, succeed
 from statewright.playbooks.run_record import RunRecord
-from statewright.playbooks.task_requests import HTTP, build_call, read_response, report_failure
-from statewright.playbooks.tasks import SERVICE_KINDS, WAIT, find_due
+from statewright.playbooks.task_requests import build_call, read_response, report_failure
+from statewright.playbooks.tasks import HTTP, SERVICE_KINDS, WAIT, find_due
 
 Args = TypeVarTuple("Args")
 R = TypeVar("R")
@@ -195,18 +194,20 @@ class Keychain:
     def __init__(self, directory: Path | None) -> None:
         self._directory = directory
 
-    async def resolve(self, tenant: TenantId, credentials: Sequence[Credential]) -> "JsonObject | str":
-        """The credentials by name; a text says which one cannot be had, and nothing of any."""
-        return await asyncio.to_thread(self._resolve, tenant, credentials)
+    async def open(self, tenant: TenantId, needed: Sequence[NeededCredential]) -> "JsonObject | str":
+        """The credentials by name, as they are now; a text says which one cannot be had, and nothing of any."""
+        return await asyncio.to_thread(self._open, tenant, needed)
 
-    def _resolve(self, tenant: TenantId, credentials: Sequence[Credential]) -> "JsonObject | str":
+    def _open(self, tenant: TenantId, needed: Sequence[NeededCredential]) -> "JsonObject | str":
         found: JsonObject = {}
-        for credential in credentials:
+        for one in needed:
+            credential = one.credential
             named = credential.fields.get(FILE_MEMBER, credential.name)
             value = self._read(tenant, named) if isinstance(named, str) else None
-            if value is None:
+            if value is not None:
+                found[credential.name] = value
+            elif one.is_required:
                 return f"the credential {credential.name} is not there"
-            found[credential.name] = value
         return found
 
     def _read(self, tenant: TenantId, name: str) -> "JsonObject | str | None":

@@ -13,7 +13,6 @@ from functools import partial
 from typing import Final, Protocol
 
 import msgspec
-from msgspec.structs import replace
 
 from statewright.compute.callout import Callout, CalloutResult
 from statewright.failures import (
@@ -32,7 +31,7 @@ from statewright.jsonval.codec import MalformedJson, decode, encode
 from statewright.jsonval.values import JsonObject
 from statewright.loop.background import run_by_size
 from statewright.playbooks.compiling import SERVICE
-from statewright.playbooks.dispatch import Dispatch, Pipeline, dispatch_from_document
+from statewright.playbooks.dispatch import KEYCHAIN, Dispatch, Pipeline, dispatch_from_document
 from statewright.playbooks.execution import EXECUTION
 from statewright.playbooks.pipeline import PipelineEnd, ToolCall, begin, prepare
 from statewright.playbooks.policies import Outcome, fail, succeed
@@ -42,11 +41,12 @@ from statewright.services.core import Caller, Core
 from statewright.services.playbooks.dialect import PLAYBOOK_DIALECT
 from statewright.services.playbooks.pipelines import Keychain, PipelineComputer, run_pipeline
 from statewright.services.processes import definitions
-from statewright.services.processes.hosting import Processes
+from statewright.services.processes.hosting import Processes, RefusedJob
 from statewright.services.processes.jobs import ClaimedJob
 from statewright.services.processes.service_workers import JobHolder, ServiceWorker
 from statewright.services.processes.writing import to_entity_id
 from statewright.services.scheduler import system_principal
+from statewright.storage.processes.jobs import LockedJob
 from statewright.telemetry import logs
 from statewright.telemetry.tracing import get_trace
 
@@ -147,6 +147,30 @@ class MemberTasks:
         )
 
 
+async def add_credentials(
+    processes: Processes, tenant: TenantId, job: LockedJob, payload: JsonObject, is_private: bool
+) -> "JsonObject | RefusedJob":
+    """The payload of a job with the credentials that its tasks name, opened now. Nothing of them is stored; a run that
+    cannot have them fails, and its error names the first.
+    """
+    host = PLAYBOOK_DIALECT.find_host(processes)
+    published = await host.processes.find(tenant, job.definition_id, job.definition_version)
+    rules = None if published is None else published.process.compiled.rules.get(job.node_id)
+    if rules is None or not rules.credentials:
+        return payload
+    if not is_private:
+        name = rules.credentials[0].credential.name
+        told = f"the worker's connection is not private, so the credential {name} was not sent: use TLS"
+        return _refuse(told, "CONNECTION_NOT_PRIVATE")
+    found = await Keychain(processes.credentials).open(tenant, rules.credentials)
+    return _refuse(found, "CREDENTIAL_MISSING") if isinstance(found, str) else {**payload, KEYCHAIN: found}
+
+
+def _refuse(message: str, code: str) -> RefusedJob:
+    error: JsonObject = {"kind": KEYCHAIN, "code": code, "message": message, "retryable": False}
+    return RefusedJob({"status": "error", "error": error})
+
+
 LEASE: Final = timedelta(seconds=60)
 """Renewed while a run goes on."""
 RENEW_INTERVAL_S: Final = 20.0
@@ -159,7 +183,6 @@ class ServiceRuns:
 
     def __init__(self, processes: Processes, members: MemberTasks) -> None:
         self._processes = processes
-        self._keychain = Keychain(processes.credentials)
         self._members = members
         self._egress = processes.egress if processes.sends_requests else None
         self._worker = ServiceWorker(PLAYBOOK_DIALECT.find_host(processes), (SERVICE,), self.do, lease=LEASE)
@@ -188,10 +211,7 @@ class ServiceRuns:
 
     async def _run(self, worker: JobHolder, caller: Caller, job: ClaimedJob) -> None:
         dispatch = await self._read_dispatch(caller, job)
-        if isinstance(dispatch, str):
-            error: JsonObject = {"kind": "keychain", "message": dispatch}
-            await _report(worker, caller, job, {"status": "error", "error": error})
-        elif (until := await self._find_rest(caller, dispatch, job)) is not None:
+        if (until := await self._find_rest(caller, dispatch, job)) is not None:
             await worker.rest(caller, job, until)
         else:
             report = partial(_report_progress, worker, caller, job)
@@ -205,19 +225,13 @@ class ServiceRuns:
             )
             await _report(worker, caller, job, completion)
 
-    async def _read_dispatch(self, caller: Caller, job: ClaimedJob) -> Dispatch | str:
-        """The run with its credentials; a text says which of them cannot be had."""
+    async def _read_dispatch(self, caller: Caller, job: ClaimedJob) -> Dispatch:
         published = await definitions.get_version(
             PLAYBOOK_DIALECT.find_host(self._processes), caller.tenant, job.definition_id, job.definition_version
         )
         playbook = published.process.playbook
         step = playbook.by_name[str(job.variables["step"])]
-        dispatch = dispatch_from_document(job.variables, Pipeline(step.tasks, step.input))
-        credentials = playbook.keychain
-        if not credentials:
-            return dispatch
-        found = await self._keychain.resolve(caller.tenant, credentials)
-        return found if isinstance(found, str) else replace(dispatch, keychain=found)
+        return dispatch_from_document(job.variables, Pipeline(step.tasks, step.input))
 
     async def _find_rest(self, caller: Caller, dispatch: Dispatch, job: ClaimedJob) -> int | None:
         """Until when a step that is one wait rests; ``None``: it is over, or is none."""

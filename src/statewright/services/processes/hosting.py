@@ -35,6 +35,7 @@ from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.loop.lru import LruCache
 from statewright.net import Moment
 from statewright.net.arrivals import OpenJoin
+from statewright.network.sockets import PrivateConnections
 from statewright.processes.changes import Backoff
 from statewright.processes.computing import DefinitionSource
 from statewright.processes.language import DefinitionCompiler, I, P, ProcessInstance, ProcessLanguage
@@ -207,6 +208,18 @@ NodeRetry: TypeAlias = "Callable[[Processes, Caller, str, str, JsonObject | None
 """Has a failed node of an instance run again, with changes to the variables; the instance afterwards."""
 
 
+class RefusedJob(Struct, frozen=True):
+    """A job that is not handed out: it ends with this result at once."""
+
+    result: JsonObject
+
+
+AddSecrets: TypeAlias = (
+    "Callable[[Processes, TenantId, LockedJob, JsonObject, bool], Awaitable[JsonObject | RefusedJob]]"
+)
+"""The payload of a job with the secrets that its worker needs; the flag says whether its connection is private."""
+
+
 class LostJobs(Struct, frozen=True):
     """What becomes of jobs whose leases end: they are handed out again ``limit`` times, then ``fail`` ends them."""
 
@@ -235,7 +248,9 @@ class HostedLanguage(Struct, frozen=True, kw_only=True):
     lost_jobs: LostJobs | None
     """``None``: there is no limit."""
     build_payload: Callable[[TenantId, LockedJob], Awaitable[JsonObject]]
-    """What a worker is given."""
+    """What a worker is given, but for secrets."""
+    add_secrets: "AddSecrets | None"
+    """``None``: its jobs need none."""
     find_backoff: Callable[[TenantId, QueuedJob], Awaitable[Backoff | None]]
     """How long the job rests after a failure."""
     fire_timer: Callable[[DueTimer], Awaitable[bool]]
@@ -323,6 +338,8 @@ class Processes(Struct, frozen=True, kw_only=True, eq=False):
     """Sends the requests of process languages."""
     credentials: Path | None
     """Where the files of credentials are (docs/reference/executions.md#keychain); None where there are none."""
+    connections: PrivateConnections
+    """Over which secrets may leave the service."""
     sends_requests: bool
     """Whether the service does ``http`` tasks of pipelines (docs/reference/executions.md#task-kinds)."""
 

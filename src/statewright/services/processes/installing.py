@@ -14,6 +14,7 @@ from statewright.net.arrivals import OpenJoin, list_open_joins
 from statewright.processes.language import BuiltinModel, I, P, ProcessLanguage
 from statewright.services.processes.advancing import find_instance
 from statewright.services.processes.hosting import (
+    AddSecrets,
     HostedLanguage,
     HostedTransition,
     LostJobs,
@@ -68,14 +69,15 @@ def install_language(
     render_job: Callable[[ClaimedJob], JsonObject] = render_job,
     shares_jobs: bool = False,
     retry_node: "NodeRetry | None" = None,
+    add_secrets: "AddSecrets | None" = None,
 ) -> InstalledLanguage:
     """A language, the transitions of its models that clients may fire, and the form of its jobs. ``shares_jobs``: the
     workers of the public protocols take them, beside those of other languages. ``retry_node``: how an incident at a
-    node is retried.
+    node is retried. ``add_secrets``: what jobs are given only when they are handed out.
     """
 
     def host(processes: Processes) -> None:
-        host_language(processes, language, shares_jobs=shares_jobs, retry_node=retry_node)
+        host_language(processes, language, shares_jobs=shares_jobs, retry_node=retry_node, add_secrets=add_secrets)
 
     def build_pusher(
         processes: Processes, members: Members, callouts: LocalCallouts, do_job: "DoJob | None"
@@ -97,6 +99,7 @@ def host_language(
     *,
     shares_jobs: bool = False,
     retry_node: "NodeRetry | None" = None,
+    add_secrets: "AddSecrets | None" = None,
 ) -> ProcessHost[P, I]:
     """Run the instances of a language in a service from now on."""
     hosts = processes.hosts
@@ -126,6 +129,7 @@ def host_language(
         take_report=None if reports is None else partial(take_report, host, reports),
         lost_jobs=None if losses is None else LostJobs(losses.limit, partial(fail_lost_job, host, losses)),
         build_payload=partial(build_payload, host),
+        add_secrets=add_secrets,
         find_backoff=partial(find_backoff, host),
         fire_timer=fire_timer,
         list_joins=list_joins,

@@ -43,9 +43,10 @@ from statewright.services.processes.advancing import (
     refuse_joined,
 )
 from statewright.services.processes.documents import decode_text, encode_text, read_texts, refuse_unstorable
-from statewright.services.processes.hosting import HostedLanguage, JobQueue, Processes, ProcessHost
+from statewright.services.processes.hosting import HostedLanguage, JobQueue, Processes, ProcessHost, RefusedJob
 from statewright.services.processes.wakeups import Topic
 from statewright.services.processes.writing import to_entity_id
+from statewright.services.scheduler import system_principal
 from statewright.storage.pool import Pool
 from statewright.storage.processes import jobs as stored
 from statewright.storage.processes import leases
@@ -75,6 +76,8 @@ class JobClaim(Struct, frozen=True, kw_only=True):
     lease: timedelta = timedelta(seconds=30)
     wait: timedelta = timedelta(0)
     """How long to wait for the first job when there is none; at most ``MAX_WAIT``."""
+    is_private: bool = True
+    """Whether secrets may be sent to the worker; jobs that need some end in failure else."""
     route: PushRoute | None = None
     """Only jobs that are pushed this way, of a queue of one language; None: all of the types."""
 
@@ -320,7 +323,7 @@ async def _claim_now(queue: JobQueue, tenant: TenantId, request: JobClaim) -> tu
     metrics, took = queue.metrics, asyncio.get_running_loop().time() - began
     metrics.polls.observe(took)
     metrics.waits["job.poll_skip_locked"].observe(took)
-    return await _hand_out(queue, tenant, found, lease)
+    return await _hand_out(queue, tenant, found, lease, is_private=request.is_private)
 
 
 async def _lock_jobs(queue: JobQueue, tenant: TenantId, request: JobClaim, lease: JobLease) -> list[LockedJob]:
@@ -338,14 +341,23 @@ async def _lock_jobs(queue: JobQueue, tenant: TenantId, request: JobClaim, lease
 
 
 async def _hand_out(
-    queue: JobQueue, tenant: TenantId, found: list[LockedJob], lease: JobLease
+    queue: JobQueue, tenant: TenantId, found: list[LockedJob], lease: JobLease, *, is_private: bool
 ) -> tuple[ClaimedJob, ...]:
-    """Claimed jobs with their payloads. When one cannot be made, all jobs go back."""
+    """Claimed jobs with their payloads. When one cannot be made, all jobs go back; one whose secrets cannot be had
+    ends.
+    """
     handed_out = []
     try:
         for job in found:
             language = queue.get_language(job.language)
-            handed_out.append(_to_claimed_job(job, lease, await language.build_payload(tenant, job)))
+            payload = await language.build_payload(tenant, job)
+            if language.add_secrets is not None:
+                given = await language.add_secrets(queue.parts, tenant, job, payload, is_private)
+                if isinstance(given, RefusedJob):
+                    queue.parts.core.start_detached(_end_refused(queue, tenant, job, lease, given))
+                    continue
+                payload = given
+            handed_out.append(_to_claimed_job(job, lease, payload))
             queue.parts.hosts.handed_out.count((tenant, job.job_type))
             queue.parts.hosts.owners_of_jobs.put((tenant, job.id), WorkOwner(job.language, job.instance))
             language.metrics.pickup.observe(max(lease.now - job.created_at, 0) / 1_000_000)
@@ -354,6 +366,13 @@ async def _hand_out(
         queue.parts.core.start_detached(_release_jobs(queue, tenant, jobs, lease.worker))
         raise
     return tuple(handed_out)
+
+
+async def _end_refused(queue: JobQueue, tenant: TenantId, job: LockedJob, lease: JobLease, refused: RefusedJob) -> None:
+    """Report the end of a job that was not handed out; without success its lease ends, and it comes again."""
+    with log_failures(log, "refused_job_not_reported", job=job.id):
+        caller = Caller(system_principal(tenant))
+        await complete(queue, caller, uuid_to_ulid(job.id), refused.result, worker_id=lease.worker)
 
 
 def _list_topics(queue: JobQueue, tenant: TenantId, request: JobClaim) -> list[Topic]:
