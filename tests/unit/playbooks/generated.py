@@ -6,9 +6,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from statewright.net.nodes import rank_nodes
-from tests.unit.net.routed import a_step
-
 Env = Mapping[str, Any]
 """``ctx``, ``args``, ``event`` (its name, or None) and ``results``."""
 FLAGS = ("f", "g", "h")
@@ -104,9 +101,32 @@ class SimPlaybook:
 
     @cached_property
     def ranks(self) -> dict[str, int]:
-        """Lower for a step than for those it leads to."""
-        nodes = {name: a_step(name, *[arc.target for arc in step.arcs or []]) for name, step in self.steps.items()}
-        return {str(name): rank for name, rank in rank_nodes({node.id: node for node in nodes.values()}).items()}
+        """Lower for a step than for those it leads to, but for those that lead back to it, whose is equal. By the
+        algorithm of Tarjan, so that it is not that of the product which says what the product has to do.
+        """
+        numbers: dict[str, int] = {}
+        lowest: dict[str, int] = {}
+        found: list[list[str]] = []
+        path: list[str] = []
+
+        def visit(name: str) -> None:
+            numbers[name] = lowest[name] = len(numbers)
+            path.append(name)
+            for target in [arc.target for arc in self.steps[name].arcs or []]:
+                if target not in numbers:
+                    visit(target)
+                    lowest[name] = min(lowest[name], lowest[target])
+                elif target in path:
+                    lowest[name] = min(lowest[name], numbers[target])
+            if lowest[name] == numbers[name]:
+                place = path.index(name)
+                found.append(path[place:])
+                del path[place:]
+
+        for name in self.steps:
+            if name not in numbers:
+                visit(name)
+        return {name: rank for rank, circle in enumerate(reversed(found)) for name in circle}
 
     def to_document(self) -> dict[str, Any]:
         spec: dict[str, Any] = {
