@@ -105,14 +105,14 @@ async def test_a_plain_connection_carries_no_credentials(database: str, tmp_path
         node = with_secrets(node, tmp_path)
         put_secrets(tmp_path, node.host.caller.tenant, shop="secret-token")
         execution = await node.run(SENT_BY_A_WORKER)
-        assert await claim(node, is_private=False) == ()
+        assert await claim(node, peer="10.1.2.3") == ()
         error = await read_error(node, execution)
         assert (error["kind"], error["code"]) == ("keychain", "CONNECTION_NOT_PRIVATE")
         assert "shop" in error["message"]
 
 
-async def claim(node: PlaybookNode, *, is_private: bool = True) -> tuple[jobs.ClaimedJob, ...]:
-    wanted = JobClaim(worker_id="w", job_types=("playbook:python",), max_jobs=1, is_private=is_private)
+async def claim(node: PlaybookNode, *, peer: str = "127.0.0.1") -> tuple[jobs.ClaimedJob, ...]:
+    wanted = JobClaim(worker_id="w", job_types=("playbook:python",), max_jobs=1, peer=peer)
     return await jobs.claim(find_shared_queue(node.host.runtime.processes), node.host.caller, wanted)
 
 

@@ -148,7 +148,7 @@ class MemberTasks:
 
 
 async def add_credentials(
-    processes: Processes, tenant: TenantId, job: LockedJob, payload: JsonObject, is_private: bool
+    processes: Processes, tenant: TenantId, job: LockedJob, payload: JsonObject, peer: str | None
 ) -> "JsonObject | RefusedJob":
     """The payload of a job with the credentials that its tasks name, opened now. Nothing of them is stored; a run that
     cannot have them fails, and its error names the first.
@@ -158,7 +158,7 @@ async def add_credentials(
     rules = None if published is None else published.process.compiled.rules.get(job.node_id)
     if rules is None or not rules.credentials:
         return payload
-    if not is_private:
+    if peer is not None and not processes.connections.is_private(peer):
         name = rules.credentials[0].credential.name
         told = f"the worker's connection is not private, so the credential {name} was not sent: use TLS"
         return _refuse(told, "CONNECTION_NOT_PRIVATE")

@@ -215,9 +215,9 @@ class RefusedJob(Struct, frozen=True):
 
 
 AddSecrets: TypeAlias = (
-    "Callable[[Processes, TenantId, LockedJob, JsonObject, bool], Awaitable[JsonObject | RefusedJob]]"
+    "Callable[[Processes, TenantId, LockedJob, JsonObject, str | None], Awaitable[JsonObject | RefusedJob]]"
 )
-"""The payload of a job with the secrets that its worker needs; the flag says whether its connection is private."""
+"""The payload of a job with the secrets that its worker needs, and the other end of its connection, if it has one."""
 
 
 class LostJobs(Struct, frozen=True):

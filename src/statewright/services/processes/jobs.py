@@ -76,8 +76,8 @@ class JobClaim(Struct, frozen=True, kw_only=True):
     lease: timedelta = timedelta(seconds=30)
     wait: timedelta = timedelta(0)
     """How long to wait for the first job when there is none; at most ``MAX_WAIT``."""
-    is_private: bool = True
-    """Whether secrets may be sent to the worker; jobs that need some end in failure else."""
+    peer: str | None = None
+    """The other end of the worker's connection; None: it is part of the service."""
     route: PushRoute | None = None
     """Only jobs that are pushed this way, of a queue of one language; None: all of the types."""
 
@@ -323,7 +323,7 @@ async def _claim_now(queue: JobQueue, tenant: TenantId, request: JobClaim) -> tu
     metrics, took = queue.metrics, asyncio.get_running_loop().time() - began
     metrics.polls.observe(took)
     metrics.waits["job.poll_skip_locked"].observe(took)
-    return await _hand_out(queue, tenant, found, lease, is_private=request.is_private)
+    return await _hand_out(queue, tenant, found, lease, request.peer)
 
 
 async def _lock_jobs(queue: JobQueue, tenant: TenantId, request: JobClaim, lease: JobLease) -> list[LockedJob]:
@@ -341,7 +341,7 @@ async def _lock_jobs(queue: JobQueue, tenant: TenantId, request: JobClaim, lease
 
 
 async def _hand_out(
-    queue: JobQueue, tenant: TenantId, found: list[LockedJob], lease: JobLease, *, is_private: bool
+    queue: JobQueue, tenant: TenantId, found: list[LockedJob], lease: JobLease, peer: str | None
 ) -> tuple[ClaimedJob, ...]:
     """Claimed jobs with their payloads. When one cannot be made, all jobs go back; one whose secrets cannot be had
     ends.
@@ -352,7 +352,7 @@ async def _hand_out(
             language = queue.get_language(job.language)
             payload = await language.build_payload(tenant, job)
             if language.add_secrets is not None:
-                given = await language.add_secrets(queue.parts, tenant, job, payload, is_private)
+                given = await language.add_secrets(queue.parts, tenant, job, payload, peer)
                 if isinstance(given, RefusedJob):
                     queue.parts.core.start_detached(_end_refused(queue, tenant, job, lease, given))
                     continue

@@ -219,7 +219,7 @@ async def _poll_jobs(request: pb.PollJobsRequest, call: EngineCall) -> pb.PollJo
         max_jobs=clamp_batch_size(request.max_jobs, DEFAULT_BATCH),
         lease=timedelta(seconds=clamp_lease_s(request.lease_seconds)),
         wait=_read_wait(call.context),
-        is_private=call.processes.connections.is_private(call.context.peer()),
+        peer=call.context.peer(),
     )
     for job in await jobs.claim(call.queue, call.caller, claim):
         await run_by_variables(job.variables, partial(fill_job, response.jobs.add(), job))

@@ -34,7 +34,7 @@ DEFAULT_BATCH_SIZE: Final = 10
 
 async def poll_jobs(request: Request) -> Response:
     """Claim jobs."""
-    body, processes = await read(request), request.runtime.processes
+    body = await read(request)
     worker, job_types = body.text("workerId"), body.texts("jobTypes")
     if not worker:
         raise ProcessBadRequest("workerId is required")
@@ -46,9 +46,9 @@ async def poll_jobs(request: Request) -> Response:
         max_jobs=clamp_batch_size(body.number("maxJobs"), DEFAULT_BATCH_SIZE),
         lease=_read_lease(body),
         wait=min(timedelta(seconds=max(body.number("waitSeconds"), 0)), MAX_WAIT),
-        is_private=processes.connections.is_private(request.peer),
+        peer=request.peer,
     )
-    claimed = await jobs.claim(find_shared_queue(processes), request.caller, claim)
+    claimed = await jobs.claim(find_shared_queue(request.runtime.processes), request.caller, claim)
     return await reply_by_size({"jobs": [to_job_record(job) for job in claimed]})
 
 
