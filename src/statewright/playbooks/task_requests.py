@@ -21,7 +21,7 @@ from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.playbooks.dispatch import Dispatch
 from statewright.playbooks.pipeline import ToolCall
 from statewright.playbooks.policies import Outcome, fail, succeed
-from statewright.playbooks.tasks import COMPUTE
+from statewright.playbooks.tasks import COMPUTE, find_due
 
 METHODS: Final = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 DEFAULT_CONNECT_S: Final = 10.0
@@ -223,6 +223,24 @@ def _read_body(headers: dict[str, str], body: bytes) -> JsonValue:
     except UnicodeDecodeError:
         return base64.b64encode(body).decode()
     return text if "\0" not in text else base64.b64encode(body).decode()
+
+
+MAX_WAIT_S: Final = 300
+"""Of a wait among other tasks."""
+
+
+def measure_wait(fields: JsonObject, now: int) -> float | Outcome:
+    """How many seconds a wait within a pipeline takes from an instant on, in epoch microseconds; the outcome of one
+    that cannot be waited for.
+    """
+    due = find_due(fields, now)
+    if isinstance(due, str):
+        return fail("wait", due, retryable=False)
+    left_s = max(due - now, 0) / 1_000_000
+    if left_s > MAX_WAIT_S:
+        limit = f"among other tasks a wait has {MAX_WAIT_S} s at most; make it a step of its own"
+        return fail("wait", limit, retryable=False)
+    return left_s
 
 
 DEFAULT_TIMEOUT_MS: Final = 60_000

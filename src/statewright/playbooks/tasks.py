@@ -19,8 +19,8 @@ from statewright.playbooks.policies import read_task_policy
 
 HTTP: Final = "http"
 SERVICE_KINDS: Final = frozenset((HTTP, "noop", "playbook", "wait"))
-"""Kinds of tasks that the service runs itself. Of these a worker, too, runs ``http`` and ``noop`` within a pipeline of
-its own.
+"""Kinds of tasks that the service runs itself. Of these a worker, too, runs ``http``, ``noop`` and ``wait`` within a
+pipeline of its own.
 """
 COMPUTE: Final = "compute"
 """The kind of tasks that say which calculation members do them; one without ``tags`` is as those of other kinds."""

@@ -32,8 +32,8 @@ from statewright.playbooks.pipeline import (
 )
 from statewright.playbooks.policies import Outcome, fail, succeed
 from statewright.playbooks.run_record import RunRecord
-from statewright.playbooks.task_requests import HttpCall, build_call, read_response, report_failure
-from statewright.playbooks.tasks import HTTP
+from statewright.playbooks.task_requests import HttpCall, build_call, measure_wait, read_response, report_failure
+from statewright.playbooks.tasks import HTTP, WAIT
 from statewright.sdk.functions import Function, describe_error
 from statewright.sdk.jobs import NonRetryable, TaskCall
 from statewright.sdk.outcomes import NotJson, encode_json
@@ -81,7 +81,7 @@ Report: TypeAlias = Callable[[JsonObject], Awaitable["JsonObject | None"]]
 
 
 class PipelineRunner:
-    """Runs pipelines whose tasks are of kinds that there are handlers for, of ``noop`` and of ``http``."""
+    """Runs pipelines whose tasks are of kinds that there are handlers for, of ``noop``, ``http`` and ``wait``."""
 
     def __init__(self, kinds: Mapping[str, Function]) -> None:
         self._kinds = kinds
@@ -144,6 +144,12 @@ class _Run:
         """The outcome of a task, whatever its handler does."""
         if call.kind == HTTP and HTTP not in self._kinds:
             return await send_http(call.fields, self._dispatch.keychain)
+        if call.kind == WAIT and WAIT not in self._kinds:
+            left_s = measure_wait(call.fields, time.time_ns() // 1_000)
+            if isinstance(left_s, Outcome):
+                return left_s
+            await asyncio.sleep(left_s)
+            return succeed(None)
         function = self._kinds.get(call.kind)
         if function is None:
             known = ", ".join(sorted(self._kinds))

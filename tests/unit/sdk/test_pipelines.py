@@ -187,6 +187,29 @@ async def test_secrets_are_in_nothing_that_is_reported() -> None:
     assert "hunter2" not in encode(list(ran.reports)).decode()
 
 
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ("seconds: 0.01", None),
+        ("until: '2026-06-01T09:30:00Z'", None),
+        ("seconds: 301", "among other tasks a wait has 300 s at most; make it a step of its own"),
+        ("seconds: -1", "seconds must be a number from 0 to 316224000"),
+        ("pause: 1", "a wait has either seconds or until"),
+    ],
+)
+async def test_a_wait_stands_among_the_tasks_of_a_worker(fields: str, error: str | None) -> None:
+    node = Node()
+
+    @node.task_kind("python")
+    def answer(_: dict[str, Any]) -> int:
+        return 1
+
+    ran = await run(node, f"[{{kind: python}}, {{kind: wait, {fields}}}, {{kind: python}}]")
+    assert ran.completion["status"] == ("ok" if error is None else "error"), ran.completion
+    if error is not None:
+        assert (ran.completion["error"]["kind"], ran.completion["error"]["message"]) == ("wait", error)
+
+
 async def test_the_log_of_a_long_pipeline_is_cut_and_says_so() -> None:
     policy = "{policy: {rules: [{then: {do: jump, to: t}}]}}"
     ran = await run(Node(), f"{{name: t, kind: noop, spec: {policy}}}", max_task_executions=600)

@@ -33,7 +33,7 @@ from statewright.playbooks.dispatch import Dispatch, NeededCredential, send_run
 from statewright.playbooks.pipeline import PipelineEnd, PipelineState, ToolCall, begin, prepare, settle
 from statewright.playbooks.policies import Outcome, fail, succeed
 from statewright.playbooks.run_record import RunRecord
-from statewright.playbooks.task_requests import build_call, read_response, report_failure
+from statewright.playbooks.task_requests import build_call, measure_wait, read_response, report_failure
 from statewright.playbooks.tasks import HTTP, SERVICE_KINDS, WAIT, find_due
 
 Args = TypeVarTuple("Args")
@@ -41,9 +41,6 @@ R = TypeVar("R")
 
 Report: TypeAlias = Callable[[JsonObject], Awaitable["JsonObject | None"]]
 """Awaited with a progress report; its answer is what was taken of it, None where that is not known."""
-
-MAX_WAIT_S: Final = 300
-"""Of a wait among other tasks."""
 
 BUSY_PAUSE_S: Final = 1
 """Before a run asks again for a process."""
@@ -151,15 +148,13 @@ async def _call(
 async def _wait(fields: JsonObject, *, is_alone: bool) -> Outcome:
     """A wait among other tasks. One that is alone is over when it comes here: its job has rested for so long."""
     now = time.time_ns() // 1_000
-    due = find_due(fields, now)
-    if isinstance(due, str):
-        return fail("wait", due, retryable=False)
-    left_s = (due - now) / 1_000_000
-    if not is_alone:
-        if left_s > MAX_WAIT_S:
-            limit = f"among other tasks a wait has {MAX_WAIT_S} s at most; make it a step of its own"
-            return fail("wait", limit, retryable=False)
-        await asyncio.sleep(max(left_s, 0))
+    if is_alone:
+        due = find_due(fields, now)
+        return fail("wait", due, retryable=False) if isinstance(due, str) else succeed(None)
+    left_s = measure_wait(fields, now)
+    if isinstance(left_s, Outcome):
+        return left_s
+    await asyncio.sleep(left_s)
     return succeed(None)
 
 
