@@ -127,7 +127,12 @@ class Listeners:
         self._node = node
         self._identity = identity
         self._metrics = metrics
-        self._streams = MemberStreams(members, identity.authenticator, keep_alive=_keep_alive(settings))
+        self._streams = MemberStreams(
+            members,
+            identity.authenticator,
+            keep_alive=_keep_alive(settings),
+            connections=runtime.processes.connections,
+        )
         self._console = ConsoleEndpoint(self._build_console) if settings.console else None
         self._application = self._build_application(ready)
         if self._console is not None:

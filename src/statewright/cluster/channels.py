@@ -229,6 +229,7 @@ def encode_callout(callout: Callout, avoiding: Collection[str]) -> pb.DispatchRe
         ),
         tx_token=callout.tx_token,
         avoiding=avoiding,
+        has_secrets=callout.has_secrets,
         traceparent=None if callout.trace is None else callout.trace.traceparent,
         tracestate=None if callout.trace is None else callout.trace.state or None,
     )
@@ -264,6 +265,7 @@ def decode_callout(request: pb.DispatchRequest) -> Callout:
             roles=tuple(principal.roles),
         ),
         tx_token=request.tx_token if request.HasField("tx_token") else None,
+        has_secrets=request.has_secrets,
         trace=parse_trace(request.traceparent, request.tracestate) if request.traceparent else None,
     )
 

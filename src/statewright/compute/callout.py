@@ -60,6 +60,8 @@ class Callout(Struct, frozen=True, kw_only=True):
     tx_token: str | None
     trace: TraceContext | None = None
     """The place in a trace that it is made at; None outside all traces."""
+    has_secrets: bool = False
+    """Only members whose connections are private may be asked."""
 
 
 class CalloutResult(Struct, frozen=True, kw_only=True):
@@ -108,6 +110,8 @@ def no_member_failure(callout: Callout, connected: Collection[str] | None = None
     else:
         listed = ", ".join(sorted(connected)[:MAX_LISTED_TAGS]) or "none"
         told = f"a member needs all of them; tags of the connected members: {listed}"
+    if callout.has_secrets:
+        told += "; credentials are sent to members with TLS or of this machine only"
     return NoComputeMember(f'no matching calculation member: tags "{callout.tags_text}"; {told}')
 
 

@@ -174,6 +174,7 @@ class Member:
         deadlines: Deadlines,
         outbox_limit: int = MAX_OUTBOX_MESSAGES,
         software: str = "",
+        is_private: bool = False,
     ) -> None:
         self.id = member_id
         self.tenant = tenant
@@ -187,6 +188,8 @@ class Member:
         """When it said something last, in epoch microseconds."""
         self.software = software
         """What it says of itself."""
+        self.is_private = is_private
+        """Whether its connection may carry secrets."""
         self.is_draining = False
         self.succeeded = 0
         """Callouts that it answered with success; ``failed`` are the others that it answered."""
@@ -284,12 +287,20 @@ class Members:
         self.observers: list[Callable[[], None]] = []
         """Called after a member has joined or left."""
 
-    def join(self, tenant: TenantId, tags: Iterable[str], *, member_id: str, software: str = "") -> Member:
+    def join(
+        self, tenant: TenantId, tags: Iterable[str], *, member_id: str, software: str = "", is_private: bool = False
+    ) -> Member:
         """Add a member, which can be selected from now on. It reads its greeting before any callout
         (docs/reference/grpc.md#leniencies).
         """
         member = Member(
-            member_id, tenant, tags, deadlines=self._deadlines, outbox_limit=self._outbox_limit, software=software
+            member_id,
+            tenant,
+            tags,
+            deadlines=self._deadlines,
+            outbox_limit=self._outbox_limit,
+            software=software,
+            is_private=is_private,
         )
         member.greet()
         self._by_tenant.setdefault(tenant, {})[member_id] = member
@@ -339,15 +350,26 @@ class Members:
             wanted <= member.tags and member.id not in avoiding and not member.is_draining for member in members
         )
 
-    def select(self, tenant: TenantId, required: Iterable[str], *, avoiding: Collection[str] = ()) -> Member | None:
+    def select(
+        self,
+        tenant: TenantId,
+        required: Iterable[str],
+        *,
+        avoiding: Collection[str] = (),
+        has_secrets: bool = False,
+    ) -> Member | None:
         """The member for a callout, or None when none of the tenant declares all required tags (decision W5).
 
         Fewest callouts in flight first, then the one chosen longest ago. A full outbox counts as most. Members named in
-        ``avoiding`` are taken only when there is no other.
+        ``avoiding`` are taken only when there is no other. A callout that has secrets is for private connections.
         """
         wanted = _normalize_tags(tuple(required))
         members = self._by_tenant.get(tenant, {}).values()
-        matching = [member for member in members if wanted <= member.tags and not member.is_draining]
+        matching = [
+            member
+            for member in members
+            if wanted <= member.tags and not member.is_draining and (member.is_private or not has_secrets)
+        ]
         others = [member for member in matching if member.id not in avoiding] if avoiding else matching
         if not matching or self._is_draining:
             return None
@@ -432,7 +454,7 @@ class Dispatcher:
                     self._idle.set()
 
     def _choose(self, callout: Callout, avoiding: Collection[str]) -> Member:
-        member = self._members.select(callout.tenant, callout.tags, avoiding=avoiding)
+        member = self._members.select(callout.tenant, callout.tags, avoiding=avoiding, has_secrets=callout.has_secrets)
         if member is None:
             connected = [each for each in self._members.list_members(callout.tenant) if not each.is_draining]
             raise no_member_failure(callout, {tag for each in connected for tag in each.tags} if connected else None)

@@ -119,6 +119,7 @@ class PrivateConnections(Struct, frozen=True, kw_only=True):
         return _is_within(host, (*LOOPBACK, *self.proxies))
 
 
+LOOPBACK_ONLY: Final = PrivateConnections()
 LOOPBACK: Final[tuple[Network, ...]] = (IPv4Network("127.0.0.0/8"), IPv6Network("::1"))
 
 

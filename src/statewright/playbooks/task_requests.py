@@ -18,7 +18,7 @@ from msgspec import Struct
 from statewright.jsonval.codec import MalformedJson, decode, encode
 from statewright.jsonval.numbers import format_number
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.playbooks.dispatch import Dispatch
+from statewright.playbooks.dispatch import Dispatch, has_secrets
 from statewright.playbooks.pipeline import ToolCall
 from statewright.playbooks.policies import Outcome, fail, succeed
 from statewright.playbooks.tasks import COMPUTE, find_due
@@ -261,6 +261,8 @@ class MemberCall(Struct, frozen=True, kw_only=True):
     data: JsonValue
     run: JsonObject
     """Which task of which run asks, and of one that attaches it what the run can see."""
+    has_secrets: bool
+    """Whether the fields may hold some."""
 
 
 def build_member_call(call: ToolCall, dispatch: Dispatch) -> "MemberCall | Outcome":
@@ -278,9 +280,16 @@ def build_member_call(call: ToolCall, dispatch: Dispatch) -> "MemberCall | Outco
         "attempt": call.attempt,
         "element": None if dispatch.element is None else dispatch.element.index,
     }
+    may_have_secrets = any(task.label == call.label and has_secrets(task) for task in dispatch.tasks)
     if call.kind != COMPUTE:
         return MemberCall(
-            name=call.kind, tags=(call.kind,), timeout_ms=DEFAULT_TIMEOUT_MS, context="", data=call.fields, run=run
+            name=call.kind,
+            tags=(call.kind,),
+            timeout_ms=DEFAULT_TIMEOUT_MS,
+            context="",
+            data=call.fields,
+            run=run,
+            has_secrets=may_have_secrets,
         )
     fields = call.fields
     tags, timeout_ms = _read_tags(fields.get("tags", COMPUTE)), fields.get("timeout_ms", DEFAULT_TIMEOUT_MS)
@@ -307,7 +316,13 @@ def build_member_call(call: ToolCall, dispatch: Dispatch) -> "MemberCall | Outco
             "results": dispatch.results,
         }
     return MemberCall(
-        name=name, tags=tags, timeout_ms=timeout_ms, context=context, data=fields.get("input", {}), run=run
+        name=name,
+        tags=tags,
+        timeout_ms=timeout_ms,
+        context=context,
+        data=fields.get("input", {}),
+        run=run,
+        has_secrets=may_have_secrets,
     )
 
 

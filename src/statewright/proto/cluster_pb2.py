@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\rcluster.proto\x12\x16statewright.cluster.v1\"D\n\x0c\x44rainRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x11\n\tmember_id\x18\x02 \x01(\t\x12\x11\n\twithin_ms\x18\x03 \x01(\x03\"\x1b\n\nDrainReply\x12\r\n\x05\x66ound\x18\x01 \x01(\x08\"g\n\tPrincipal\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x0e\n\x06tenant\x18\x04 \x01(\t\x12\x13\n\x0btenant_name\x18\x05 \x01(\t\x12\r\n\x05roles\x18\x06 \x03(\t\"\xf1\x03\n\x0f\x44ispatchRequest\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x0c\n\x04tags\x18\x04 \x03(\t\x12\x11\n\ttags_text\x18\x05 \x01(\t\x12\x12\n\ntimeout_ms\x18\x06 \x01(\x03\x12\x11\n\tentity_id\x18\x07 \x01(\t\x12\x10\n\x08workflow\x18\x08 \x01(\t\x12\x12\n\ntransition\x18\t \x01(\t\x12\x12\n\nstate_from\x18\n \x01(\t\x12\x10\n\x08state_to\x18\x0b \x01(\t\x12\x0e\n\x06target\x18\x0c \x01(\t\x12\x16\n\x0etransaction_id\x18\r \x01(\t\x12\x12\n\nparameters\x18\x0e \x01(\t\x12\x14\n\x07payload\x18\x0f \x01(\x0cH\x00\x88\x01\x01\x12\x34\n\tprincipal\x18\x10 \x01(\x0b\x32!.statewright.cluster.v1.Principal\x12\x15\n\x08tx_token\x18\x11 \x01(\tH\x01\x88\x01\x01\x12\x10\n\x08\x61voiding\x18\x12 \x03(\t\x12\x18\n\x0btraceparent\x18\x13 \x01(\tH\x02\x88\x01\x01\x12\x17\n\ntracestate\x18\x14 \x01(\tH\x03\x88\x01\x01\x42\n\n\x08_payloadB\x0b\n\t_tx_tokenB\x0e\n\x0c_traceparentB\r\n\x0b_tracestate\"\x8a\x01\n\rDispatchReply\x12\x34\n\x05reply\x18\x01 \x01(\x0b\x32#.statewright.cluster.v1.MemberReplyH\x00\x12\x38\n\x07\x66\x61ilure\x18\x02 \x01(\x0b\x32%.statewright.cluster.v1.MemberFailureH\x00\x42\t\n\x07outcome\"\xe4\x01\n\x0bMemberReply\x12\x0f\n\x07success\x18\x01 \x01(\x08\x12\x12\n\x05\x65rror\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x10\n\x08warnings\x18\x03 \x03(\t\x12\x11\n\x04\x64\x61ta\x18\x04 \x01(\x0cH\x01\x88\x01\x01\x12\x0f\n\x07matches\x18\x05 \x01(\x08\x12\x13\n\x06reason\x18\x06 \x01(\tH\x02\x88\x01\x01\x12\x0e\n\x06result\x18\x07 \x01(\x0c\x12\x18\n\x0bresult_kind\x18\x08 \x01(\tH\x03\x88\x01\x01\x12\r\n\x05\x66inal\x18\t \x01(\x08\x42\x08\n\x06_errorB\x07\n\x05_dataB\t\n\x07_reasonB\x0e\n\x0c_result_kind\"\xd5\x01\n\rMemberFailure\x12\x38\n\x04kind\x18\x01 \x01(\x0e\x32*.statewright.cluster.v1.MemberFailure.Kind\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x0f\n\x07written\x18\x03 \x01(\x08\x12\x11\n\tmember_id\x18\x04 \x01(\t\"U\n\x04Kind\x12\x14\n\x10KIND_UNSPECIFIED\x10\x00\x12\r\n\tNO_MEMBER\x10\x01\x12\x0b\n\x07TIMEOUT\x10\x02\x12\x10\n\x0c\x44ISCONNECTED\x10\x03\x12\t\n\x05OTHER\x10\x04\"%\n\x06Header\x12\x0c\n\x04name\x18\x01 \x01(\x0c\x12\r\n\x05value\x18\x02 \x01(\x0c\"k\n\x0bRequestHead\x12\x0e\n\x06method\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x01(\x0c\x12\r\n\x05query\x18\x03 \x01(\x0c\x12/\n\x07headers\x18\x04 \x03(\x0b\x32\x1e.statewright.cluster.v1.Header\"O\n\x0cRelayRequest\x12\x31\n\x04head\x18\x01 \x01(\x0b\x32#.statewright.cluster.v1.RequestHead\x12\x0c\n\x04\x62ody\x18\x02 \x01(\x0c\"O\n\x0cResponseHead\x12\x0e\n\x06status\x18\x01 \x01(\x05\x12/\n\x07headers\x18\x02 \x03(\x0b\x32\x1e.statewright.cluster.v1.Header\"Q\n\rRelayResponse\x12\x32\n\x04head\x18\x01 \x01(\x0b\x32$.statewright.cluster.v1.ResponseHead\x12\x0c\n\x04\x62ody\x18\x02 \x01(\x0c\x32\x8f\x02\n\x04Node\x12Z\n\x08\x44ispatch\x12\'.statewright.cluster.v1.DispatchRequest\x1a%.statewright.cluster.v1.DispatchReply\x12X\n\x05Relay\x12$.statewright.cluster.v1.RelayRequest\x1a%.statewright.cluster.v1.RelayResponse(\x01\x30\x01\x12Q\n\x05\x44rain\x12$.statewright.cluster.v1.DrainRequest\x1a\".statewright.cluster.v1.DrainReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\rcluster.proto\x12\x16statewright.cluster.v1\"D\n\x0c\x44rainRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x11\n\tmember_id\x18\x02 \x01(\t\x12\x11\n\twithin_ms\x18\x03 \x01(\x03\"\x1b\n\nDrainReply\x12\r\n\x05\x66ound\x18\x01 \x01(\x08\"g\n\tPrincipal\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x0e\n\x06tenant\x18\x04 \x01(\t\x12\x13\n\x0btenant_name\x18\x05 \x01(\t\x12\r\n\x05roles\x18\x06 \x03(\t\"\x86\x04\n\x0f\x44ispatchRequest\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x0c\n\x04tags\x18\x04 \x03(\t\x12\x11\n\ttags_text\x18\x05 \x01(\t\x12\x12\n\ntimeout_ms\x18\x06 \x01(\x03\x12\x11\n\tentity_id\x18\x07 \x01(\t\x12\x10\n\x08workflow\x18\x08 \x01(\t\x12\x12\n\ntransition\x18\t \x01(\t\x12\x12\n\nstate_from\x18\n \x01(\t\x12\x10\n\x08state_to\x18\x0b \x01(\t\x12\x0e\n\x06target\x18\x0c \x01(\t\x12\x16\n\x0etransaction_id\x18\r \x01(\t\x12\x12\n\nparameters\x18\x0e \x01(\t\x12\x14\n\x07payload\x18\x0f \x01(\x0cH\x00\x88\x01\x01\x12\x34\n\tprincipal\x18\x10 \x01(\x0b\x32!.statewright.cluster.v1.Principal\x12\x15\n\x08tx_token\x18\x11 \x01(\tH\x01\x88\x01\x01\x12\x10\n\x08\x61voiding\x18\x12 \x03(\t\x12\x18\n\x0btraceparent\x18\x13 \x01(\tH\x02\x88\x01\x01\x12\x17\n\ntracestate\x18\x14 \x01(\tH\x03\x88\x01\x01\x12\x13\n\x0bhas_secrets\x18\x15 \x01(\x08\x42\n\n\x08_payloadB\x0b\n\t_tx_tokenB\x0e\n\x0c_traceparentB\r\n\x0b_tracestate\"\x8a\x01\n\rDispatchReply\x12\x34\n\x05reply\x18\x01 \x01(\x0b\x32#.statewright.cluster.v1.MemberReplyH\x00\x12\x38\n\x07\x66\x61ilure\x18\x02 \x01(\x0b\x32%.statewright.cluster.v1.MemberFailureH\x00\x42\t\n\x07outcome\"\xe4\x01\n\x0bMemberReply\x12\x0f\n\x07success\x18\x01 \x01(\x08\x12\x12\n\x05\x65rror\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x10\n\x08warnings\x18\x03 \x03(\t\x12\x11\n\x04\x64\x61ta\x18\x04 \x01(\x0cH\x01\x88\x01\x01\x12\x0f\n\x07matches\x18\x05 \x01(\x08\x12\x13\n\x06reason\x18\x06 \x01(\tH\x02\x88\x01\x01\x12\x0e\n\x06result\x18\x07 \x01(\x0c\x12\x18\n\x0bresult_kind\x18\x08 \x01(\tH\x03\x88\x01\x01\x12\r\n\x05\x66inal\x18\t \x01(\x08\x42\x08\n\x06_errorB\x07\n\x05_dataB\t\n\x07_reasonB\x0e\n\x0c_result_kind\"\xd5\x01\n\rMemberFailure\x12\x38\n\x04kind\x18\x01 \x01(\x0e\x32*.statewright.cluster.v1.MemberFailure.Kind\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x0f\n\x07written\x18\x03 \x01(\x08\x12\x11\n\tmember_id\x18\x04 \x01(\t\"U\n\x04Kind\x12\x14\n\x10KIND_UNSPECIFIED\x10\x00\x12\r\n\tNO_MEMBER\x10\x01\x12\x0b\n\x07TIMEOUT\x10\x02\x12\x10\n\x0c\x44ISCONNECTED\x10\x03\x12\t\n\x05OTHER\x10\x04\"%\n\x06Header\x12\x0c\n\x04name\x18\x01 \x01(\x0c\x12\r\n\x05value\x18\x02 \x01(\x0c\"k\n\x0bRequestHead\x12\x0e\n\x06method\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x01(\x0c\x12\r\n\x05query\x18\x03 \x01(\x0c\x12/\n\x07headers\x18\x04 \x03(\x0b\x32\x1e.statewright.cluster.v1.Header\"O\n\x0cRelayRequest\x12\x31\n\x04head\x18\x01 \x01(\x0b\x32#.statewright.cluster.v1.RequestHead\x12\x0c\n\x04\x62ody\x18\x02 \x01(\x0c\"O\n\x0cResponseHead\x12\x0e\n\x06status\x18\x01 \x01(\x05\x12/\n\x07headers\x18\x02 \x03(\x0b\x32\x1e.statewright.cluster.v1.Header\"Q\n\rRelayResponse\x12\x32\n\x04head\x18\x01 \x01(\x0b\x32$.statewright.cluster.v1.ResponseHead\x12\x0c\n\x04\x62ody\x18\x02 \x01(\x0c\x32\x8f\x02\n\x04Node\x12Z\n\x08\x44ispatch\x12\'.statewright.cluster.v1.DispatchRequest\x1a%.statewright.cluster.v1.DispatchReply\x12X\n\x05Relay\x12$.statewright.cluster.v1.RelayRequest\x1a%.statewright.cluster.v1.RelayResponse(\x01\x30\x01\x12Q\n\x05\x44rain\x12$.statewright.cluster.v1.DrainRequest\x1a\".statewright.cluster.v1.DrainReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,25 +38,25 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PRINCIPAL']._serialized_start=140
   _globals['_PRINCIPAL']._serialized_end=243
   _globals['_DISPATCHREQUEST']._serialized_start=246
-  _globals['_DISPATCHREQUEST']._serialized_end=743
-  _globals['_DISPATCHREPLY']._serialized_start=746
-  _globals['_DISPATCHREPLY']._serialized_end=884
-  _globals['_MEMBERREPLY']._serialized_start=887
-  _globals['_MEMBERREPLY']._serialized_end=1115
-  _globals['_MEMBERFAILURE']._serialized_start=1118
-  _globals['_MEMBERFAILURE']._serialized_end=1331
-  _globals['_MEMBERFAILURE_KIND']._serialized_start=1246
-  _globals['_MEMBERFAILURE_KIND']._serialized_end=1331
-  _globals['_HEADER']._serialized_start=1333
-  _globals['_HEADER']._serialized_end=1370
-  _globals['_REQUESTHEAD']._serialized_start=1372
-  _globals['_REQUESTHEAD']._serialized_end=1479
-  _globals['_RELAYREQUEST']._serialized_start=1481
-  _globals['_RELAYREQUEST']._serialized_end=1560
-  _globals['_RESPONSEHEAD']._serialized_start=1562
-  _globals['_RESPONSEHEAD']._serialized_end=1641
-  _globals['_RELAYRESPONSE']._serialized_start=1643
-  _globals['_RELAYRESPONSE']._serialized_end=1724
-  _globals['_NODE']._serialized_start=1727
-  _globals['_NODE']._serialized_end=1998
+  _globals['_DISPATCHREQUEST']._serialized_end=764
+  _globals['_DISPATCHREPLY']._serialized_start=767
+  _globals['_DISPATCHREPLY']._serialized_end=905
+  _globals['_MEMBERREPLY']._serialized_start=908
+  _globals['_MEMBERREPLY']._serialized_end=1136
+  _globals['_MEMBERFAILURE']._serialized_start=1139
+  _globals['_MEMBERFAILURE']._serialized_end=1352
+  _globals['_MEMBERFAILURE_KIND']._serialized_start=1267
+  _globals['_MEMBERFAILURE_KIND']._serialized_end=1352
+  _globals['_HEADER']._serialized_start=1354
+  _globals['_HEADER']._serialized_end=1391
+  _globals['_REQUESTHEAD']._serialized_start=1393
+  _globals['_REQUESTHEAD']._serialized_end=1500
+  _globals['_RELAYREQUEST']._serialized_start=1502
+  _globals['_RELAYREQUEST']._serialized_end=1581
+  _globals['_RESPONSEHEAD']._serialized_start=1583
+  _globals['_RESPONSEHEAD']._serialized_end=1662
+  _globals['_RELAYRESPONSE']._serialized_start=1664
+  _globals['_RELAYRESPONSE']._serialized_end=1745
+  _globals['_NODE']._serialized_start=1748
+  _globals['_NODE']._serialized_end=2019
 # @@protoc_insertion_point(module_scope)

@@ -40,7 +40,7 @@ class Principal(_message.Message):
     def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., kind: _Optional[str] = ..., tenant: _Optional[str] = ..., tenant_name: _Optional[str] = ..., roles: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class DispatchRequest(_message.Message):
-    __slots__ = ("kind", "request_id", "name", "tags", "tags_text", "timeout_ms", "entity_id", "workflow", "transition", "state_from", "state_to", "target", "transaction_id", "parameters", "payload", "principal", "tx_token", "avoiding", "traceparent", "tracestate")
+    __slots__ = ("kind", "request_id", "name", "tags", "tags_text", "timeout_ms", "entity_id", "workflow", "transition", "state_from", "state_to", "target", "transaction_id", "parameters", "payload", "principal", "tx_token", "avoiding", "traceparent", "tracestate", "has_secrets")
     KIND_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -61,6 +61,7 @@ class DispatchRequest(_message.Message):
     AVOIDING_FIELD_NUMBER: _ClassVar[int]
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     TRACESTATE_FIELD_NUMBER: _ClassVar[int]
+    HAS_SECRETS_FIELD_NUMBER: _ClassVar[int]
     kind: str
     request_id: str
     name: str
@@ -81,7 +82,8 @@ class DispatchRequest(_message.Message):
     avoiding: _containers.RepeatedScalarFieldContainer[str]
     traceparent: str
     tracestate: str
-    def __init__(self, kind: _Optional[str] = ..., request_id: _Optional[str] = ..., name: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., tags_text: _Optional[str] = ..., timeout_ms: _Optional[int] = ..., entity_id: _Optional[str] = ..., workflow: _Optional[str] = ..., transition: _Optional[str] = ..., state_from: _Optional[str] = ..., state_to: _Optional[str] = ..., target: _Optional[str] = ..., transaction_id: _Optional[str] = ..., parameters: _Optional[str] = ..., payload: _Optional[bytes] = ..., principal: _Optional[_Union[Principal, _Mapping]] = ..., tx_token: _Optional[str] = ..., avoiding: _Optional[_Iterable[str]] = ..., traceparent: _Optional[str] = ..., tracestate: _Optional[str] = ...) -> None: ...
+    has_secrets: bool
+    def __init__(self, kind: _Optional[str] = ..., request_id: _Optional[str] = ..., name: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., tags_text: _Optional[str] = ..., timeout_ms: _Optional[int] = ..., entity_id: _Optional[str] = ..., workflow: _Optional[str] = ..., transition: _Optional[str] = ..., state_from: _Optional[str] = ..., state_to: _Optional[str] = ..., target: _Optional[str] = ..., transaction_id: _Optional[str] = ..., parameters: _Optional[str] = ..., payload: _Optional[bytes] = ..., principal: _Optional[_Union[Principal, _Mapping]] = ..., tx_token: _Optional[str] = ..., avoiding: _Optional[_Iterable[str]] = ..., traceparent: _Optional[str] = ..., tracestate: _Optional[str] = ..., has_secrets: _Optional[bool] = ...) -> None: ...
 
 class DispatchReply(_message.Message):
     __slots__ = ("reply", "failure")

@@ -71,8 +71,10 @@ class WatchedMembers(Members):
         super().__init__()
         self._change = asyncio.Event()
 
-    def join(self, tenant: TenantId, tags: Iterable[str], *, member_id: str, software: str = "") -> Member:
-        member = super().join(tenant, tags, member_id=member_id, software=software)
+    def join(
+        self, tenant: TenantId, tags: Iterable[str], *, member_id: str, software: str = "", is_private: bool = False
+    ) -> Member:
+        member = super().join(tenant, tags, member_id=member_id, software=software, is_private=is_private)
         self._change.set()
         return member
 

@@ -6,9 +6,12 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from statewright.cluster.channels import decode_callout, encode_callout
 from statewright.compute.callout import CalloutResult
-from statewright.compute.members import Greeting, Members, PendingCallout, Ping
+from statewright.compute.members import Dispatcher, Greeting, Members, PendingCallout, Ping
+from statewright.failures import NoComputeMember
 from tests.unit.compute.builders import ACME, GLOBEX, a_callout, join
 
 
@@ -50,6 +53,24 @@ def test_members_of_another_tenant_are_never_selected():
     join(members, "billing", tenant=GLOBEX)
     assert members.select(ACME, ("billing",)) is None
     assert members.select(ACME, ()) is None
+
+
+def test_only_a_member_whose_connection_is_private_is_selected_for_what_has_secrets():
+    members = Members()
+    plain = members.join(ACME, ("billing",), member_id="plain")
+    assert members.select(ACME, ("billing",)) is plain
+    assert members.select(ACME, ("billing",), has_secrets=True) is None
+    private = members.join(ACME, ("billing",), member_id="private", is_private=True)
+    assert members.select(ACME, ("billing",), has_secrets=True) is private
+
+
+async def test_what_has_secrets_is_not_sent_over_a_plain_connection():
+    members = Members()
+    plain = members.join(ACME, ("billing",), member_id="plain")
+    secret = decode_callout(encode_callout(replace(a_callout(), tags=("billing",), has_secrets=True), ()))
+    with pytest.raises(NoComputeMember, match="credentials are sent to members with TLS or of this machine only"):
+        await Dispatcher(members).dispatch(secret)
+    assert plain.in_flight == 0
 
 
 def test_a_member_that_left_is_selected_no_more():

@@ -35,6 +35,20 @@ def test_a_compute_task_says_whom_it_asks_for_what():
     assert made.run == {**RUN, "task": "label", "kind": "compute", **seen}
 
 
+def test_a_request_says_whether_its_fields_may_have_secrets():
+    tool = "[{name: a, kind: python, k: '{{ keychain.db }}'}, {name: b, kind: compute, tags: t, auth: db}]"
+    playbook = compile_playbook(
+        f"metadata: {{name: x}}\nkeychain: [{{name: db, kind: k}}]\nworkflow: [{{step: s, tool: {tool}}}]"
+    )
+    dispatch = Dispatch(tasks=playbook.steps[0].tasks)
+    told: list[bool] = []
+    for task in dispatch.tasks:
+        made = build_member_call(ToolCall(label=task.label, kind=task.kind, fields={}, spec={}, attempt=1), dispatch)
+        assert isinstance(made, MemberCall)
+        told.append(made.has_secrets)
+    assert told == [True, False]
+
+
 def test_what_a_compute_task_does_not_say_has_a_default():
     made = build("compute", {"tags": []})
     assert (made.name, made.tags, made.timeout_ms, made.context, made.data) == ("label", (), DEFAULT_TIMEOUT_MS, "", {})

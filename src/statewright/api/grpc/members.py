@@ -39,6 +39,7 @@ from statewright.auth import Authenticator
 from statewright.compute.members import Member, Members, PendingCallout
 from statewright.entity import READ_ONLY_ROLE, Principal
 from statewright.loop.background import wait_at_most
+from statewright.network.sockets import LOOPBACK_ONLY, PrivateConnections
 from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.telemetry import logs
 
@@ -85,8 +86,16 @@ OTHER_TENANT: Final = StreamStatus(grpc.StatusCode.PERMISSION_DENIED, "tenant mi
 class MemberStreams:
     """Serves the streams of all calculation members of this process."""
 
-    def __init__(self, members: Members, authenticator: Authenticator, *, keep_alive: KeepAlive) -> None:
+    def __init__(
+        self,
+        members: Members,
+        authenticator: Authenticator,
+        *,
+        keep_alive: KeepAlive,
+        connections: PrivateConnections = LOOPBACK_ONLY,
+    ) -> None:
         self._members = members
+        self._connections = connections
         self._authenticator = authenticator
         self._keep_alive = keep_alive
         self._closing = asyncio.Event()
@@ -131,7 +140,11 @@ class MemberStreams:
             return tags
         software = get_first_value(context, "statewright-software") or get_first_value(context, "user-agent") or ""
         member = self._members.join(
-            principal.tenant, tags, member_id=str(uuid4()), software=software[:MAX_SOFTWARE_CHARS]
+            principal.tenant,
+            tags,
+            member_id=str(uuid4()),
+            software=software[:MAX_SOFTWARE_CHARS],
+            is_private=self._connections.is_private(context.peer()),
         )
         log.info("member_joined", tenant=member.tenant, member=member.id, tags=sorted(member.tags))
         try:

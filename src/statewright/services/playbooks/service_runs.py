@@ -144,6 +144,7 @@ class MemberTasks:
             principal=system_principal(tenant),
             tx_token=None,
             trace=get_trace(),
+            has_secrets=asked.has_secrets,
         )
 
 
