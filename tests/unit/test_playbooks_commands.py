@@ -1,6 +1,8 @@
 """``statewright playbooks …``: playbooks checked, run and simulated from files."""
 
 import json
+import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -36,6 +38,11 @@ def python(fields):
 async def my_printer(fields):
     return f"it is {fields['n']}"
 """
+
+
+ROOT = Path(__file__).parents[2]
+PUBLIC = ROOT / "tests" / "conformance" / "playbooks" / "public"
+GUIDE = ROOT / "docs" / "guides" / "public-playbooks.md"
 
 
 def playbooks(*arguments: str, text: str = TEXT) -> Result:
@@ -122,3 +129,49 @@ def test_simulate_fails_where_the_execution_does() -> None:
 def test_what_cannot_be_played_is_told(arguments: list[str], told: str) -> None:
     played = playbooks("simulate", "-", *arguments)
     assert (played.exit_code, told in played.output) == (1, True)
+
+
+def test_the_guide_brings_public_playbooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(PUBLIC, tmp_path / "playbooks")
+    monkeypatch.chdir(tmp_path)
+    commands = re.findall(r"^statewright playbooks (.*)$", GUIDE.read_text(), re.MULTILINE)
+    surveyed, converted, checked = (playbooks(*command.split()) for command in commands)
+    count = len(list(PUBLIC.iterdir()))
+    assert surveyed.exit_code == converted.exit_code == 1, "one of the files needs a hand"
+    assert surveyed.stdout.startswith(f"files: all {count}, convertible {count - 2}, findings 1, ok 1\n")
+    assert "beyond.yaml: error /workflow/0/case/0/then/call: cannot be converted" in converted.stderr
+    assert checked.exit_code == 0, checked.output
+    assert playbooks("lint", "--public", "converted").stdout.startswith(f"files: all {count}, ok {count - 1}, findings")
+    assert Path("converted/today.yaml").read_text() == (PUBLIC / "today.yaml").read_text()
+
+
+def test_a_survey_is_one_json_document_for_programs() -> None:
+    told = playbooks("lint", "--public", "--json", str(PUBLIC / "case.yaml"))
+    survey = json.loads(told.stdout)
+    assert (told.exit_code, survey["totals"]["worker_kinds"]) == (0, {"postgres": 1, "shell": 1})
+    assert survey["files"][0]["credentials"] == ["pg_main"]
+
+
+def test_a_playbook_is_converted_to_the_standard_output() -> None:
+    told = playbooks("convert", "-", text=TEXT.replace("tool: {kind: noop}", "type: end"))
+    assert told.exit_code == 0, told.output
+    assert playbooks("lint", "-", text=told.stdout).exit_code == 0
+
+
+def test_a_json_file_stays_one(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    steps = [{"step": "a", "next": "b"}, {"step": "b", "type": "end"}]
+    file.write_text(json.dumps({"metadata": {"name": "a"}, "workflow": steps}))
+    assert playbooks("convert", str(file), "--to", str(tmp_path / "new")).exit_code == 0
+    assert json.loads((tmp_path / "new" / "a.json").read_text())["workflow"][0]["next"] == {"arcs": [{"step": "b"}]}
+
+
+def test_what_is_not_converted_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "credential.yaml"
+    file.write_text("kind: Credential\n")
+    assert playbooks("convert", str(file)).exit_code == 1
+    assert "expected --to DIR" in playbooks("convert", str(tmp_path)).output
+    left_out = playbooks("convert", str(tmp_path), "--to", str(tmp_path / "new"))
+    assert (left_out.exit_code, (tmp_path / "new").exists()) == (0, False)
+    (tmp_path / "old.yaml").write_text(TEXT.replace("tool: {kind: noop}", "type: end"))
+    assert "is the file that is converted" in playbooks("convert", str(tmp_path), "--to", str(tmp_path)).output

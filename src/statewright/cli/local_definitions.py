@@ -57,16 +57,7 @@ def add_commands(group: typer.Typer, language: LocalLanguage) -> None:
         as_json: Annotated[bool, typer.Option("--json", help=language.json_help)] = False,
         strict: Annotated[bool, typer.Option("--strict", help="Warnings fail the command, too.")] = False,
     ) -> None:
-        with report_failures():
-            reports = [language.check(file) for file in files]
-        if as_json:
-            sys.stdout.write(json.dumps(reports, ensure_ascii=False, indent=2) + "\n")
-        else:
-            console = Console(highlight=language.highlights, soft_wrap=True)
-            for line in (line for report in reports for line in language.list_lines(report)):
-                console.print(line)
-        if any(report.get("error") or report.get("errors") or (strict and report["warnings"]) for report in reports):
-            raise typer.Exit(1)
+        lint_files(language, files, as_json=as_json, strict=strict)
 
     draw = language.draw
     if draw is None:
@@ -77,6 +68,20 @@ def add_commands(group: typer.Typer, language: LocalLanguage) -> None:
         with report_failures():
             diagram = draw(file)
         typer.echo(diagram, nl=False)
+
+
+def lint_files(language: LocalLanguage, files: Iterable[str], *, as_json: bool, strict: bool) -> None:
+    """Print what the checks of a language find in files. Ends the command with code 1 if that is an error."""
+    with report_failures():
+        reports = [language.check(file) for file in files]
+    if as_json:
+        sys.stdout.write(json.dumps(reports, ensure_ascii=False, indent=2) + "\n")
+    else:
+        console = Console(highlight=language.highlights, soft_wrap=True)
+        for line in (line for report in reports for line in language.list_lines(report)):
+            console.print(line)
+    if any(report.get("error") or report.get("errors") or (strict and report["warnings"]) for report in reports):
+        raise typer.Exit(1)
 
 
 def _say_source(files: str) -> str:

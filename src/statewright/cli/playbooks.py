@@ -1,4 +1,4 @@
-"""Commands about playbooks: ``statewright playbooks lint``, ``run`` and ``simulate``
+"""Commands about playbooks: ``statewright playbooks lint``, ``convert``, ``run`` and ``simulate``
 (docs/reference/playbooks.md#command-line), which read files and need no service, and ``events``.
 """
 
@@ -12,11 +12,12 @@ from rich.markup import escape
 
 from statewright.cli.client import PATIENCE_S, command, fail
 from statewright.cli.local_definitions import (
+    STANDARD_INPUT,
     LocalLanguage,
     Report,
-    add_commands,
     call_function,
     find_functions,
+    lint_files,
     parse_object,
     print_json,
     read_definition,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from statewright.playbooks.pipeline import ToolCall
     from statewright.playbooks.policies import Outcome
     from statewright.playbooks.running import Tool
+    from statewright.playbooks.survey import Survey
     from statewright.sdk import Client
     from statewright.sdk.operations.playbooks import PlaybookEvent
 
@@ -72,7 +74,139 @@ def _list_lines(report: Report) -> Iterator[str]:
         yield escape(f"{report['file']}: fine")
 
 
-add_commands(playbooks, LocalLanguage(checked="playbooks", files="Playbooks", check=_check, list_lines=_list_lines))
+_LANGUAGE: Final = LocalLanguage(checked="playbooks", files="Playbooks", check=_check, list_lines=_list_lines)
+
+
+@playbooks.command()
+def lint(
+    files: Annotated[
+        list[str], typer.Argument(help="Playbooks; `-` for standard input. Folders with `--public`.", metavar="FILE…")
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help=_LANGUAGE.json_help)] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Warnings fail the command, too.")] = False,
+    public: Annotated[
+        bool, typer.Option("--public", help="Tell on one page what playbooks in older public forms would need.")
+    ] = False,
+) -> None:
+    """Check playbooks: errors end with code 1, warnings only under `--strict`."""
+    if not public:
+        lint_files(_LANGUAGE, files, as_json=as_json, strict=strict)
+        return
+    from msgspec import json as msgspec_json
+
+    from statewright.playbooks.survey import sum_up, survey_playbook
+
+    paths = [path for file in files for path in _list_files(file)]
+    survey = sum_up(survey_playbook(path, read_definition(path)) for path in paths)
+    if as_json:
+        typer.echo(msgspec_json.format(msgspec_json.encode(survey), indent=2))
+    else:
+        for line in _list_survey_lines(survey):
+            typer.echo(line)
+    if survey.totals.files.get("findings"):
+        raise typer.Exit(1)
+
+
+@playbooks.command()
+def convert(
+    source: Annotated[
+        str, typer.Argument(help="Playbook, or a folder of them; `-` for standard input.", metavar="FILE")
+    ],
+    to: Annotated[
+        Path | None, typer.Option("--to", help="Folder to write to, by the names that the files have.", metavar="DIR")
+    ] = None,
+) -> None:
+    """Write playbooks in older public forms in the form of today.
+
+    What could not be converted is told on the standard error, and ends the command with code 1; the rest is written
+    nonetheless. Comments of YAML are lost. Without `--to` the text of one file goes to the standard output.
+    """
+    paths, is_folder = _list_files(source), Path(source).is_dir()
+    if to is None and is_folder:
+        fail("a folder is converted into another one; expected --to DIR")
+    root = Path(source) if is_folder else Path(source).parent
+    has_failed = False
+    for path in paths:
+        text, has_errors = _convert_file(path, is_alone=not is_folder)
+        has_failed = has_failed or has_errors
+        if to is None:
+            sys.stdout.write(text)
+        elif text:
+            name = "playbook.yaml" if path == STANDARD_INPUT else Path(path).relative_to(root)
+            _write_file(to / name, text, path)
+    if has_failed:
+        raise typer.Exit(1)
+
+
+def _convert_file(path: str, *, is_alone: bool) -> tuple[str, bool]:
+    """The text of the converted playbook, empty if there is none, and whether there are errors, which are told. A
+    document that is no playbook is an error where it is ``is_alone``.
+    """
+    from statewright.jsonval.codec import encode
+    from statewright.playbooks import read_playbook
+    from statewright.playbooks.convert import convert_playbook, is_playbook
+    from statewright.playbooks.documents import write_document
+
+    source = read_definition(path)
+    conversion = convert_playbook(source)
+    document = conversion.document
+    if document and not is_playbook(document):
+        typer.echo(f"{path}: is no playbook, and left out", err=True)
+        return "", is_alone
+    errors = read_playbook(document).errors if document else ()
+    told = [(path, finding) for finding in (*conversion.errors, *conversion.warnings)]
+    for place, finding in [*told, *((f"{path} (converted)", finding) for finding in errors)]:
+        typer.echo(f"{place}: {finding.severity} {finding.path or '/'}: {finding.message}", err=True)
+    has_errors = bool(conversion.errors or errors)
+    if document and not conversion.changes:
+        return source, has_errors
+    if path.endswith(".json") and document:
+        return encode(document).decode() + "\n", has_errors
+    return (write_document(document) if document else ""), has_errors
+
+
+def _write_file(target: Path, text: str, source: str) -> None:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.exists() and source != STANDARD_INPUT and target.samefile(source):
+            fail(f"{target} is the file that is converted; expected another folder")
+        target.write_text(text, encoding="utf-8")
+    except OSError as unwritable:
+        fail(f"{target} cannot be written: {unwritable.strerror or unwritable}")
+
+
+def _list_files(source: str) -> list[str]:
+    """The playbooks of a folder, those of folders in it included, in the order of their names; a file itself."""
+    folder = Path(source)
+    if source == STANDARD_INPUT or not folder.is_dir():
+        return [source]
+    found = sorted(str(path) for path in folder.rglob("*") if path.suffix in (".json", ".yaml", ".yml"))
+    return found or fail(f"{source} has no files of YAML or JSON")
+
+
+def _list_survey_lines(survey: "Survey") -> Iterator[str]:
+    """The page that is shown of it: totals first."""
+    totals = survey.totals
+    for title, counts in (
+        ("files", totals.files),
+        ("kinds of tasks", totals.kinds),
+        ("kinds that need a worker", totals.worker_kinds),
+        ("older forms", totals.forms),
+    ):
+        yield f"{title}: {', '.join(f'{name} {count}' for name, count in counts.items()) or 'none'}"
+    yield f"credentials: {', '.join(totals.credentials) or 'none'}"
+    for file in survey.files:
+        yield f"{file.file}: {file.state}"
+        for title, names in (
+            ("forms", [f"{name} {count}" for name, count in file.forms.items()]),
+            ("credentials", file.credentials),
+            ("bare names", file.bare_names),
+        ):
+            if names:
+                yield f"  {title}: {', '.join(names)}"
+        for finding in file.findings:
+            mark = "template" if finding in file.templates else "error"
+            yield f"  {mark} {finding.path or '/'}: {finding.message}"
 
 
 @playbooks.command()

@@ -27,6 +27,7 @@ from yaml.events import (
 )
 
 from statewright.jsonval.codec import MalformedJson, decode
+from statewright.jsonval.numbers import format_number
 from statewright.jsonval.scanning import UnusableNumber, read_number
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.playbooks.place import escape
@@ -75,6 +76,31 @@ def read_document(text: bytes | str) -> JsonObject:
     if not isinstance(value, dict):
         raise InvalidDocument("must be a mapping at the top")
     return value
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes what :func:`read_document` reads: no aliases, text of several lines as it is."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
+def _write_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text.rstrip("\n") else "'" if text[:1].isdecimal() or text[:1] in ("+", "-", ".") else None
+    return dumper.represent_scalar(_TAG + "str", text, style)
+
+
+def _write_decimal(dumper: _Dumper, number: Decimal) -> yaml.ScalarNode:
+    return dumper.represent_scalar(_TAG + "float", format_number(number))
+
+
+_Dumper.add_representer(str, _write_text)
+_Dumper.add_representer(Decimal, _write_decimal)
+
+
+def write_document(document: JsonObject) -> str:
+    """The YAML of a document, its members in order; :func:`read_document` gives the same document."""
+    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
 
 
 def _read(text: str) -> JsonValue:

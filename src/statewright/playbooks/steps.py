@@ -27,7 +27,7 @@ MAX_ARCS: Final = 100
 """Of one step."""
 MAX_TIMEOUT_S: Final = 10 * 366 * 24 * 60 * 60
 
-_MEMBERS: Final = ("desc", "description", "input", "loop", "next", "set", "spec", "step", "tool")
+MEMBERS: Final = ("desc", "description", "input", "loop", "next", "set", "spec", "step", "tool")
 _HINTS: Final[Mapping[str, str]] = {
     "when": "is no member of a step; expected conditions in spec.policy.admit.rules or next.arcs[].when",
     "case": "is no member of a step; expected conditions in next.arcs[].when",
@@ -47,7 +47,7 @@ _RESERVED: Final = ("index", "parent", "_index", "_first", "_last")
 
 def read_step(place: Place, name: str, sources: Mapping[str, Sequence[str]], context: TaskContext) -> Step:
     """A step; ``sources``: of each step of the playbook the steps that have an arc to it."""
-    place.refuse_unknown(_MEMBERS, _HINTS)
+    place.refuse_unknown(MEMBERS, _HINTS)
     spec, description = place.get("spec"), place.get("desc")
     _check_spec(spec)
     loop = place.get("loop")
