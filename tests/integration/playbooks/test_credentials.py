@@ -111,6 +111,15 @@ async def test_a_plain_connection_carries_no_credentials(database: str, tmp_path
         assert "shop" in error["message"]
 
 
+async def test_a_worker_on_a_plain_connection_may_have_credentials_of_its_own(database: str, tmp_path: Path):
+    async with a_playbook_node(database) as node:
+        node = with_secrets(node, tmp_path)
+        put_secrets(tmp_path, node.host.caller.tenant, db="secret-token")
+        await node.run(LENT.replace("postgres", "python"))
+        [job] = await claim(node, peer="10.1.2.3")
+        assert not job.variables["keychain"]
+
+
 async def claim(node: PlaybookNode, *, peer: str = "127.0.0.1") -> tuple[jobs.ClaimedJob, ...]:
     wanted = JobClaim(worker_id="w", job_types=("playbook:python",), max_jobs=1, peer=peer)
     return await jobs.claim(find_shared_queue(node.host.runtime.processes), node.host.caller, wanted)

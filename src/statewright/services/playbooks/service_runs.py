@@ -160,7 +160,9 @@ async def add_credentials(
     if rules is None or not rules.credentials:
         return payload
     if peer is not None and not processes.connections.is_private(peer):
-        name = rules.credentials[0].credential.name
+        name = next((one.credential.name for one in rules.credentials if one.is_required), None)
+        if name is None:
+            return payload  # the worker may have some of its own
         told = f"the worker's connection is not private, so the credential {name} was not sent: use TLS"
         return _refuse(told, "CONNECTION_NOT_PRIVATE")
     found = await Keychain(processes.credentials).open(tenant, rules.credentials)
