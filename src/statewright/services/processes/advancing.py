@@ -221,11 +221,12 @@ async def create(
             at=moment.at,
             base=None,
             child_ids=_allocate_child_ids(applied, moment),
+            is_long=is_long,
         )
         async with host.core.open_unit(caller, origin=origin) as unit:
             if also_stage is not None:
                 also_stage(unit)
-            await _commit(host, caller, unit, step, kind="instance.start", is_long=is_long)
+            await _commit(host, caller, unit, step, kind="instance.start")
     return applied.instance
 
 
@@ -412,19 +413,20 @@ async def _attempt(
         base=loaded.entity,
         child_ids=_allocate_child_ids(outcome, moment),
         told_ends=change.told_ends,
+        is_long=is_long,
     )
     async with host.core.open_unit(caller, origin=origin) as unit:
         if passes:
             unit.parts[PASSES.name] = Pass()
-        return await _commit(host, caller, unit, step, kind=kind, is_long=is_long)
+        return await _commit(host, caller, unit, step, kind=kind)
 
 
 async def _commit(
-    host: ProcessHost[P, I], caller: Caller, unit: UnitOfWork, step: Advance[P, I], *, kind: str, is_long: bool
+    host: ProcessHost[P, I], caller: Caller, unit: UnitOfWork, step: Advance[P, I], *, kind: str
 ) -> AdvanceResult[I]:
     """Commit an advance and wake the tasks that wait for what it made."""
     began = time.perf_counter()
-    version, changed = await stage(unit, step, is_long=is_long)
+    version, changed = await stage(unit, step)
     instance, tenant = step.applied.instance, unit.tenant
     result = AdvanceResult(instance=instance, changed=changed, transaction_id=unit.label, answer=step.applied.answer)
     try:
@@ -438,7 +440,7 @@ async def _commit(
         host.instances.put((tenant, version.id), LoadedInstance(version, instance))
     else:
         host.instances.discard((tenant, version.id))
-    if is_long:
+    if step.is_long:
         for value in _list_large_values(instance, *([] if step.before is None else [step.before])):
             free_in_parts(value, len(version.document or ""))
     _count(host, step)

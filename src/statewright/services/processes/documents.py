@@ -69,9 +69,12 @@ async def read_object_by_size(text: str) -> JsonObject:
     return await read_texts([text], partial(read_object, text))
 
 
-def encode_text(value: JsonValue) -> str:
-    """A value as JSON text. The core lets no expression make what PostgreSQL cannot hold."""
-    return encode_large(value).decode()
+def encode_text(value: JsonValue, *, is_small: bool = False) -> str:
+    """A value as JSON text. The core lets no expression make what PostgreSQL cannot hold.
+
+    ``is_small``: what it was made of was within a turn of the event loop. To weigh it takes longer than to encode it.
+    """
+    return (encode(value) if is_small else encode_large(value)).decode()
 
 
 KEPT_REASON_CHARS: Final = 65_536
@@ -90,16 +93,16 @@ async def refuse_unstorable(variables: JsonValue) -> None:
     if not variables:
         return
     if is_large(variables):
-        await run_in_thread(lambda: _refuse_unstorable(variables))
+        await run_in_thread(lambda: _refuse_unstorable(variables, partial(encode_pieces, variables, encode)))
     else:
-        _refuse_unstorable(variables)
+        _refuse_unstorable(variables, lambda: (encode(variables),))
 
 
-def _refuse_unstorable(variables: JsonValue) -> None:
+def _refuse_unstorable(variables: JsonValue, encode_all: Callable[[], Iterable[bytes]]) -> None:
     if is_nested_too_deep([[variables]]):
         raise ProcessBadRequest("variables are nested too deeply")
     try:
-        for text in encode_pieces(variables, encode):
+        for text in encode_all():
             if b"\\u0000" in text and _NUL.search(text.decode()):
                 raise ProcessBadRequest("variables must not contain the character U+0000")
     except (UnicodeError, ValueError, TypeError) as unusable:
@@ -189,16 +192,16 @@ class EncodedEvent(Struct, frozen=True):
     values: tuple[LogValue, ...] = ()
 
 
-def encode_event(event: JsonObject) -> EncodedEvent:
-    """The event with its large values apart."""
-    encoded = encode_text(event).encode()
+def encode_event(event: JsonObject, *, is_small: bool = False) -> EncodedEvent:
+    """The event with its large values apart; ``is_small`` as in ``encode_text``."""
+    encoded = encode_text(event, is_small=is_small).encode()
     payload = event.get(_PAYLOAD)
     if len(encoded) <= MAX_LOGGED_BYTES or not isinstance(payload, dict):
         return EncodedEvent(Raw(encoded))
     values: list[LogValue] = []
     references: JsonObject = {}
     for name, value in payload.items():
-        text = encode_text(value).encode()
+        text = encode_text(value, is_small=is_small).encode()
         if len(text) > MAX_LOGGED_BYTES:
             digest = blake2b(text, digest_size=16).hexdigest()
             values.append(LogValue(name=f"{_PART_PREFIX}{digest}", value=Raw(text)))

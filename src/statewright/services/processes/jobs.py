@@ -509,7 +509,7 @@ async def _encode_report(principal: Principal, report: JobReport) -> str:
     }
     if is_large(report.result):
         return await run_in_thread(lambda: encode_text(document))
-    return encode_text(document)
+    return encode_text(document, is_small=True)
 
 
 # What a job does to its instance, for each language alike: its payload, its result, its failure.

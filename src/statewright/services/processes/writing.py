@@ -66,8 +66,14 @@ class Advance(Struct, Generic[P, I], frozen=True, kw_only=True):
     """For each instance that is to be started."""
     told_ends: Sequence[EntityId] = ()
     """Of children that have ended, which the instance hears of by this."""
+    is_long: bool = False
+    """Whether it was too much for a turn of the event loop: then what it writes may be, too."""
     logged: Counter[tuple[str, str]] = field(default_factory=Counter)
     """The entries of the log by type and status, filled in when they are staged: for the metrics, after the commit."""
+
+    def encode(self, value: JsonValue) -> str:
+        """Something of what it writes, as JSON text."""
+        return encode_text(value, is_small=not self.is_long)
 
 
 def to_entity_id(text: str) -> EntityId:
@@ -77,16 +83,16 @@ def to_entity_id(text: str) -> EntityId:
     return found
 
 
-async def stage(unit: UnitOfWork, advance: Advance[P, I], *, is_long: bool = False) -> tuple[Entity, RowChanges]:
+async def stage(unit: UnitOfWork, advance: Advance[P, I]) -> tuple[Entity, RowChanges]:
     """Stage everything that an advance writes: the next version of the instance, and what changes beside it. A thread
-    does it where ``is_long``: nobody else knows of the unit.
+    does it where the advance is long: nobody else knows of the unit.
 
     Reads the entities of user tasks that end, which are written, too.
     """
     changed = compute_row_changes(advance.applied.effects)
     tasks = [(closing, await unit.get_entity(to_entity_id(closing.task))) for closing in changed.closed_tasks]
     closed = [(closing, task) for closing, task in tasks if task is not None]
-    if is_long:
+    if advance.is_long:
         return await run_in_thread(lambda: _stage_all(unit, advance, changed, closed)), changed
     return _stage_all(unit, advance, changed, closed), changed
 
@@ -106,13 +112,13 @@ def _stage_all(
     for new in changed.new_tasks:
         assert models.user_task is not None and documents is not None, NO_TASKS  # noqa: S101, PT018
         state = new.status if new.status != "FAILED" else "CANCELLED"
-        document = encode_text({**documents.open_task(instance, new.task, advance.at), "status": state})
+        document = advance.encode({**documents.open_task(instance, new.task, advance.at), "status": state})
         unit.create(build_entity(unit, models.user_task, to_entity_id(new.task.task), state, document))
     for closing, task in closed:
         assert documents is not None, NO_TASKS  # noqa: S101
         state = "COMPLETED" if closing.status == "COMPLETED" else "CANCELLED"
         transition = "complete" if state == "COMPLETED" else "cancel"
-        document = encode_text(documents.close_task(read_object(task.document), closing, state, advance.at))
+        document = advance.encode(documents.close_task(read_object(task.document), closing, state, advance.at))
         unit.save(build_next_version(unit, task, state=state, transition=transition, document=document))
     unit.parts |= build_staged_rows(unit, advance, changed, version.id)
     return version
@@ -161,7 +167,7 @@ def stage_instance(unit: UnitOfWork, advance: Advance[P, I]) -> Entity:
     Raises ``InstanceTooLarge``.
     """
     instance, base = advance.applied.instance, advance.base
-    text = encode_text(advance.language.instance_to_document(instance))
+    text = advance.encode(advance.language.instance_to_document(instance))
     if len(text) > MAX_INSTANCE_CHARS:
         raise InstanceTooLarge(len(text), MAX_INSTANCE_CHARS)
     claims = _compute_claims(instance, None if advance.before is None else not advance.before.is_terminal)
@@ -215,7 +221,7 @@ def build_staged_rows(
                 id=child_id,
                 parent=instance_id,
                 definition_id=child.net,
-                variables=Raw(encode_text(child.input).encode()),
+                variables=Raw(advance.encode(child.input).encode()),
                 not_before=advance.at + OUTBOX_DELAY_US,
                 business_key=None if child.awaited_by is not None else instance.business_key,
                 execution=None if child.awaited_by is None else to_entity_id(child.awaited_by),
@@ -281,7 +287,7 @@ def _build_log(advance: Advance[P, I], instance_id: EntityId, tenant: TenantId) 
     events = log.list_events(advance.process, advance.before, advance.applied)
     if not events:
         return None
-    encoded = [encode_event(event) for event in events]
+    encoded = [encode_event(event, is_small=not advance.is_long) for event in events]
     advance.logged.clear()
     advance.logged.update(map(log.find_labels, events))
     return StagedLog(
@@ -359,7 +365,7 @@ _WORK_EFFECTS: Final = (EnqueueTask, OpenHumanTask)
 
 def _build_execution_rows(advance: Advance[P, I], instance_id: EntityId) -> list[ExecutionRow]:
     """New lines and the ends of earlier ones. Snapshots of the same variables are encoded once."""
-    raw = _make_encoder()
+    raw = _make_encoder(advance.encode)
     get_node_type = partial(advance.language.get_node_type, advance.process)
     lines = compute_history_changes(get_node_type, advance.applied.instance.id, advance.applied.effects, advance.at)
     work: dict[str, str] = {
@@ -400,14 +406,14 @@ def _build_execution_row(
     )
 
 
-def _make_encoder() -> Callable[[JsonValue], Raw]:
+def _make_encoder(encode_value: Callable[[JsonValue], str]) -> Callable[[JsonValue], Raw]:
     """Encodes each object once: the variables of an advance occur again and again, and are never changed in place."""
     known: dict[int, tuple[JsonValue, Raw]] = {}
 
     def encode_raw(value: JsonValue) -> Raw:
         found = known.get(id(value))
         if found is None:
-            found = known[id(value)] = (value, Raw(encode_text(value).encode()))
+            found = known[id(value)] = (value, Raw(encode_value(value).encode()))
         return found[1]
 
     return encode_raw
