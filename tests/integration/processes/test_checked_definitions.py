@@ -8,7 +8,7 @@ import pytest
 from tests.builders import Json
 from tests.database import Template
 from tests.integration.flows.conftest import an_error, done
-from tests.integration.steps.conftest import definition, end, service_task
+from tests.integration.steps.conftest import definition, end, service_task, step
 from tests.service import Api, hosted
 
 
@@ -24,8 +24,19 @@ def a_playbook(length: int) -> bytes:
     return f"metadata: {{name: long}}\nworkflow:\n{steps}- step: s{length}\n".encode()
 
 
+BRANCHES = 200
+"""Of a decision; each is compared with every other, which is far more work than its text allows for."""
+
+
 def a_definition(length: int) -> Json:
-    return definition("long", *[service_task(f"s{n}", f"s{n + 1}") for n in range(length)], end(f"s{length}"))
+    return definition("long", *map(a_step, range(length)), end(f"s{length}"))
+
+
+def a_step(n: int) -> Json:
+    if n % 100:
+        return service_task(f"s{n}", f"s{n + 1}")
+    branches = {f"x == {value}": f"s{n + 1}" for value in range(BRANCHES)}
+    return step(f"s{n}", "DECISION", conditionalNextSteps=branches)
 
 
 KINDS = (
