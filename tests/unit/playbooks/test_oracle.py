@@ -98,8 +98,7 @@ class Duel:
         if simulator.status in ("success", "partial", "cancelled"):
             return False
         if simulator.status == "failed":
-            execution.restart()
-            simulator.restart()
+            self.restart()
             return bool(execution.effects)
         kind = chance.choice(EVENT_KINDS)
         choices = simulator.list_open()
@@ -107,47 +106,67 @@ class Duel:
         if kind in ("complete", "fail", "report") and choices:
             self._work(kind, chance.choice(choices), changes)
         elif kind == "inject":
-            step = chance.choice(list(self.playbook.steps))
-            execution.inject(step, {"n": 2})
-            simulator.inject(step, {"n": 2})
+            self.inject(chance.choice(list(self.playbook.steps)), {"n": 2})
         elif kind == "cancel" and chance.random() < 0.2:
-            execution.cancel()
-            simulator.cancel()
+            self.cancel()
         elif kind == "ask":
             execution.reconsider()
         else:
-            execution.patch(changes)
-            simulator.patch(changes)
+            self.patch(changes)
         return True
 
-    def _end_child(self, kind: str, where: tuple[str, int, int | None]) -> None:
-        """Other playbooks end well or badly; they set nothing."""
-        child = self.find_child(where)
-        if kind == "fail":
-            self.execution.end_child(child, error={"kind": "boom"})
-            self.simulator.fail(where)
-        else:
-            value = self.chance.randint(0, 9)
-            self.execution.end_child(child, value)
-            self.simulator.complete(where, value)
-        self.execution.end_child(child, "once more")  # what is told twice changes nothing
-
     def _work(self, kind: str, where: tuple[str, int, int | None], changes: dict[str, Any]) -> None:
-        if self.playbook.steps[where[0]].kind == "children":
-            self._end_child(kind, where)
-            return
-        run = self.find(where)
-        if kind == "complete":
-            value = self.chance.randint(0, 9)
-            self.execution.complete(run.task, value)
-            self.simulator.complete(where, value)
-            self.execution.complete(run.task, value)  # a report that comes twice changes nothing
+        if kind == "report" and self.playbook.steps[where[0]].kind != "children":
+            self.report(where, changes)
         elif kind == "fail":
-            self.execution.fail(run.task, {"kind": "boom"})
-            self.simulator.fail(where)
+            self.fail(where)
         else:
-            self.execution.report(run.task, changes)
-            self.simulator.report(where, changes)
+            self.complete(where, self.chance.randint(0, 9))
+
+    def complete(self, where: tuple[str, int, int | None], value: Any) -> None:
+        """A run or an element ends well; what is told twice changes nothing."""
+        if self.playbook.steps[where[0]].kind == "children":
+            child = self.find_child(where)
+            self.execution.end_child(child, value)
+            self.execution.end_child(child, "once more")
+        else:
+            task = self.find(where).task
+            self.execution.complete(task, value)
+            self.execution.complete(task, value)
+        self.simulator.complete(where, value)
+
+    def fail(self, where: tuple[str, int, int | None]) -> None:
+        """A run or an element ends badly."""
+        if self.playbook.steps[where[0]].kind == "children":
+            self.execution.end_child(self.find_child(where), error={"kind": "boom"})
+        else:
+            self.execution.fail(self.find(where).task, {"kind": "boom"})
+        self.simulator.fail(where)
+
+    def report(self, where: tuple[str, int, int | None], changes: dict[str, Any]) -> None:
+        """A run that goes on sets members of ``ctx``."""
+        self.execution.report(self.find(where).task, changes)
+        self.simulator.report(where, changes)
+
+    def inject(self, step: str, args: dict[str, Any]) -> None:
+        """One more token."""
+        self.execution.inject(step, args)
+        self.simulator.inject(step, args)
+
+    def patch(self, changes: dict[str, Any]) -> None:
+        """Others set members of ``ctx``."""
+        self.execution.patch(changes)
+        self.simulator.patch(changes)
+
+    def restart(self) -> None:
+        """Begin what failed again."""
+        self.execution.restart()
+        self.simulator.restart()
+
+    def cancel(self) -> None:
+        """Stop for good."""
+        self.execution.cancel()
+        self.simulator.cancel()
 
 
 @pytest.mark.parametrize("share", range(SHARES))
