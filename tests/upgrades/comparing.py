@@ -15,6 +15,7 @@ DIFFERENCES: Final = (
         r"/body/items/\d+/([Dd]efinition(ID|Id|Name)|[Ss]tepName)",
         "entries of histories name step and definition since then",
     ),
+    (r"GET /v1/user-tasks.*", r"/body/items/\d+/language", "the inbox has tasks of all languages since then"),
 )
 """Request and place in the answer, as regular expressions that match the whole, and the reason."""
 

@@ -1,11 +1,13 @@
 """``statewright entities …``, ``transitions …`` and ``audit`` (docs/reference/entities.md).
 
+``statewright tasks …`` (docs/reference/steps.md#user-tasks-and-signals).
+
 ``statewright prune`` and ``statewright steps purge``.
 """
 
 from collections.abc import Callable
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.console import Console
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
 entities = typer.Typer(help="Entities: documents with a state.", no_args_is_help=True)
 transitions = typer.Typer(help="Transitions of entities.", no_args_is_help=True)
+tasks = typer.Typer(help="User tasks: what processes wait for people to do.", no_args_is_help=True)
 
 IfMatch = Annotated[
     str | None,
@@ -160,6 +163,50 @@ def fire(
     else:
         client.update(entity, read_document(file), transition=name, if_match=if_match)
     return client.get(entity).state
+
+
+TaskId = Annotated[str, typer.Argument(help="The id of the user task.", metavar="TASK")]
+
+
+_TASK_COLUMNS: Final = (
+    "id | title | step: step_id | language | definition: definition_id | assignee | groups | since: created"
+)
+
+
+@command(tasks, show_table(_TASK_COLUMNS), name="list")
+def list_tasks(
+    client: "Client",
+    language: Annotated[str | None, typer.Option(help="`steps` or `flows`.", show_default=False)] = None,
+    definition: Annotated[str | None, typer.Option(help="Id of a definition.", show_default=False)] = None,
+    assignee: Annotated[str | None, typer.Option(help="For this person.", show_default=False)] = None,
+    group: Annotated[str | None, typer.Option(help="For this group.", show_default=False)] = None,
+    limit: Limit = 20,
+) -> Json:
+    """List open user tasks, the oldest first."""
+    found = client.tasks.list(
+        language=language, definition_id=definition, assignee=assignee, group=group, size=min(limit, 1000)
+    )
+    return list(islice(found, limit))
+
+
+@command(tasks, name="show")
+def show_task(client: "Client", task: TaskId) -> Json:
+    """Print a user task, open or not: what it is about, and what was answered."""
+    return client.get(task).data
+
+
+@command(tasks)
+def complete(
+    client: "Client",
+    task: TaskId,
+    result: DocumentFile = "{}",
+    by: Annotated[str, typer.Option(help="Who did it.", show_default=False)] = "",
+) -> None:
+    """Complete a user task: with variables that are merged into those of its instance, or the output of a flow."""
+    document = read_document(result)
+    if not isinstance(document, dict | list):
+        raise ValueError("the result is neither a JSON object nor an array")  # noqa: TRY004 - of a file
+    client.tasks.complete(task, document, completed_by=by)
 
 
 @with_client

@@ -12,22 +12,33 @@ from typing import Final
 from msgspec import Struct
 
 from statewright.evaluation.costs import Turn
-from statewright.flows.builtin_tasks import CounterChange, Delay, EventWait, UnfilledTemplate, fill_name
+from statewright.flows.builtin_tasks import (
+    Ask,
+    CounterChange,
+    Delay,
+    EventWait,
+    UnfilledTemplate,
+    fill_name,
+    fill_texts,
+)
 from statewright.flows.definition import FlowProcess
 from statewright.jsonval.values import JsonObject, JsonValue, tidy_numbers
-from statewright.net import KernelResult, Marking, Moment, Problem, TimerId, Token, advance, start
+from statewright.net import KernelResult, Marking, Moment, NodeId, Problem, TimerId, Token, WorkId, advance, start
 from statewright.net.effects import (
     NEVER,
     AdjustCounter,
     ArmTimer,
+    CloseHumanTask,
     CloseTask,
     DisarmTimer,
     Effect,
     EnqueueTask,
     Event,
+    OpenHumanTask,
     TaskCompleted,
     TaskFailed,
 )
+from statewright.processes.user_tasks import describe_question
 
 NO_NAME: Final = "TEMPLATE"
 
@@ -64,6 +75,28 @@ def advance_marking(
     return Advanced(result=operation.play(event), kept=tuple(operation.kept))
 
 
+class Answer(Struct, frozen=True, kw_only=True):
+    """What a person answered to a user task; ``by`` may be empty."""
+
+    task: WorkId
+    result: JsonValue
+    by: str
+
+
+def is_user_task(process: FlowProcess, marking: Marking, work: str) -> bool:
+    """Whether something that is under way is done by a person, not by a worker."""
+    asked = {node for node, task in process.builtin_tasks.items() if isinstance(task, Ask)}
+    return bool(asked) and any(token.work == work and token.node in asked for token in marking.tokens)
+
+
+def take_answer(
+    process: FlowProcess, marking: Marking, answer: Answer, moment: Moment, kept: tuple[FlowEvent, ...] = ()
+) -> Advanced:
+    """An instance after an answer to one of its user tasks; without effects where that is not open any more."""
+    operation = _Operation(process, marking, moment, kept)
+    return Advanced(result=operation.take_answer(answer), kept=tuple(operation.kept))
+
+
 class _Operation:
     """One event, and those that follow from it at once."""
 
@@ -79,14 +112,22 @@ class _Operation:
         self._pending: list[Effect] = []
         self._effects: list[Effect] = []
         tokens = () if before is None or not process.builtin_tasks else before.tokens
-        self._waiting = {token.work for token in tokens if token.node in process.builtin_tasks}
-        """Tasks that are timers."""
+        self._builtin: dict[WorkId | None, NodeId] = {
+            token.work: token.node for token in tokens if token.node in process.builtin_tasks
+        }
+        """The nodes of tasks that are timers or user tasks."""
+        self._answer: Answer | None = None
 
     def start(self, data: JsonObject) -> KernelResult:
         return self._follow(start(self._process.flow.net, self._language, data, self._moment))
 
     def play(self, event: Event) -> KernelResult:
         return self._follow(self._advance(event))
+
+    def take_answer(self, answer: Answer) -> KernelResult:
+        """Have a user task end."""
+        self._answer = answer
+        return self.play(TaskCompleted(answer.task, answer.result))
 
     def _follow(self, result: KernelResult) -> KernelResult:
         if not self._process.builtin_tasks:
@@ -105,10 +146,19 @@ class _Operation:
             except UnfilledTemplate as defect:
                 self._effects.append(effect)
                 self._take(self._advance(TaskFailed(effect.task, f"{NO_NAME}: {defect}")))
-        elif isinstance(effect, CloseTask) and effect.task in self._waiting:
-            self._effects.append(DisarmTimer(TimerId(effect.task)))
+        elif isinstance(effect, CloseTask) and effect.task in self._builtin:
+            self._effects.append(self._close_task(effect))
         else:
             self._effects.append(effect)
+
+    def _close_task(self, effect: CloseTask) -> Effect:
+        if not isinstance(self._process.builtin_tasks[self._builtin[effect.task]], Ask):
+            return DisarmTimer(TimerId(effect.task))
+        if self._answer is None or self._answer.task != effect.task:
+            return CloseHumanTask(task=effect.task, status=effect.status)
+        return CloseHumanTask(
+            task=effect.task, status=effect.status, result=self._answer.result, by=self._answer.by or None
+        )
 
     def _begin_task(self, effect: EnqueueTask) -> None:
         match self._process.builtin_tasks[effect.node]:
@@ -132,6 +182,19 @@ class _Operation:
                     if done.effects:  # else it was withdrawn by what came after it
                         del self.kept[place]
                     self._take(done)
+            case Ask() as ask:
+                about = describe_question(fill_texts(ask, effect.input))
+                self._builtin[effect.task] = effect.node
+                self._effects.append(
+                    OpenHumanTask(
+                        task=effect.task,
+                        execution=effect.execution,
+                        node=effect.node,
+                        kind="",
+                        input=effect.input,
+                        about=about,
+                    )
+                )
             case countdown:
                 self._arm(effect, counter=fill_name(countdown.name, effect.input, countdown.parameters))
 
@@ -154,7 +217,7 @@ class _Operation:
         counter: str | None = None,
     ) -> None:
         """A timer in place of a task, whose id it has."""
-        self._waiting.add(task.task)
+        self._builtin[task.task] = task.node
         self._effects.append(
             ArmTimer(
                 timer=TimerId(task.task),

@@ -15,6 +15,7 @@ from statewright.flows.graph import FlowGraph, FlowNode
 from statewright.flows.lexer import InvalidFlow, Position
 from statewright.jsonval.values import JsonObject, JsonValue, is_whole
 from statewright.net import NodeId
+from statewright.processes.user_tasks import ASK, Question, fill_question, read_question
 
 _PLACE: Final = re.compile(r"\{(input|parameters)((?:\[[^\[\]{}]+\])+)\}")
 _KEY: Final = re.compile(r"\[([^\[\]]+)\]")
@@ -102,15 +103,25 @@ class Countdown(Struct, frozen=True, kw_only=True):
     parameters: JsonObject
 
 
-BuiltinTask: TypeAlias = Delay | EventWait | CounterChange | Countdown
+class Ask(Struct, frozen=True, kw_only=True):
+    """Done by a person, who finds it in the inbox. The texts of the question are templates."""
+
+    question: Question
+    parameters: JsonObject
 
 
-def find_builtin_tasks(graph: FlowGraph) -> dict[NodeId, BuiltinTask]:
-    """The nodes whose tasks the service does itself. Raises :class:`InvalidFlow` for one that lacks a parameter."""
+BuiltinTask: TypeAlias = Delay | EventWait | CounterChange | Countdown | Ask
+
+
+def find_builtin_tasks(graph: FlowGraph, *, asks_people: bool = True) -> dict[NodeId, BuiltinTask]:
+    """The nodes whose tasks no worker does. ``asks_people``: whether ``ask`` is one of them. Raises
+    :class:`InvalidFlow` for one whose parameters are wrong.
+    """
+    readers = {**_READERS, ASK: _read_ask} if asks_people else _READERS
     return {
-        NodeId(str(node.index)): _READERS[node.base](node)
+        NodeId(str(node.index)): readers[node.base](node)
         for node in graph.nodes
-        if node.kind == "task" and node.base in _READERS
+        if node.kind == "task" and node.base in readers
     }
 
 
@@ -120,6 +131,22 @@ def fill_name(template: str, given: JsonValue, parameters: JsonValue) -> str:
     if not 0 < len(name) <= MAX_NAME_CHARS or "\0" in name:
         raise UnfilledTemplate(f"a name has 1 to {MAX_NAME_CHARS} characters, and none of them is U+0000")
     return name
+
+
+def fill_texts(ask: Ask, given: JsonValue) -> Question:
+    """What is asked of a task with this input. Raises :class:`UnfilledTemplate`."""
+    try:
+        return fill_question(ask.question, lambda text: fill_template(text, given, ask.parameters))
+    except ValueError as defect:
+        raise UnfilledTemplate(str(defect)) from None
+
+
+def _read_ask(node: FlowNode) -> Ask:
+    parameters = _get_parameters(node)
+    try:
+        return Ask(question=read_question(parameters), parameters=parameters)
+    except ValueError as defect:
+        raise _refuse(node, f"parameters of {node.name}: {defect}") from None
 
 
 def _read_delay(node: FlowNode) -> Delay:
@@ -161,7 +188,7 @@ _READERS: Final[Mapping[object, Callable[[FlowNode], BuiltinTask]]] = {
     "wait:countdown": _read_countdown,
 }
 BUILTIN_TASKS: Final = frozenset(_READERS)
-"""The base names of these tasks. Their output is their input, unless an event brings another one."""
+"""The base names of those that wait or count. Their output is their input, unless an event brings another one."""
 
 
 def _read_name(node: FlowNode, parameter: str) -> str:

@@ -6,10 +6,10 @@ from functools import partial
 from typing import Annotated, Final, Literal
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from statewright.flows.building import compile_text
-from statewright.flows.builtin_tasks import BuiltinTask, find_builtin_tasks
+from statewright.flows.builtin_tasks import Ask, BuiltinTask, find_builtin_tasks
 from statewright.flows.compiling import Flow, FlowLimits, TaskLimits, compile_graph
 from statewright.flows.graph import FlowNode
 from statewright.flows.lexer import CURRENT, Rules
@@ -134,6 +134,8 @@ class FlowSource(Struct, frozen=True, kw_only=True):
     id: str
     text: str
     settings: FlowSettings = FlowSettings()
+    asks_people: bool | UnsetType = UNSET
+    """Set where tasks ``ask`` are for people: in definitions that were stored before, workers do them."""
 
 
 class CheckedFlow(Struct, frozen=True, kw_only=True):
@@ -145,6 +147,7 @@ class CheckedFlow(Struct, frozen=True, kw_only=True):
     nodes: int
     tasks: tuple[str, ...]
     """The types of the jobs that workers do, each once, in the order of the nodes."""
+    asks_people: bool
     warnings: tuple[str, ...]
 
 
@@ -174,6 +177,7 @@ class FlowProcess(Struct, frozen=True, kw_only=True):
             description=(graph.doc or "").strip().split("\n")[0].strip(),
             nodes=len(graph.nodes),
             tasks=tuple(dict.fromkeys(type_ for type_ in types if type_ not in ENTITY_TYPES)),
+            asks_people=any(isinstance(task, Ask) for task in self.builtin_tasks.values()),
             warnings=tuple(graph.warnings),
         )
 
@@ -188,7 +192,9 @@ def compile_source(source: FlowSource, version: int, rules: Rules = CURRENT) -> 
     settings = source.settings
     limits = FlowLimits(max_visits=settings.max_visits, iteration=settings.concurrency, retries=settings.retries)
     flow = compile_graph(graph, limits, partial(_find_limits, settings) if settings.tasks else None)
-    return FlowProcess(source=source, version=version, flow=flow, builtin_tasks=find_builtin_tasks(graph))
+    asks_people = source.asks_people is True or rules.asks_people
+    tasks = find_builtin_tasks(graph, asks_people=asks_people)
+    return FlowProcess(source=source, version=version, flow=flow, builtin_tasks=tasks)
 
 
 def _find_limits(settings: FlowSettings, node: FlowNode) -> TaskLimits:

@@ -69,10 +69,12 @@ class Rules(Struct, frozen=True, kw_only=True):
     read_yaml: Callable[[str], LiteralValue]
     refuses_lost_values: bool
     """Whether a subflow whose end cannot be reached is an error."""
+    asks_people: bool
+    """Whether tasks ``ask`` are for people, whatever the definition says."""
 
 
-CURRENT: Final = Rules(read_yaml=read_yaml, refuses_lost_values=True)
-STORED: Final = Rules(read_yaml=read_stored_yaml, refuses_lost_values=False)
+CURRENT: Final = Rules(read_yaml=read_yaml, refuses_lost_values=True, asks_people=True)
+STORED: Final = Rules(read_yaml=read_stored_yaml, refuses_lost_values=False, asks_people=False)
 """What was accepted once goes on to run as it did."""
 
 MAX_TEXT_BYTES: Final = 1024 * 1024

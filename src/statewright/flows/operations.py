@@ -14,7 +14,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright.failures import InstanceTooLarge
-from statewright.flows.advancing import FlowEvent, advance_marking, deliver_event, list_waits, start_marking
+from statewright.flows.advancing import (
+    Answer,
+    FlowEvent,
+    advance_marking,
+    deliver_event,
+    is_user_task,
+    list_waits,
+    start_marking,
+    take_answer,
+)
 from statewright.flows.definition import FlowProcess
 from statewright.flows.graph import describe
 from statewright.flows.instance import FlowInstance, NodePlace, list_transitions
@@ -138,12 +147,37 @@ def complete_job(process: FlowProcess, instance: FlowInstance, job: str, result:
     if isinstance(result, dict) and result.keys() == {OUTPUT}:
         result = result[OUTPUT]
     tidied = tidy_numbers({OUTPUT: result})[OUTPUT]
-    return _apply(process, instance, TaskCompleted(WorkId(job), tidied), moment)
+    return _report_job(process, instance, TaskCompleted(WorkId(job), tidied), moment)
+
+
+def complete_task(
+    process: FlowProcess, instance: FlowInstance, /, *, task: str, result: JsonValue, by: str, moment: Moment
+) -> Applied | Rejection:
+    """A person's answer to a user task, which is its output; ``{}`` without one. As with jobs, one that comes while the
+    instance is not running is kept.
+    """
+    if instance.status in ("COMPLETED", "CANCELLED"):
+        return Rejection("conflict", f"instance is {instance.status}")
+    if not is_user_task(process, instance.marking, task):
+        return Rejection("not-found", "user task not found")
+    answer = tidy_numbers({OUTPUT: {} if result is None else result})[OUTPUT]
+    advanced = take_answer(
+        process, instance.marking, Answer(task=WorkId(task), result=answer, by=by), moment, instance.events
+    )
+    return _apply_result(process, replace(instance, events=advanced.kept), advanced.result, moment)
 
 
 def fail_job(process: FlowProcess, instance: FlowInstance, job: str, reason: str, moment: Moment) -> Applied:
     """A task failed for good: the instance fails with it, and what runs is left to end."""
-    return _apply(process, instance, TaskFailed(WorkId(job), reason or JOB_FAILED), moment)
+    return _report_job(process, instance, TaskFailed(WorkId(job), reason or JOB_FAILED), moment)
+
+
+def _report_job(
+    process: FlowProcess, instance: FlowInstance, event: TaskCompleted | TaskFailed, moment: Moment
+) -> Applied:
+    if is_user_task(process, instance.marking, event.task):  # a worker has no say in it
+        return Applied(instance=instance, effects=(), transitions=())
+    return _apply(process, instance, event, moment)
 
 
 def fire_timer(process: FlowProcess, instance: FlowInstance, timer: str, moment: Moment) -> Applied:

@@ -8,12 +8,14 @@ from typing import Final
 from msgspec.structs import replace
 
 from statewright.flows import definition, operations
+from statewright.flows.builtin_tasks import Ask
 from statewright.flows.definition import FlowProcess, FlowSource
 from statewright.flows.graph import describe
 from statewright.flows.instance import DEFINITION, INSTANCE, FlowInstance, instance_from_document, instance_to_document
 from statewright.flows.lexer import STORED
 from statewright.loop.turns import MAX_TURN_ELEMENTS
-from statewright.net.effects import ChangePhase, Effect, RecordExit, RecordPatch
+from statewright.net import NodeId
+from statewright.net.effects import ChangePhase, CloseHumanTask, Effect, RecordExit, RecordPatch
 from statewright.processes.changes import Backoff
 from statewright.processes.language import (
     Applied,
@@ -23,6 +25,7 @@ from statewright.processes.language import (
     ProcessLanguage,
     source_from_text,
 )
+from statewright.processes.user_tasks import ASK, USER_TASK
 
 _PHASES: Final = {
     "RUNNING": "flow-restarted",
@@ -45,7 +48,9 @@ class FlowProcesses:
     run_reports = None
     lease_losses = None
     payloads = InputPayloads(operations.build_payload)
-    models = LanguageModels(instance=INSTANCE, definition=DEFINITION, namespace="flows/")
+    models = LanguageModels(
+        instance=INSTANCE, definition=DEFINITION, user_task=USER_TASK, task_types=(ASK,), namespace="flows/"
+    )
 
     def compile_source(self, source: str, version: int) -> FlowProcess:
         """A definition that was stored by an upload."""
@@ -65,7 +70,7 @@ class FlowProcesses:
     fire_timer = staticmethod(operations.fire_timer)
     instance_to_document = staticmethod(instance_to_document)
     instance_from_document = staticmethod(instance_from_document)
-    task_documents = None
+    complete_task = staticmethod(operations.complete_task)
 
     def list_audit_entries(
         self, process: FlowProcess, before: FlowInstance | None, applied: Applied[FlowInstance]
@@ -79,8 +84,9 @@ class FlowProcesses:
         return process.name
 
     def get_node_type(self, process: FlowProcess, node: str) -> str:
-        """The kind of a node."""
-        return process.flow.graph.nodes[int(node)].kind
+        """The kind of a node; ``ask`` where its task is a user task."""
+        is_asked = isinstance(process.builtin_tasks.get(NodeId(node)), Ask)
+        return ASK if is_asked else process.flow.graph.nodes[int(node)].kind
 
     def find_member_tags(self, process: FlowProcess, job_type: str) -> str | None:
         """Always ``None``: the type of a task is the tag of the members that do it."""
@@ -114,6 +120,8 @@ def _describe_effect(process: FlowProcess, effect: Effect) -> Iterator[AuditEntr
         case RecordPatch(changes={"node": int(number), **rest}):
             name = describe(process.flow.graph.nodes[number])
             yield AuditEntry("flow-context-changed", {"nodeId": str(number), "nodeName": name, **rest})
+        case CloseHumanTask(status="COMPLETED", task=task, by=by):
+            yield AuditEntry("user-task-completed", {"userTaskId": task, "completedBy": by})
         case ChangePhase(phase=phase, reason=reason):
             yield AuditEntry(_PHASES[phase], {} if reason is None else {"failureReason": reason})
         case _:

@@ -70,6 +70,8 @@ class OpenHumanTask(Struct, frozen=True, kw_only=True):
     node: NodeId
     kind: str
     input: JsonValue
+    about: JsonObject = {}
+    """What its language tells of it beside."""
 
 
 class CloseHumanTask(Struct, frozen=True, kw_only=True):

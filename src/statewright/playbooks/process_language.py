@@ -139,7 +139,7 @@ class PlaybookProcesses:
     fire_timer = staticmethod(operations.fire_timer)
     instance_to_document = staticmethod(execution_to_document)
     instance_from_document = staticmethod(execution_from_document)
-    task_documents = None
+    complete_task = None
 
     def list_audit_entries(
         self, process: PlaybookProcess, before: Execution | None, applied: Applied[Execution]

@@ -12,7 +12,7 @@ from msgspec import Struct
 from statewright.entity import ModelKey
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import Marking, Moment, Phase
-from statewright.net.effects import CloseHumanTask, Effect, OpenHumanTask
+from statewright.net.effects import Effect
 from statewright.processes.changes import Backoff
 
 _encode_source = msgspec.json.Encoder(order="deterministic").encode
@@ -105,7 +105,6 @@ class ProcessInstance(Struct, frozen=True, kw_only=True):
 P = TypeVar("P")
 P_contra = TypeVar("P_contra", contravariant=True)
 I = TypeVar("I", bound=ProcessInstance)  # noqa: E741 - P is a compiled process, I an instance
-I_contra = TypeVar("I_contra", bound=ProcessInstance, contravariant=True)
 
 
 class Applied(Struct, Generic[I], frozen=True, kw_only=True):
@@ -232,15 +231,13 @@ class InstanceDocuments(Protocol[I]):
         ...
 
 
-class TaskDocuments(Protocol[I_contra]):
-    """User tasks as documents of their entities."""
+class CompleteTask(Protocol[P_contra, I]):
+    """What people do to the instances of a language: its operation."""
 
-    def open_task(self, instance: I_contra, task: OpenHumanTask, at: int) -> JsonObject:
-        """The document of a user task that was opened; the host sets its ``status``."""
-        ...
-
-    def close_task(self, document: JsonObject, closing: CloseHumanTask, state: str, at: int) -> JsonObject:
-        """The document after the task was completed, or is not needed any more."""
+    def __call__(
+        self, process: P_contra, instance: I, /, *, task: str, result: JsonValue, by: str, moment: Moment
+    ) -> Applied[I] | Rejection:
+        """An answer to a user task; ``by`` may be empty. A ``Rejection`` where the task is not open any more."""
         ...
 
 
@@ -384,7 +381,7 @@ class ProcessLanguage(
         ...
 
     @property
-    def task_documents(self) -> TaskDocuments[I] | None:
+    def complete_task(self) -> CompleteTask[P, I] | None:
         """``None``: its instances have no user tasks, and ``models`` no model of them."""
         ...
 

@@ -124,6 +124,19 @@ class AsyncSteps(_Steps, Awaited):
     """The JSON step engine: definitions, instances, tasks of people."""
 
 
+class _Tasks:
+    list = Items(steps.tasks)
+    complete = make_method(steps.complete_task)
+
+
+class Tasks(_Tasks, Blocking):
+    """User tasks of all process languages."""
+
+
+class AsyncTasks(_Tasks, Awaited):
+    """User tasks of all process languages."""
+
+
 class _Flows:
     upload = make_method(flows.upload)
     check = make_method(flows.check)
@@ -230,6 +243,7 @@ class _AnyClient(ClientPart):
     searches = Part(Searches, AsyncSearches)
     messages = Part(Messages, AsyncMessages)
     steps = Part(Steps, AsyncSteps)
+    tasks = Part(Tasks, AsyncTasks)
     flows = Part(Flows, AsyncFlows)
     playbooks = Part(Playbooks, AsyncPlaybooks)
     ops = Part(Ops, AsyncOps)

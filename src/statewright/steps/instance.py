@@ -17,6 +17,7 @@ from statewright.net.effects import ChangePhase, Effect
 from statewright.operations.records import ClosedRecord, Instant, Int32, Members, Ulid, name_words
 from statewright.processes.changes import NodeExecution
 from statewright.processes.language import ENDED, BuiltinModel, ProcessInstance, build_states, read_stored
+from statewright.processes.user_tasks import USER_TASK
 from statewright.steps.language import Process
 
 Status: TypeAlias = Literal["ACTIVE", "WAITING", "COMPLETED", "FAILED", "CANCELLED"]
@@ -255,30 +256,6 @@ DEFINITION: Final = BuiltinModel(
     },
     states={"PUBLISHED": {}},
     open_paths=("$.metadata", "$.steps"),
-)
-
-USER_TASK: Final = BuiltinModel(
-    key=ModelKey("StepUserTask", 1),
-    owner=OWNER,
-    sample={
-        "id": "01JABC3V9E6K8M2Q4S6T8W0Y2Z",
-        "instanceId": "01JABC3V9E6K8M2Q4S6T8W0Y2Z",
-        "stepId": "a step",
-        "stepExecutionId": "01JABC3V9E6K8M2Q4S6T8W0Y2Z",
-        "definitionId": "HR::onboarding",
-        "definitionVersion": 1,
-        "jobType": "a type",
-        "businessKey": "a key",
-        "status": "OPEN",
-        "payload": {},
-        "result": {},
-        "completedBy": "a person",
-        "createdAt": "2026-06-01T09:31:00.5Z",
-        "completedAt": "2026-06-01T09:31:00.5Z",
-    },
-    states={"OPEN": {"complete": "COMPLETED", "cancel": "CANCELLED"}, "COMPLETED": {}, "CANCELLED": {}},
-    client_transitions=frozenset({"complete"}),
-    open_paths=("$.payload", "$.result"),
 )
 
 MODELS: Final = (INSTANCE, DEFINITION, USER_TASK)

@@ -7,7 +7,6 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec.structs import replace
 
-from statewright.instants import to_rfc3339
 from statewright.jsonval.values import JsonObject, JsonValue, json_type
 from statewright.loop.turns import MAX_TURN_ELEMENTS
 from statewright.net import Moment
@@ -16,7 +15,6 @@ from statewright.net.effects import (
     CloseHumanTask,
     Effect,
     FireTimer,
-    OpenHumanTask,
     RecordEntry,
     RecordExit,
 )
@@ -29,15 +27,14 @@ from statewright.processes.language import (
     LanguageModels,
     ProcessLanguage,
     Rejection,
-    TaskDocuments,
 )
+from statewright.processes.user_tasks import USER_TASK
 from statewright.steps import operations
 from statewright.steps.definition import find_backoff, find_member_tags
 from statewright.steps.documents import definition_from_text
 from statewright.steps.instance import (
     DEFINITION,
     INSTANCE,
-    USER_TASK,
     Instance,
     instance_from_document,
     instance_to_document,
@@ -161,47 +158,21 @@ class StepProcesses:
     ) -> Applied[Instance] | Rejection:
         """A worker's result, which is merged into the variables and so must be an object."""
         if result is not None and not isinstance(result, dict):
-            reason = f"the result of a step is an object of variables, not of type {json_type(result)}"
-            return Rejection("bad-request", reason)
+            return _refuse_result(result)
         return operations.complete_job(process, instance, job, result, moment)
+
+    def complete_task(
+        self, process: Process, instance: Instance, /, *, task: str, result: JsonValue, by: str, moment: Moment
+    ) -> Applied[Instance] | Rejection:
+        """A person's result, which is merged into the variables, too."""
+        if result is not None and not isinstance(result, dict):
+            return _refuse_result(result)
+        return operations.complete_user_task_by_id(process, instance, task, result, moment, by=by)
 
     fail_job = staticmethod(operations.fail_job)
     fire_timer = staticmethod(operations.fire_timer)
     instance_to_document = staticmethod(instance_to_document)
     instance_from_document = staticmethod(instance_from_document)
-
-    @property
-    def task_documents(self) -> TaskDocuments[Instance]:
-        """Those of user tasks are made here, too."""
-        return self
-
-    def open_task(self, instance: Instance, task: OpenHumanTask, at: int) -> JsonObject:
-        """The document of a user task that was opened."""
-        document: JsonObject = {
-            "id": task.task,
-            "instanceId": instance.id,
-            "stepId": task.node,
-            "stepExecutionId": task.execution,
-            "definitionId": instance.definition_id,
-            "definitionVersion": instance.definition_version,
-            "status": "OPEN",
-            "payload": task.input,
-            "createdAt": to_rfc3339(at),
-        }
-        if task.kind:
-            document["jobType"] = task.kind
-        if instance.business_key:
-            document["businessKey"] = instance.business_key
-        return document
-
-    def close_task(self, document: JsonObject, closing: CloseHumanTask, state: str, at: int) -> JsonObject:
-        """The document after the task was completed, or is not needed any more."""
-        closed = {**document, "status": state, "completedAt": to_rfc3339(at)}
-        if state == "COMPLETED":
-            closed["result"] = closing.result
-            if closing.by:
-                closed["completedBy"] = closing.by
-        return closed
 
     list_audit_entries = staticmethod(list_audit_entries)
 
@@ -221,6 +192,11 @@ class StepProcesses:
         """What the definition says for the type of a step's jobs."""
         step = process.steps[node]
         return find_backoff(process.definition, step.job_type, step.retry_count)
+
+
+def _refuse_result(result: JsonValue) -> Rejection:
+    reason = f"the result of a step is an object of variables, not of type {json_type(result)}"
+    return Rejection("bad-request", reason)
 
 
 STEPS: Final[ProcessLanguage[Process, Instance]] = StepProcesses()

@@ -261,7 +261,7 @@ class Errands:
         )
 
     @property
-    def task_documents(self) -> None:
+    def complete_task(self) -> None:
         return None
 
     def list_audit_entries(

@@ -29,8 +29,7 @@ from statewright.services.processes.instances import StartRequest, StreamedPage
 from statewright.services.processes.jobs import ClaimedJob, JobClaim
 from statewright.services.processes.timers import TimerScanner
 from statewright.services.runtime import Runtime
-from statewright.services.steps import instances
-from statewright.services.steps.dialect import STEP_DIALECT
+from statewright.services.steps.dialect import STEP_DIALECT, stream_history
 from statewright.settings import Secret, Settings
 from statewright.steps import Instance, Process
 from tests.builders import Json
@@ -77,7 +76,7 @@ class Host:
         return await hosted.get_instance(self.steps, self.caller, _id(instance))
 
     async def history(self, instance: "Instance | str") -> tuple[NodeExecution, ...]:
-        found = await instances.stream_history(self.runtime.processes, self.caller, _id(instance))
+        found = await stream_history(self.runtime.processes, self.caller, _id(instance))
         return tuple([line async for lines in found.portions for line in lines])
 
     async def trace(self, instance: "Instance | str") -> list[str]:

@@ -9,7 +9,7 @@ from statewright.failures import BadRequest, BusinessKeyInUse, ProcessBadRequest
 from statewright.jsonval.codec import decode
 from statewright.services.core import Caller
 from statewright.services.processes import dialects, tasks
-from statewright.services.steps import instances
+from statewright.services.processes.tasks import TaskQuery
 from statewright.services.steps.dialect import STEP_DIALECT
 from statewright.steps.documents import definition_to_document
 from tests.builders import Json
@@ -158,10 +158,11 @@ async def test_cancelling_withdraws_everything_and_is_final(host: Host):
 async def test_a_user_task_is_in_the_inbox_until_it_is_done(host: Host):
     await host.upload(definition("d", step("review", "USER_TASK", "end", jobType="review-form"), end()))
     instance = await host.start("d", "K-1", amount=5)
-    inbox = await tasks.list_open_tasks(host.steps, host.caller)
+    inbox = await tasks.list_open_tasks(host.runtime.processes, host.caller, TaskQuery())
     [task] = inbox.items
-    assert instances.to_task_record(task) | {"createdAt": "", "stepExecutionId": "", "id": ""} == {
+    assert task | {"createdAt": "", "stepExecutionId": "", "id": ""} == {
         "id": "",
+        "language": "steps",
         "instanceId": instance.id,
         "stepId": "review",
         "stepExecutionId": "",
@@ -174,7 +175,7 @@ async def test_a_user_task_is_in_the_inbox_until_it_is_done(host: Host):
         "businessKey": "K-1",
     }
     await host.approve(instance, "review", by="carol", approved=True)
-    assert (await tasks.list_open_tasks(host.steps, host.caller)).total == 0
+    assert (await tasks.list_open_tasks(host.runtime.processes, host.caller, TaskQuery())).total == 0
     assert (await host.read(instance)).variables == {"amount": 5, "approved": True}
     with pytest.raises(ProcessConflict, match="terminal state"):
         await host.approve(instance, "review")
@@ -183,12 +184,12 @@ async def test_a_user_task_is_in_the_inbox_until_it_is_done(host: Host):
 async def test_a_user_task_can_be_done_by_its_own_id_once(host: Host):
     await host.upload(definition("d", step("review", "USER_TASK", "hold"), step("hold", "WAIT", "end"), end()))
     instance = await host.start("d")
-    [task] = (await tasks.list_open_tasks(host.steps, host.caller)).items
-    await instances.complete_by_id(host.runtime.processes, host.caller, task.id, {"ok": True})
+    [task] = (await tasks.list_open_tasks(host.runtime.processes, host.caller, TaskQuery())).items
+    await tasks.complete_task(host.runtime.processes, host.caller, str(task["id"]), {"ok": True})
     assert (await host.read(instance)).current_step_ids == ("hold",)
-    for name in (task.id, "01JABC3V9E6K8M2Q4S6T8W0Y2Z", "nonsense"):
+    for name in (str(task["id"]), "01JABC3V9E6K8M2Q4S6T8W0Y2Z", "nonsense"):
         with pytest.raises(ProcessNotFound, match=r"^user task not found$"):
-            await instances.complete_by_id(host.runtime.processes, host.caller, name)
+            await tasks.complete_task(host.runtime.processes, host.caller, name)
 
 
 async def test_the_inbox_is_filtered_by_type_definition_and_age(host: Host):
@@ -197,8 +198,8 @@ async def test_the_inbox_is_filtered_by_type_definition_and_age(host: Host):
         await host.start(name)
 
     async def found(**filters: object) -> list[str]:
-        inbox = await tasks.list_open_tasks(host.steps, host.caller, **filters)  # type: ignore[arg-type]
-        return [task.definition_id for task in inbox.items]
+        inbox = await tasks.list_open_tasks(host.runtime.processes, host.caller, TaskQuery(**filters))  # type: ignore[arg-type]
+        return [str(task["definitionId"]) for task in inbox.items]
 
     assert await found() == ["d1", "d2"]
     assert await found(job_type="y") == ["d2"]

@@ -5,7 +5,7 @@ import pytest
 from statewright.console.pages import incidents, tasks, workers
 from statewright.console.pages.incidents import IncidentLine, IncidentView, format_badge, view_incident
 from statewright.console.pages.listing import ListView
-from statewright.console.pages.tasks import view_tasks
+from statewright.console.pages.tasks import TaskView, view_task, view_tasks
 from statewright.console.pages.workers import QueuePage, WorkersView, view_queue, view_worker, view_workers
 from statewright.console.request import OPERATOR, Action, Form, InvalidField, Query
 from statewright.jsonval.values import JsonObject
@@ -147,6 +147,26 @@ def test_a_task_is_completed_with_the_digits_that_were_typed():
     call = complete.build(form)
     expected = b'{"variables":{"rate": 0.10},"completedBy":"ada\\""}'
     assert (call.get_target("/api"), call.body) == ("/v1/user-tasks/a%2Fb/complete", expected)
+
+
+def test_the_answer_to_a_task_of_a_flow_may_be_an_array_and_no_other_value():
+    [complete] = [each for each in tasks.ROUTES if isinstance(each, Action)]
+    given = (("task", "7"), ("completedBy", "ada"))
+    call = complete.build(Form((*given, ("variables", "[1.50]"))))
+    assert call.body == b'{"result":[1.50],"completedBy":"ada"}'
+    with pytest.raises(InvalidField):
+        complete.build(Form((*given, ("variables", "7"))))
+
+
+def test_the_inbox_tells_what_is_to_be_done_in_which_language():
+    of_flow = {"id": "1", "stepId": "3", "language": "flows", "title": "Approve", "form": {"ok": "boolean"}}
+    found = a_reply({"items": [{"id": "0", "stepId": "check", "language": "steps"}, of_flow]})
+    data = view_tasks(Query(()), found, "/console/tasks").data
+    assert isinstance(data, ListView)
+    assert [(row.title, row.language.code) for row in data.rows] == [("check", "steps"), ("Approve", "flow")]
+    shown = view_task("1", Query(()), found)
+    assert isinstance(shown.data, TaskView)
+    assert (shown.title, shown.data.form is None) == ("Task Approve", False)
 
 
 @pytest.mark.parametrize("page", ["-1", "1.5", "x", "9" * 5000])

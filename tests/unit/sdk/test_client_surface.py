@@ -20,6 +20,7 @@ PAIRS = [
     (client.Searches, client.AsyncSearches),
     (client.Messages, client.AsyncMessages),
     (client.Steps, client.AsyncSteps),
+    (client.Tasks, client.AsyncTasks),
     (client.Flows, client.AsyncFlows),
     (client.Playbooks, client.AsyncPlaybooks),
     (client.Ops, client.AsyncOps),

@@ -10,6 +10,7 @@ from statewright.console.calls import ApiCall, Reply, build_path, build_root_cal
 from statewright.console.pages.incidents import BadgeView, format_badge
 from statewright.console.pages.instances import build_instance_path
 from statewright.console.pages.listing import Filter, build_numbered_list
+from statewright.console.process_languages import ProcessLanguage, find_language_of
 from statewright.console.request import (
     Action,
     Form,
@@ -32,7 +33,7 @@ CRUMB: Final = Crumb("Tasks", ROOT)
 MAX_SEARCHED: Final = 1_000
 """Open tasks among which one is looked for: the API reads no single one."""
 AGES: Final = (("", "any"), ("3600", "an hour"), ("86400", "a day"), ("604800", "a week"))
-FILTERS: Final = (Filter("definition"), Filter("jobType"), Filter("age"))
+FILTERS: Final = tuple(map(Filter, ("language", "definition", "jobType", "assignee", "group", "age")))
 
 
 class TaskRow(Struct, frozen=True):
@@ -41,6 +42,16 @@ class TaskRow(Struct, frozen=True):
     task: OpenTask
     href: str
 
+    @property
+    def title(self) -> str:
+        """What is to be done, as its author says it, else the step that it is of."""
+        return self.task.title or self.task.step_id
+
+    @property
+    def language(self) -> ProcessLanguage | None:
+        """That of its definition."""
+        return find_language_of(self.task.language)
+
 
 class TaskView(Struct, frozen=True, kw_only=True):
     """One task with its form; ``row`` is None where it is not open any more."""
@@ -48,6 +59,8 @@ class TaskView(Struct, frozen=True, kw_only=True):
     id: str
     row: TaskRow | None
     payload: TreeNode | None
+    form: TreeNode | None
+    """What its author says of the answer."""
     later: str | None
     """The address of the task after it."""
     kept: tuple[tuple[str, str], ...]
@@ -77,14 +90,16 @@ async def show_task(request: PageContext) -> View:
 
 def view_task(id_: str, query: Query, found: Reply, *, typed: str = "{}", error: str = "", instance: str = "") -> View:
     """One task, from the list that it is in. ``instance`` is that to whose page its form leads back."""
-    tasks = found.pick_items(OpenTask)
-    place = next((place for place, task in enumerate(tasks) if task.id == id_), None)
-    task = None if place is None else tasks[place]
-    later = None if place is None or place + 1 >= len(tasks) else _build_task_row(tasks[place + 1], query).href
+    rows = [_build_task_row(each, query) for each in found.pick_items(OpenTask)]
+    place = next((place for place, row in enumerate(rows) if row.task.id == id_), None)
+    row = None if place is None else rows[place]
+    task = None if row is None else row.task
+    later = None if place is None or place + 1 >= len(rows) else rows[place + 1].href
     data = TaskView(
         id=id_,
-        row=None if task is None else _build_task_row(task, query),
+        row=row,
         payload=None if task is None or task.payload is UNSET else build_tree(task.payload),
+        form=None if task is None or task.form is UNSET else build_tree(task.form),
         later=later,
         kept=(*_keep(query), *((("instance", instance),) if instance else ())),
         typed=typed,
@@ -92,7 +107,7 @@ def view_task(id_: str, query: Query, found: Reply, *, typed: str = "{}", error:
     )
     status = 404 if place is None else 400 if error else 200
     return View(
-        title=f"Task {(task.step_id if task is not None else '') or id_}", data=data, crumbs=(CRUMB,), status=status
+        title=f"Task {(row.title if row is not None else '') or id_}", data=data, crumbs=(CRUMB,), status=status
     )
 
 
@@ -118,8 +133,11 @@ def _list_tasks(query: Query, page: int, size: int) -> ApiCall:
         "v1",
         "user-tasks",
         query={
+            "language": query.get("language") or None,
             "definitionId": query.get("definition") or None,
             "jobType": query.get("jobType") or None,
+            "assignee": query.get("assignee") or None,
+            "group": query.get("group") or None,
             "olderThanSeconds": age or None,
             "page": page,
             "pageSize": size,
@@ -137,11 +155,13 @@ def _build_task_row(task: OpenTask, query: Query) -> TaskRow:
 
 
 def _read_completion(form: Form) -> bytes:
-    """Variables as they were typed, so that numbers keep their digits."""
-    variables = read_json(form, "variables")
-    if not isinstance(decode(variables), dict):
-        raise InvalidField("variables", "is no JSON object")
-    return b'{"variables":%b,"completedBy":%b}' % (variables, encode(form.get("completedBy")))
+    """A result as it was typed, so that numbers keep their digits."""
+    typed = read_json(form, "variables")
+    result = decode(typed)
+    if not isinstance(result, dict | list):
+        raise InvalidField("variables", "is no JSON object or array")
+    member = b"variables" if isinstance(result, dict) else b"result"
+    return b'{"%b":%b,"completedBy":%b}' % (member, typed, encode(form.get("completedBy")))
 
 
 def _follow_next(form: Form, _reply: Reply) -> str:

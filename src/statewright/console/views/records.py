@@ -83,6 +83,12 @@ class OpenTask(Record, frozen=True, kw_only=True):
     """A task of somebody that is open."""
 
     id: str = ""
+    language: str = ""
+    title: str = ""
+    description: str = ""
+    groups: tuple[str, ...] = ()
+    assignee: str = ""
+    form: Value | UnsetType = UNSET
     step_id: str = ""
     definition_id: str = ""
     business_key: str = ""

@@ -1,9 +1,11 @@
-"""The JSON step engine: definitions, instances, user tasks (docs/reference/steps.md#rest).
+"""The JSON step engine: definitions, instances (docs/reference/steps.md#rest).
+
+User tasks of all languages (docs/reference/steps.md#user-tasks-and-signals).
 
 Workers, which take jobs, are written with ``Node``.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -79,9 +81,12 @@ class StepExecution(
 
 
 class UserTask(Struct, frozen=True, kw_only=True, rename=rename_members()):
-    """An open task of a person. ``payload`` are the variables when it was opened."""
+    """An open task of a person. ``payload`` are the variables when it was opened, or what the task of a flow works on.
+    What its author says of it begins with ``title``, which tasks of steps do not have.
+    """
 
     id: str
+    language: str = "steps"
     instance_id: str
     step_id: str
     definition_id: str
@@ -91,6 +96,11 @@ class UserTask(Struct, frozen=True, kw_only=True, rename=rename_members()):
     created: str
     job_type: str = ""
     business_key: str = ""
+    title: str = ""
+    description: str = ""
+    groups: tuple[str, ...] = ()
+    assignee: str = ""
+    form: JsonObject = {}
 
 
 def upload(definition: Mapping[str, JsonValue]) -> Operation[StepDefinition]:
@@ -193,16 +203,51 @@ def user_tasks(
     size: int = MAX_PAGE_SIZE,
     number: int = 0,
 ) -> Script[Page[UserTask]]:
-    """Open tasks of people, oldest first; ``older_than_s`` in seconds."""
-    filters = {"jobType": job_type, "definitionId": definition_id, "olderThanSeconds": older_than_s}
+    """Open tasks of people in definitions of steps, oldest first; ``older_than_s`` in seconds."""
+    return tasks(
+        language="steps",
+        job_type=job_type,
+        definition_id=definition_id,
+        older_than_s=older_than_s,
+        size=size,
+        number=number,
+    )
+
+
+def tasks(
+    *,
+    language: str | None = None,
+    definition_id: str | None = None,
+    job_type: str | None = None,
+    assignee: str | None = None,
+    group: str | None = None,
+    older_than_s: int | None = None,
+    size: int = MAX_PAGE_SIZE,
+    number: int = 0,
+) -> Script[Page[UserTask]]:
+    """Open tasks of people, oldest first, that match all that is given; ``language`` is ``steps`` or ``flows``,
+    ``older_than_s`` in seconds.
+    """
+    filters = {
+        "language": language,
+        "jobType": job_type,
+        "definitionId": definition_id,
+        "assignee": assignee,
+        "group": group,
+        "olderThanSeconds": older_than_s,
+    }
     return list_pages("list_user_tasks", "/user-tasks", read_as(UserTask), size=size, number=number, filters=filters)
 
 
 def complete_task(
-    task_id: str, variables: Mapping[str, object] | None = None, *, completed_by: str = ""
+    task_id: str, variables: Mapping[str, object] | Sequence[object] | None = None, *, completed_by: str = ""
 ) -> Operation[None]:
-    """Complete a task; its variables are merged into those of the instance."""
-    given: dict[str, object] = {"variables": dict(variables or {})}
+    """Complete a task. Of steps its variables are merged into those of the instance; of a flow it is the output of the
+    task, and may be an array.
+    """
+    given: dict[str, object] = {"result": variables}
+    if variables is None or isinstance(variables, Mapping):
+        given = {"variables": dict(variables or {})}
     if completed_by:
         given["completedBy"] = completed_by
     call = build_process_call("complete_user_task", "POST", "/user-tasks/{}/complete", task_id, members=given)

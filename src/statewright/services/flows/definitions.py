@@ -4,6 +4,7 @@ import re
 from functools import partial
 from typing import Final
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from statewright.failures import ProcessBadRequest
@@ -41,7 +42,7 @@ async def accept(processes: Processes, caller: Caller, source: FlowSource) -> Ne
         )
     except InvalidFlow as invalid:
         raise _to_failure(invalid) from None
-    source = replace(source, id=source.id or checked.name)
+    source = replace(source, id=source.id or checked.name, asks_people=checked.asks_people or UNSET)
     if not source.id:
         raise ProcessBadRequest("the flow has no name: begin it with @flow NAME, or give an id")
     if len(source.id) > MAX_ID_CHARS or not _ID.fullmatch(source.id):

@@ -263,6 +263,10 @@ class HostedLanguage(Struct, frozen=True, kw_only=True):
     list_joins: Callable[[TenantId, EntityId], Awaitable[tuple[OpenJoin, ...]]]
     """The joins of an instance that wait for branches; none when there is no such instance."""
     task_types: tuple[str, ...]
+    complete_task: Callable[[Caller, EntityId, str, JsonValue, str, ProcessNotFound], Awaitable[TransactionId]] | None
+    """With the instance, the user task, the answer, who gave it, and the failure where there is no such instance; the
+    transaction that wrote the instance. ``None``: its instances have no user tasks.
+    """
     retry_node: "NodeRetry | None"
     """``None``: nodes are not retried one by one."""
 

@@ -37,6 +37,7 @@ from statewright.services.processes.jobs import (
 from statewright.services.processes.push import DoJob, LocalCallouts, Pusher
 from statewright.services.processes.result_batches import ResultBatches
 from statewright.services.processes.successors import give_up, start_successor, tell_parent
+from statewright.services.processes.tasks import answer_task
 from statewright.services.processes.timers import fire_due
 from statewright.storage.processes.children import DueChild, DueEnd
 from statewright.storage.processes.timers import DueTimer
@@ -118,7 +119,7 @@ def host_language(
         found = await find_instance(host, tenant, uuid_to_ulid(instance_id))
         return () if found is None else list_open_joins(found.marking)
 
-    losses, reports = language.lease_losses, language.run_reports
+    losses, reports, answer = language.lease_losses, language.run_reports, language.complete_task
     hosted = HostedLanguage(
         name=language.name,
         metrics=host.metrics,
@@ -137,6 +138,7 @@ def host_language(
         give_up_child=partial(give_up, host),
         tell_end=tell_end,
         task_types=language.models.task_types,
+        complete_task=None if answer is None else partial(answer_task, host, answer),
         retry_node=retry_node,
     )
     hosts.add(host, hosted)

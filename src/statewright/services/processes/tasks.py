@@ -1,86 +1,152 @@
-"""The inbox of user tasks, of all definitions of a language."""
+"""The inbox of user tasks, of all definitions in all languages, and answers to them."""
 
 from datetime import timedelta
+from functools import partial
+from typing import Final
 
 from msgspec import Struct
 
-from statewright.ids import EntityId
-from statewright.jsonval.values import JsonObject
+from statewright.failures import ProcessBadRequest, ProcessNotFound
+from statewright.ids import EntityId, TransactionId
+from statewright.instants import to_rfc3339
+from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import uuid_to_ulid
-from statewright.processes.language import I, P
+from statewright.processes.language import CompleteTask, I, P
+from statewright.processes.user_tasks import to_payload
+from statewright.services.builtin import FireRequest
 from statewright.services.core import Caller
-from statewright.services.processes.documents import normalize_page, read_object
-from statewright.services.processes.hosting import ProcessHost
+from statewright.services.processes import advancing
+from statewright.services.processes.advancing import parse_instance_id
+from statewright.services.processes.dialects import RequestReader, TransitionMembers
+from statewright.services.processes.documents import decode_text, normalize_page, read_object, refuse_unstorable
+from statewright.services.processes.hosting import Processes, ProcessHost
 from statewright.storage.processes import instances, jobs
 from statewright.storage.processes.instances import OpenTask, TaskFilter
 
-
-class UserTask(Struct, frozen=True, kw_only=True):
-    """An open task. Instants are epoch microseconds; its language renders it."""
-
-    id: str
-    instance_id: str
-    node_id: str
-    execution_id: str
-    definition_id: str
-    definition_version: int
-    job_type: str
-    """Empty when the node has none."""
-    business_key: str | None
-    payload: JsonObject
-    """All variables as they were when the task was opened."""
-    created_at: int
+NO_TASK: Final = "user task not found"
 
 
 class Inbox(Struct, frozen=True, kw_only=True):
-    """A page of open tasks, the oldest first. ``total`` counts all that match."""
+    """A page of open tasks as clients read them, the oldest first. ``total`` counts all that match."""
 
-    items: tuple[UserTask, ...]
+    items: tuple[JsonObject, ...]
     page: int
     page_size: int
     total: int
 
 
-async def list_open_tasks(
-    host: ProcessHost[P, I],
-    caller: Caller,
-    *,
-    job_type: str = "",
-    definition_id: str = "",
-    older_than: timedelta = timedelta(0),
-    page: int = 0,
-    page_size: int = 0,
-) -> Inbox:
-    """Open user tasks that match all filters; an empty filter matches all. Pages are as in ``definitions.listing``."""
-    asked = normalize_page(page, page_size)
-    age = older_than // timedelta(microseconds=1)
+class TaskQuery(Struct, frozen=True, kw_only=True):
+    """Which open tasks are wanted: those that match all that is given, a page of them."""
+
+    language: str = ""
+    job_type: str = ""
+    definition_id: str = ""
+    assignee: str = ""
+    group: str = ""
+    older_than: timedelta = timedelta(0)
+    page: int = 0
+    page_size: int = 0
+
+
+async def list_open_tasks(processes: Processes, caller: Caller, wanted: TaskQuery) -> Inbox:
+    """Open user tasks. Pages are as in ``definitions.list_definitions``. Raises ``ProcessBadRequest`` for a language
+    that there is not.
+    """
+    core = processes.core
+    known = [hosted.name for hosted in processes.hosts.hosted if hosted.complete_task is not None]
+    if wanted.language and wanted.language not in known:
+        raise ProcessBadRequest(f"language must be one of {', '.join(known)}")
+    asked = normalize_page(wanted.page, wanted.page_size)
+    age = wanted.older_than // timedelta(microseconds=1)
     matching = TaskFilter(
-        job_type=job_type,
-        definition_id=definition_id,
-        opened_before=max(host.core.clock() - age, 0) if age > 0 else None,
+        language=wanted.language,
+        job_type=wanted.job_type,
+        definition_id=wanted.definition_id,
+        assignee=wanted.assignee,
+        group=wanted.group,
+        opened_before=max(core.clock() - age, 0) if age > 0 else None,
     )
     found, total = await instances.fetch_open_tasks(
-        host.core.pool, caller.tenant, host.language.name, matching, offset=asked.offset, limit=asked.size
+        core.pool, caller.tenant, matching, offset=asked.offset, limit=asked.size
     )
-    return Inbox(items=tuple(map(_to_user_task, found)), page=asked.number, page_size=asked.size, total=total)
+    return Inbox(items=tuple(map(_render_task, found)), page=asked.number, page_size=asked.size, total=total)
 
 
-async def find_instance_of_task(host: ProcessHost[P, I], caller: Caller, task: EntityId) -> EntityId | None:
-    """The instance that a user task is or was of; None when there never was one of this id."""
-    owner = await jobs.fetch_owner_of_work(host.core.pool, caller.tenant, [host.language.name], task)
-    return None if owner is None else owner.instance
+def _render_task(task: OpenTask) -> JsonObject:
+    """The record clients read; members that are not set are left out."""
+    record: JsonObject = {
+        "id": uuid_to_ulid(task.id),
+        "language": task.language,
+        "instanceId": uuid_to_ulid(task.instance),
+        "stepId": task.node_id,
+        "stepExecutionId": uuid_to_ulid(task.execution),
+        "definitionId": task.definition_id,
+        "definitionVersion": task.definition_version,
+        "status": "OPEN",
+        "payload": to_payload(decode_text(task.input)),
+        "createdAt": to_rfc3339(task.created_at),
+        **read_object(task.about),
+    }
+    if task.job_type:
+        record["jobType"] = task.job_type
+    if task.business_key is not None:
+        record["businessKey"] = task.business_key
+    return record
 
 
-def _to_user_task(task: OpenTask) -> UserTask:
-    return UserTask(
-        id=uuid_to_ulid(task.id),
-        instance_id=uuid_to_ulid(task.instance),
-        node_id=task.node_id,
-        execution_id=uuid_to_ulid(task.execution),
-        definition_id=task.definition_id,
-        definition_version=task.definition_version,
-        job_type=task.job_type,
-        business_key=task.business_key,
-        payload=read_object(task.input),
-        created_at=task.created_at,
+async def complete_task(
+    processes: Processes, caller: Caller, task_id: str, result: JsonValue = None, *, completed_by: str = ""
+) -> TransactionId:
+    """A person's answer to a task; the transaction that wrote its instance. Raises ``ProcessNotFound`` (``user task not
+    found``), ``ProcessConflict`` where its instance has ended, ``ProcessBadRequest`` for an answer that its language
+    does not take.
+    """
+    await refuse_unstorable(result)
+    await refuse_unstorable({"completedBy": completed_by})
+    unknown = ProcessNotFound(NO_TASK)
+    task = parse_instance_id(task_id, unknown)
+    owner = await jobs.fetch_owner_of_work(processes.core.pool, caller.tenant, processes.hosts.names, task)
+    complete = None if owner is None else processes.hosts.get_hosted(owner.language).complete_task
+    if owner is None or complete is None:
+        raise unknown
+    return await complete(caller, owner.instance, uuid_to_ulid(task), result, completed_by, unknown)
+
+
+async def answer_task(
+    host: ProcessHost[P, I],
+    operation: CompleteTask[P, I],
+    caller: Caller,
+    instance: EntityId,
+    task: str,
+    result: JsonValue,
+    by: str,
+    unknown: ProcessNotFound,
+) -> TransactionId:
+    """As ``complete_task``, for one whose instance and language are known."""
+    done = await advancing.advance(
+        host,
+        caller,
+        instance,
+        partial(operation, task=task, result=result, by=by),
+        kind="instance.complete_user_task",
+        given=result,
+        unknown=unknown,
     )
+    return done.transaction_id
+
+
+async def fire_completion(processes: Processes, caller: Caller, request: FireRequest) -> TransactionId:
+    """What the transition ``complete`` of a user task does; without ``completedBy`` it was the caller."""
+    await refuse_unstorable(request.document)
+    members = TransitionMembers(request.document)
+    result = members.object("variables") or read_answer(members)
+    by = members.text("completedBy") or caller.principal.id
+    return await complete_task(processes, caller, request.entity.id, result, completed_by=by)
+
+
+def read_answer(body: RequestReader) -> JsonValue:
+    """The member ``result`` of what a person brought. Raises what the reader raises."""
+    result = body.get("result")
+    if not isinstance(result, dict | list | None):
+        raise body.build_refusal("result must be an object or an array")
+    return result

@@ -21,6 +21,7 @@ from statewright.loop.background import run_in_thread
 from statewright.net.effects import ChangePhase, CloseHumanTask, EnqueueTask, OpenHumanTask, RecordEntry
 from statewright.processes.changes import NodeExecution, RowChanges, compute_history_changes, compute_row_changes
 from statewright.processes.language import Applied, BuiltinModel, ChildOutcome, I, P, ProcessInstance, ProcessLanguage
+from statewright.processes.user_tasks import close_task, open_task
 from statewright.schema import Claim
 from statewright.services.processes.documents import encode_event, encode_text, read_object
 from statewright.services.processes.incident_rows import build_failed_parts
@@ -97,9 +98,6 @@ async def stage(unit: UnitOfWork, advance: Advance[P, I]) -> tuple[Entity, RowCh
     return _stage_all(unit, advance, changed, closed), changed
 
 
-NO_TASKS: Final = "a language without user tasks opens none"
-
-
 def _stage_all(
     unit: UnitOfWork, advance: Advance[P, I], changed: RowChanges, closed: Sequence[tuple[CloseHumanTask, Entity]]
 ) -> Entity:
@@ -108,17 +106,15 @@ def _stage_all(
     version = stage_instance(unit, advance)
     for event in build_advance_events(language, advance.process, advance.before, advance.applied):
         unit.record(version.id, event)
-    documents = language.task_documents
     for new in changed.new_tasks:
-        assert models.user_task is not None and documents is not None, NO_TASKS  # noqa: S101, PT018
+        assert models.user_task is not None, "a language without user tasks opens none"  # noqa: S101
         state = new.status if new.status != "FAILED" else "CANCELLED"
-        document = advance.encode({**documents.open_task(instance, new.task, advance.at), "status": state})
+        document = advance.encode(open_task(language.name, instance, new.task, state, advance.at))
         unit.create(build_entity(unit, models.user_task, to_entity_id(new.task.task), state, document))
     for closing, task in closed:
-        assert documents is not None, NO_TASKS  # noqa: S101
         state = "COMPLETED" if closing.status == "COMPLETED" else "CANCELLED"
         transition = "complete" if state == "COMPLETED" else "cancel"
-        document = advance.encode(documents.close_task(read_object(task.document), closing, state, advance.at))
+        document = advance.encode(close_task(read_object(task.document), closing, state, advance.at))
         unit.save(build_next_version(unit, task, state=state, transition=transition, document=document))
     unit.parts |= build_staged_rows(unit, advance, changed, version.id)
     return version

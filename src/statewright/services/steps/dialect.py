@@ -1,34 +1,36 @@
 """The step language as its clients know it (docs/reference/steps.md#operations,
-docs/reference/steps.md#writes-through-the-entity-api).
+docs/reference/steps.md#writes-through-the-entity-api). Histories are streamed.
 """
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from functools import partial
 from typing import Final
 
-from statewright.failures import ProcessNotFound
-from statewright.ids import ModelId, TransactionId, model_id
+from msgspec import Struct
+
+from statewright.ids import ModelId, model_id
 from statewright.jsonval.values import JsonObject
 from statewright.net import Moment
 from statewright.operations.process_nouns import STEP_NOUNS
+from statewright.processes.changes import NodeExecution
 from statewright.processes.language import Rejection
-from statewright.services.builtin import FireRequest
+from statewright.processes.user_tasks import USER_TASK
 from statewright.services.core import Caller
+from statewright.services.processes import definitions as hosted_definitions
+from statewright.services.processes import instances as hosted_instances
 from statewright.services.processes.dialects import (
     DefinitionIntake,
     Demand,
     ProcessDialect,
     RequestReader,
-    TransitionMembers,
     Verb,
     build_transitions,
 )
-from statewright.services.processes.documents import cut_reason, read_object, refuse_unstorable
-from statewright.services.processes.hosting import HostedTransition, Processes
-from statewright.services.processes.writing import to_entity_id
-from statewright.services.steps import definitions, instances
+from statewright.services.processes.documents import cut_reason
+from statewright.services.processes.hosting import HostedTransition, Processes, find_host
+from statewright.services.processes.tasks import fire_completion
+from statewright.services.steps import definitions
 from statewright.services.steps.definitions import StepSource
-from statewright.services.steps.instances import INSTANCE_NOT_FOUND
 from statewright.steps import (
     Applied,
     Instance,
@@ -42,8 +44,10 @@ from statewright.steps import (
     signal_step,
 )
 from statewright.steps.documents import definition_to_document
-from statewright.steps.instance import USER_TASK
 from statewright.steps.process_language import STEPS
+
+INSTANCE_NOT_FOUND: Final = "workflow instance not found"
+"""What tasks, signals and retries say of an unknown instance."""
 
 
 def _read_cancel(body: RequestReader, _: Mapping[str, str]) -> Demand[Process, Instance]:
@@ -71,14 +75,10 @@ def _read_signal(body: RequestReader, segments: Mapping[str, str]) -> Demand[Pro
     return Demand(operation=operation, given=variables, stored=(variables,))
 
 
-def read_task_result(body: RequestReader) -> "tuple[JsonObject | None, str]":
-    """What a person brought, and who it was; empty where nobody says."""
-    variables = body.object("variables")
-    return body.object("result") if variables is None else variables, body.text("completedBy") or body.text("workerId")
-
-
 def _read_task(body: RequestReader, segments: Mapping[str, str]) -> Demand[Process, Instance]:
-    variables, by = read_task_result(body)
+    variables = body.object("variables")
+    variables = body.object("result") if variables is None else variables
+    by = body.text("completedBy") or body.text("workerId")
     operation = partial(complete_user_task, step_id=segments["stepId"], variables=variables, by=by)
     return Demand(operation=operation, given=variables, stored=(variables, {"completedBy": by}))
 
@@ -147,23 +147,26 @@ STEP_DIALECT: Final[ProcessDialect[StepSource, Process, Instance]] = ProcessDial
 )
 
 
-async def _complete_task(processes: Processes, caller: Caller, request: FireRequest) -> TransactionId:
-    """What ``complete`` of a user task does; without ``completedBy`` it was the caller."""
-    await refuse_unstorable(request.document)
-    members = TransitionMembers(request.document)
-    done = await instances.complete_open_task(
-        processes,
-        caller,
-        to_entity_id(str(read_object(request.entity.document)["instanceId"])),
-        request.entity.id,
-        members.object("variables") or members.object("result"),
-        completed_by=members.text("completedBy") or caller.principal.id,
-        unknown=ProcessNotFound(INSTANCE_NOT_FOUND),
-    )
-    return done.transaction_id
-
-
 TRANSITIONS: Final[Mapping[ModelId, HostedTransition]] = {
     **build_transitions(STEP_DIALECT),
-    model_id(USER_TASK.key.name, USER_TASK.key.version): _complete_task,
+    model_id(USER_TASK.key.name, USER_TASK.key.version): fire_completion,
 }
+
+
+class StreamedHistory(Struct, frozen=True, kw_only=True):
+    """A history whose lines are read while they are asked for."""
+
+    process: Process
+    portions: AsyncIterator[tuple[NodeExecution, ...]]
+
+
+async def stream_history(processes: Processes, caller: Caller, instance_id: str) -> StreamedHistory:
+    """One line per entry into a step, by start time, then id. Render each with ``steps.render_history_item``.
+
+    Raises ``ProcessNotFound``.
+    """
+    host = find_host(processes, STEPS)
+    found = await hosted_instances.get_instance(host, caller, instance_id)
+    published = await hosted_definitions.get_version(host, caller.tenant, found.definition_id, found.definition_version)
+    portions = hosted_instances.stream_history(host, caller, instance_id)
+    return StreamedHistory(process=published.process, portions=portions)

@@ -324,15 +324,19 @@ async def fetch_parts(pool: Pool, tenant: TenantId, instance: EntityId, names: S
 class TaskFilter(Struct, frozen=True, kw_only=True):
     """Which tasks are wanted; an empty text matches all, and so does no instant (epoch microseconds)."""
 
+    language: str = ""
     job_type: str = ""
     definition_id: str = ""
+    assignee: str = ""
+    group: str = ""
     opened_before: int | None = None
 
 
 class OpenTask(Struct, frozen=True, kw_only=True):
-    """An open task. ``input`` is JSON text."""
+    """An open task. ``input`` and ``about`` are JSON texts."""
 
     id: str
+    language: str
     instance: EntityId
     execution: str
     definition_id: str
@@ -342,15 +346,26 @@ class OpenTask(Struct, frozen=True, kw_only=True):
     business_key: str | None
     created_at: int
     input: str
+    about: str
+    """What its author said of it: a part of the document of its entity."""
 
 
-MATCHING: Final = """tenant = $1 AND language = $5 AND NOT held AND ($2 = '' OR job_type = $2)
-              AND ($3 = '' OR definition_id = $3) AND ($4::bigint IS NULL OR created_at <= $4)"""
+MATCHING: Final = """tenant = $1 AND ($5 = '' OR language = $5) AND NOT held AND ($2 = '' OR job_type = $2)
+              AND ($3 = '' OR definition_id = $3) AND ($4::bigint IS NULL OR created_at <= $4)
+              AND ($6 = '' AND $7 = '' OR EXISTS (
+                    SELECT FROM entity
+                     WHERE entity.tenant = $1 AND entity.id = process_task.id
+                       AND ($6 = '' OR document ->> 'assignee' = $6) AND ($7 = '' OR document -> 'groups' ? $7)))"""
 
 LISTED: Final = f"""
-    SELECT task.id, task.instance, task.execution, task.definition_id, task.definition_version, task.node_id,
-           task.job_type, task.business_key, task.created_at, made.input
-      FROM (SELECT * FROM process_task WHERE {MATCHING} ORDER BY id OFFSET $6 LIMIT $7) AS task
+    SELECT task.id, task.language, task.instance, task.execution, task.definition_id, task.definition_version,
+           task.node_id, task.job_type, task.business_key, task.created_at, made.input,
+           coalesce((SELECT jsonb_strip_nulls(jsonb_build_object(
+                                'title', document -> 'title', 'description', document -> 'description',
+                                'groups', document -> 'groups', 'assignee', document -> 'assignee',
+                                'form', document -> 'form'))
+                       FROM entity WHERE entity.tenant = $1 AND entity.id = task.id), '{{}}')::text AS about
+      FROM (SELECT * FROM process_task WHERE {MATCHING} ORDER BY id OFFSET $8 LIMIT $9) AS task
      CROSS JOIN LATERAL (
             SELECT input FROM process_execution
              WHERE process_execution.tenant = $1 AND process_execution.instance = task.instance
@@ -363,10 +378,11 @@ COUNT: Final = f"SELECT count(*) FROM process_task WHERE {MATCHING}"  # noqa: S6
 
 
 async def fetch_open_tasks(
-    pool: Pool, tenant: TenantId, language: str, wanted: TaskFilter, *, offset: int, limit: int
+    pool: Pool, tenant: TenantId, wanted: TaskFilter, *, offset: int, limit: int
 ) -> tuple[list[OpenTask], int]:
     """A page of open tasks, the oldest first, and how many match altogether."""
-    args = (tenant, wanted.job_type, wanted.definition_id, wanted.opened_before, language)
+    given = (wanted.job_type, wanted.definition_id, wanted.opened_before, wanted.language)
+    args = (tenant, *given, wanted.assignee, wanted.group)
     async with pool.connection() as connection:
         total: int = await connection.fetchval(COUNT, *args)
         rows = await connection.fetch(LISTED, *args, offset, limit) if total > offset else []

@@ -61,8 +61,7 @@ from statewright.services.processes.hosting import JobQueue, Processes, find_sha
 from statewright.services.processes.instances import StartRequest
 from statewright.services.processes.jobs import MAX_WAIT, JobClaim, clamp_batch_size, clamp_lease_s
 from statewright.services.runtime import Runtime
-from statewright.services.steps import instances
-from statewright.services.steps.dialect import STEP_DIALECT
+from statewright.services.steps.dialect import STEP_DIALECT, stream_history
 from statewright.steps import Instance
 from statewright.telemetry.tracing import Span, get_error_code
 
@@ -177,7 +176,7 @@ async def _get_instance(request: pb.GetInstanceRequest, call: EngineCall) -> pb.
 
 
 async def _get_history(request: pb.GetInstanceHistoryRequest, call: EngineCall) -> pb.GetInstanceHistoryResponse:
-    found = await instances.stream_history(call.processes, call.caller, request.id)
+    found = await stream_history(call.processes, call.caller, request.id)
     response = pb.GetInstanceHistoryResponse()
     async for lines in found.portions:
         response.executions.extend(execution_message(line, found.process) for line in lines)

@@ -13,6 +13,7 @@ from statewright.api.http.openapi.operations import (
     FLAG,
     INSTANT,
     INT32,
+    OBJECT_ARRAY_OR_NULL,
     TEXT,
     Document,
     allow_null,
@@ -134,11 +135,31 @@ STEP_SCHEMAS: Final[Document] = {
     "StepPurge": define_open_object("olderThan", olderThan={"type": "string", "format": "duration"}),
     "StepInbox": define_page("StepUserTask"),
     "StepUserTask": define_open_object(
-        "id instanceId stepId definitionId createdAt", id=ULID, instanceId=ULID, stepId=TEXT
+        "id language instanceId stepId stepExecutionId definitionId definitionVersion status payload createdAt",
+        id=ULID,
+        language={**TEXT, "description": "of the definition: steps or flows"},
+        instanceId=ULID,
+        stepId={**TEXT, "description": "of a flow the number of the node"},
+        stepExecutionId=ULID,
+        definitionId=TEXT,
+        definitionVersion=INT32,
+        status=TEXT,
+        payload={**ANY_OBJECT, "description": "the variables; of a flow what the task works on"},
+        createdAt=INSTANT,
+        jobType=TEXT,
+        businessKey=TEXT,
+        title={**TEXT, "description": "of a flow: what the person is asked to do"},
+        description=TEXT,
+        groups=define_array(TEXT),
+        assignee=TEXT,
+        form={**ANY_OBJECT, "description": "what the answer is to look like"},
     ),
     "StepTaskResult": define_open_object(
         variables=allow_null(ANY_OBJECT),
-        result={**allow_null(ANY_OBJECT), "description": "the same, where there are no variables"},
+        result={
+            **OBJECT_ARRAY_OR_NULL,
+            "description": "the same, where there are no variables; of a flow also an array",
+        },
         completedBy=TEXT,
     ),
 }
@@ -203,9 +224,14 @@ _SUMMARY: Final = {
 }
 _TASK: Final = {
     "id": "01JABC5V9E6K8M2Q4S6T8W0Y2Z",
+    "language": "steps",
     "instanceId": "01JABC3V9E6K8M2Q4S6T8W0Y2Z",
     "stepId": "manual-review",
+    "stepExecutionId": "01JABC3V9E6K8M2Q4S6T8W0Y30",
     "definitionId": "HR::onboarding",
+    "definitionVersion": 1,
+    "status": "OPEN",
+    "payload": {"employee": "E-77"},
     "createdAt": "2026-06-01T09:31:00.5Z",
 }
 STEP_PARAMETER_EXAMPLES: Final[dict[str, object]] = {
@@ -217,6 +243,9 @@ STEP_PARAMETER_EXAMPLES: Final[dict[str, object]] = {
     "status": "WAITING",
     "businessKey": "E-77",
     "jobType": "greet",
+    "language": "flows",
+    "assignee": "ada",
+    "group": "reviewers",
     "olderThanSeconds": 3600,
 }
 """Examples of parameters that other languages have not, or otherwise."""

@@ -35,10 +35,9 @@ from statewright.services.processes.advancing import parse_instance_id
 from statewright.services.processes.definitions import Summary, UploadedDefinition
 from statewright.services.processes.hosting import PublishedDefinition
 from statewright.services.processes.instances import StreamedPage
-from statewright.services.steps import instances
+from statewright.services.processes.tasks import TaskQuery
 from statewright.services.steps.definitions import StepSource
-from statewright.services.steps.dialect import STEP_DIALECT, read_task_result
-from statewright.services.steps.instances import StreamedHistory, to_task_record
+from statewright.services.steps.dialect import STEP_DIALECT, StreamedHistory, stream_history
 from statewright.steps import Instance, Process, render_history_item, render_instance
 from statewright.steps.upload import lint_definition
 
@@ -125,7 +124,7 @@ class StepInterface(ProcessInterface[StepSource, Process, Instance]):
 
     async def list_history(self, request: Request) -> Response:
         """The entries into steps."""
-        found = await instances.stream_history(request.runtime.processes, request.caller, request.path_params["id"])
+        found = await stream_history(request.runtime.processes, request.caller, request.path_params["id"])
         parts = _stream_history(found)
         begun = [await anext(parts), await anext(parts), await anext(parts, b"")]
         return Response(_join(begun, parts) if begun[-1] else b"".join(begun))
@@ -167,25 +166,30 @@ STEP_INTERFACE: Final = StepInterface(STEP_DIALECT, Request.body)
 async def list_inbox(request: Request) -> Response:
     """A page of open tasks."""
     found = await tasks.list_open_tasks(
-        STEP_DIALECT.find_host(request.runtime.processes),
+        request.runtime.processes,
         request.caller,
-        job_type=bodies.read_text(request, "jobType"),
-        definition_id=bodies.read_text(request, "definitionId"),
-        older_than=timedelta(seconds=max(bodies.read_number(request, "olderThanSeconds"), 0)),
-        page=bodies.read_number(request, "page"),
-        page_size=bodies.read_number(request, "pageSize"),
+        TaskQuery(
+            language=bodies.read_text(request, "language"),
+            job_type=bodies.read_text(request, "jobType"),
+            definition_id=bodies.read_text(request, "definitionId"),
+            assignee=bodies.read_text(request, "assignee"),
+            group=bodies.read_text(request, "group"),
+            older_than=timedelta(seconds=max(bodies.read_number(request, "olderThanSeconds"), 0)),
+            page=bodies.read_number(request, "page"),
+            page_size=bodies.read_number(request, "pageSize"),
+        ),
     )
-    return await reply_page([to_task_record(task) for task in found.items], found)
+    return await reply_page(list(found.items), found)
 
 
 async def complete_task_by_id(request: Request) -> Response:
     """Take a person's result, for a task by its own id."""
     body = await read_optional(request)
-    result, by = read_task_result(body)
+    variables = body.object("variables")
+    result = tasks.read_answer(body) if variables is None else variables
+    by = body.text("completedBy") or body.text("workerId")
     caller = request.answer_with(respond_empty)
-    await instances.complete_by_id(
-        request.runtime.processes, caller, request.path_params["taskId"], result, completed_by=by
-    )
+    await tasks.complete_task(request.runtime.processes, caller, request.path_params["taskId"], result, completed_by=by)
     return NO_CONTENT
 
 
