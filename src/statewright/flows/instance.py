@@ -16,7 +16,7 @@ from statewright.entity import ModelKey
 from statewright.flows.advancing import FlowEvent
 from statewright.flows.definition import MAX_ID_CHARS
 from statewright.flows.language import INPUT
-from statewright.flows.parts import SavedLoop, SavedLoops, leave_out, list_carriers, list_parts, restore_input
+from statewright.flows.parts import leave_out, list_carriers, list_parts, restore_input
 from statewright.instants import parse_instant, to_rfc3339
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import ExecutionId, Phase, marking_from_document, marking_to_document
@@ -25,6 +25,7 @@ from statewright.operations.process_nouns import FLOW_NOUNS
 from statewright.operations.records import ClosedRecord, Instant, Int32, Members, Ulid, Value
 from statewright.processes.changes import list_moves
 from statewright.processes.language import BuiltinModel, ProcessInstance, build_states, read_stored
+from statewright.processes.loop_results import SavedLoop, SavedLoops, count_saved_chars
 
 
 class NodePlace(ClosedRecord, frozen=True, kw_only=True):
@@ -78,7 +79,7 @@ class FlowInstance(ProcessInstance, frozen=True, kw_only=True):
     @property
     def saved_chars(self) -> int:
         """Of what is stored apart."""
-        return sum(loop.chars for loop in self.saved.values())
+        return count_saved_chars(self.saved)
 
     @property
     def input(self) -> JsonValue:

@@ -13,7 +13,6 @@ from urllib.parse import urljoin
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.failures import InstanceTooLarge
 from statewright.flows.advancing import (
     Answer,
     FlowEvent,
@@ -117,8 +116,6 @@ def _put(marking: Marking, changed: Token) -> Marking:
 Applied: TypeAlias = processes.Applied[FlowInstance]
 """An instance of a flow after an operation."""
 
-MAX_SAVED_CHARS: Final = 64 * 1024 * 1024
-"""Of what is stored apart from the document of an instance."""
 MAX_KEPT_EVENTS: Final = 1_000
 """Events that wait with an instance for tasks that will wait for them (decision F6)."""
 MAX_KEPT_VALUES: Final = 32_768
@@ -314,8 +311,6 @@ def _to_applied(
         failed_nodes=tuple(_locate(process, token) for token in marking.failures) if is_stopped else (),
         waiting_nodes=_list_waiting(process, marking) if is_stopped else (),
     )
-    if after.saved_chars > MAX_SAVED_CHARS:
-        raise InstanceTooLarge(after.saved_chars, MAX_SAVED_CHARS)
     moves = list_transitions(None if before is None else before.marking.phase, result.effects)
     return Applied(instance=after, effects=(*result.effects, *stored, *released), transitions=moves)
 

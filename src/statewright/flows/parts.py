@@ -1,56 +1,29 @@
-"""What the document of an instance leaves out: the results of a long iteration, and what it iterates over
-(docs/adr/0023-results-of-iterations-are-kept-apart.md).
-
-Each advance writes the whole document. So an iteration over thousands of elements would write thousands of results
-thousands of times. They are stored apart, so many at a time, once each and never changed; the document names them.
+"""What the document of an instance leaves out of its iterations: their results
+(:mod:`statewright.processes.loop_results`), and what they iterate over, which is stored apart as well.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright.flows.language import INPUT
-from statewright.jsonval.codec import encode_large
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.jsonval.values import JsonValue
 from statewright.net import ExecutionId, Loop, Marking, Token
-from statewright.net.effects import Effect, StorePart
-
-PART_RESULTS: Final = 256
-"""Results that are stored at a time; iterations over fewer elements are in the document as they are."""
-
-
-class SavedLoop(Struct, frozen=True, array_like=True):
-    """What of a loop is stored apart."""
-
-    results: int = 0
-    """How many, from the first on."""
-    items: int = 0
-    """The number of the stored sequence; 0: it is in the document."""
-    sequences: int = 0
-    """How many sequences were ever stored: another one gets another number."""
-    chars: int = 0
-    """Of all that is stored."""
-
-
-SavedLoops = Mapping[ExecutionId, SavedLoop]
+from statewright.net.effects import Effect
+from statewright.processes.loop_results import (
+    SavedLoop,
+    SavedLoops,
+    leave_out_results,
+    list_result_parts,
+    point_to,
+    save_loops,
+    store_part,
+)
 
 
 def save_parts(marking: Marking, saved: SavedLoops) -> tuple[SavedLoops, tuple[Effect, ...]]:
-    """What is stored apart from now on, and the effects that store what was not."""
-    if not marking.loops and not saved:
-        return saved, ()
-    effects: list[Effect] = []
-    found: dict[ExecutionId, SavedLoop] = {}
-    for loop in marking.loops:
-        known = saved.get(loop.token, SavedLoop())
-        if loop.size >= PART_RESULTS:
-            known = _save_items(marking, loop, known, effects)
-            known = _save_results(loop, known, effects)
-        if known != SavedLoop():
-            found[loop.token] = known
-    return found, tuple(effects)
+    """What is stored apart from now on, and the effects that store what was not. Raises ``InstanceTooLarge``."""
+    return save_loops(marking, saved, _save_items)
 
 
 def forget_items(saved: SavedLoops, loop: ExecutionId) -> SavedLoops:
@@ -63,31 +36,22 @@ def leave_out(marking: Marking, saved: SavedLoops) -> Marking:
     """The marking without what is stored apart, and without the copies of the input."""
     kept = {token for token, known in saved.items() if known.items}
     kept |= {token.id for token in marking.tokens if _carries_input(marking, token)}
-    if not saved and not kept:
-        return marking
-    return replace(
-        marking,
-        tokens=tuple([replace(token, payloads=()) if token.id in kept else token for token in marking.tokens]),
-        loops=tuple(
-            replace(loop, results=loop.results[saved[loop.token].results :]) if loop.token in saved else loop
-            for loop in marking.loops
-        ),
-    )
+    if kept:
+        tokens = [replace(token, payloads=()) if token.id in kept else token for token in marking.tokens]
+        marking = replace(marking, tokens=tuple(tokens))
+    return leave_out_results(marking, saved)
 
 
 def list_parts(marking: Marking, saved: SavedLoops) -> list[JsonValue]:
     """Where in the document of an instance what was left out belongs: before the array at ``at`` come those of
     ``names``.
     """
-    parts: list[JsonValue] = []
-    for place, token in enumerate(marking.tokens):
-        if token.id in saved and (number := saved[token.id].items):
-            parts.append(_point_to(["tokens", place, "payloads"], [_name_items(token.id, number)]))
-    for place, loop in enumerate(marking.loops):
-        if loop.token in saved and (count := saved[loop.token].results):
-            names = [_name_results(loop.token, first) for first in range(0, count, PART_RESULTS)]
-            parts.append(_point_to(["loops", place, "results"], names))
-    return parts
+    sequences: list[JsonValue] = [
+        point_to(["tokens", place, "payloads"], [_name_items(token.id, number)])
+        for place, token in enumerate(marking.tokens)
+        if token.id in saved and (number := saved[token.id].items)
+    ]
+    return [*sequences, *list_result_parts(marking, saved)]
 
 
 def list_carriers(marking: Marking) -> list[JsonValue]:
@@ -117,32 +81,9 @@ def _save_items(marking: Marking, loop: Loop, known: SavedLoop, effects: list[Ef
     if token is None or _carries_input(marking, token):
         return known
     number = known.sequences + 1
-    chars = _store(_name_items(loop.token, number), list(token.payloads), effects)
+    chars = store_part(_name_items(loop.token, number), list(token.payloads), effects)
     return replace(known, items=number, sequences=number, chars=known.chars + chars)
-
-
-def _save_results(loop: Loop, known: SavedLoop, effects: list[Effect]) -> SavedLoop:
-    while len(loop.results) - known.results >= PART_RESULTS:
-        part = loop.results[known.results : known.results + PART_RESULTS]
-        rows: list[JsonValue] = [[each.element, list(each.payloads), each.outcome] for each in part]
-        chars = _store(_name_results(loop.token, known.results), rows, effects)
-        known = replace(known, results=known.results + PART_RESULTS, chars=known.chars + chars)
-    return known
-
-
-def _store(name: str, value: list[JsonValue], effects: list[Effect]) -> int:
-    text = encode_large(value)
-    effects.append(StorePart(name=name, text=text))
-    return len(text)
 
 
 def _name_items(loop: ExecutionId, number: int) -> str:
     return f"{loop}/items/{number}"
-
-
-def _name_results(loop: ExecutionId, first: int) -> str:
-    return f"{loop}/results/{first}"
-
-
-def _point_to(path: list[JsonValue], names: list[str]) -> JsonObject:
-    return {"at": ["marking", *path], "names": list(names)}

@@ -49,7 +49,12 @@ class FlowProcesses:
     lease_losses = None
     payloads = InputPayloads(operations.build_payload)
     models = LanguageModels(
-        instance=INSTANCE, definition=DEFINITION, user_task=USER_TASK, task_types=(ASK,), namespace="flows/"
+        instance=INSTANCE,
+        definition=DEFINITION,
+        user_task=USER_TASK,
+        task_types=(ASK,),
+        namespace="flows/",
+        value_paths=(("input",), ("result",), ("marking", "tokens", "*", "payloads", "*")),
     )
 
     def compile_source(self, source: str, version: int) -> FlowProcess:

@@ -190,8 +190,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     max_runs_per_step: int = 1_000
     max_loop_elements: int = 100_000
     max_ctx_bytes: int = 1024 * 1024
-    max_args_bytes: int = 64 * 1024
-    """Of one token."""
+    max_args_bytes: int = 10 * 1024 * 1024
+    """Of one token, as much as the result of a worker; what is above 64 KiB stays out of the instance's document."""
     max_task_executions: int = 10_000
     """Of one run of a pipeline."""
 

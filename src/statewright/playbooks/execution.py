@@ -7,14 +7,15 @@ The built-in models of playbooks: executions and definitions (docs/reference/exe
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias, cast
 
-from msgspec import Meta
+import msgspec
+from msgspec import Meta, field
 
 from statewright.entity import ModelKey
 from statewright.instants import parse_instant, to_rfc3339
 from statewright.jsonval.values import JsonObject
-from statewright.net import Phase, marking_from_document, marking_to_document
+from statewright.net import ExecutionId, Phase, marking_from_document, marking_to_document
 from statewright.net.effects import Effect
 from statewright.operations.process_nouns import PLAYBOOK_NOUNS
 from statewright.operations.records import ClosedRecord, Instant, Int32, Members, Ulid, Value, name_words
@@ -25,6 +26,13 @@ from statewright.playbooks.run_record import Progress, progress_from_document, p
 from statewright.playbooks.source import MAX_PATH_CHARS
 from statewright.processes.changes import list_moves
 from statewright.processes.language import BuiltinModel, ProcessInstance, build_states, read_stored
+from statewright.processes.loop_results import (
+    SavedLoop,
+    SavedLoops,
+    count_saved_chars,
+    leave_out_results,
+    list_result_parts,
+)
 
 PROGRESS: Final = "progress"
 """The member of the stored ``data`` that is none of the marking's."""
@@ -39,6 +47,13 @@ class Execution(ProcessInstance, frozen=True, kw_only=True):
 
     progress: Mapping[str, Progress] = {}
     """What runs have reported that go on, by job."""
+    saved: SavedLoops = field(default_factory=dict[ExecutionId, SavedLoop])
+    """What of its loops is stored apart from the document."""
+
+    @property
+    def saved_chars(self) -> int:
+        """Of what is stored apart."""
+        return count_saved_chars(self.saved)
 
     @property
     def outcome(self) -> Status:
@@ -123,7 +138,7 @@ def render_execution(execution: Execution) -> JsonObject:
 
 def execution_to_document(execution: Execution) -> JsonObject:
     """The document to store. :func:`execution_from_document` reads it back unchanged."""
-    inner = marking_to_document(execution.marking)
+    inner = marking_to_document(leave_out_results(execution.marking, execution.saved))
     for known_otherwise in ("phase", "reason", "result"):
         inner.pop(known_otherwise, None)
     data = {name: value for name, value in execution.marking.data.items() if name not in SHARED}
@@ -131,6 +146,9 @@ def execution_to_document(execution: Execution) -> JsonObject:
         data[PROGRESS] = progress_to_document(execution.progress)
     optional: JsonObject = {"awaitedBy": execution.awaited_by, "conclusion": execution.marking.result}
     kept = {name: value for name, value in optional.items() if value is not None}
+    if execution.saved:
+        kept["saved"] = cast("JsonObject", msgspec.to_builtins(execution.saved))
+        kept["parts"] = list_result_parts(execution.marking, execution.saved)
     return {**render_execution(execution), **kept, "data": data, "marking": inner}
 
 
@@ -142,6 +160,7 @@ class _StoredDocument(ExecutionRecord, frozen=True, kw_only=True):
     """Checked where it becomes a marking."""
     conclusion: Value = None
     awaited_by: str | None = None
+    saved: SavedLoops = field(default_factory=dict[ExecutionId, SavedLoop])
 
 
 def execution_from_document(document: JsonObject) -> Execution:
@@ -161,6 +180,7 @@ def execution_from_document(document: JsonObject) -> Execution:
         parent_instance_id=stored.parent_execution_id,
         awaited_by=stored.awaited_by,
         progress=progress_from_document(stored.data.get(PROGRESS, {})),
+        saved=stored.saved,
     )
 
 
@@ -214,6 +234,8 @@ EXECUTION: Final = BuiltinModel(
         "pendingSteps": ["a step"],
         "branches": {"succeeded": 1, "failed": 1},
         "startedAt": "2026-06-01T09:31:00.5Z",
+        "saved": {},
+        "parts": [{}],
         "completedAt": "2026-06-01T09:31:00.5Z",
         "failureReason": "a reason",
         "businessKey": "a key",
@@ -224,7 +246,17 @@ EXECUTION: Final = BuiltinModel(
     },
     states=build_states((INITIAL,), TRANSITIONS),
     client_transitions=frozenset({"cancel", "restart"}),
-    open_paths=("$.workload", "$.ctx", "$.results", "$.result", "$.conclusion", "$.data", "$.marking"),
+    open_paths=(
+        "$.workload",
+        "$.ctx",
+        "$.results",
+        "$.result",
+        "$.conclusion",
+        "$.data",
+        "$.marking",
+        "$.saved",
+        "$.parts",
+    ),
 )
 
 DEFINITION: Final = BuiltinModel(

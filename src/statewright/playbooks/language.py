@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject, JsonValue, merge_deep
+from statewright.loop.turns import TurnExceeded, is_large
 from statewright.net import (
     Completed,
     Concluded,
@@ -157,6 +158,8 @@ class PlaybookLanguage(Language):
         if isinstance(args, templates.Problem):
             return _convert(args)
         limit = self._playbook.limits.max_args_bytes
+        if self._turn is not None and is_large(args):
+            raise TurnExceeded
         if args and (size := len(encode(args))) > limit:
             return _refuse("args_limit", f"args have {size} bytes, more than {limit}")
         carried: JsonObject = {ARGS: args}

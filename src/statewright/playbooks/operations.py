@@ -50,6 +50,7 @@ from statewright.playbooks.source import PlaybookProcess
 from statewright.processes import language as processes
 from statewright.processes.changes import JOB_FAILED
 from statewright.processes.language import ChildOutcome, InstanceOperation, JobPlace, NewInstance, Rejection
+from statewright.processes.loop_results import save_loops
 
 Applied: TypeAlias = processes.Applied[Execution]
 """An execution after an operation."""
@@ -338,12 +339,13 @@ def _to_applied(
     completed_at = execution.completed_at
     for phase in _list_phases(effects):
         completed_at = None if phase in ("RUNNING", "WAITING") else moment.at
-    after = replace(execution, marking=marking, completed_at=completed_at)
+    saved, stored = save_loops(marking, execution.saved)
+    after = replace(execution, marking=marking, completed_at=completed_at, saved=saved)
     if after.progress:
         open_jobs = {token.work for token in marking.tokens}
         after = replace(after, progress={job: one for job, one in after.progress.items() if job in open_jobs})
     moves = list_transitions(None if before is None else before.marking.phase, effects)
-    return Applied(instance=after, effects=direct_children(effects), transitions=moves)
+    return Applied(instance=after, effects=(*direct_children(effects), *stored), transitions=moves)
 
 
 def _list_phases(effects: tuple[Effect, ...]) -> Iterator[str]:

@@ -15,6 +15,7 @@ from statewright.playbooks.events import list_events, list_start_events, store_e
 from statewright.playbooks.execution import (
     DEFINITION,
     EXECUTION,
+    SHARED,
     Execution,
     execution_from_document,
     execution_to_document,
@@ -119,7 +120,16 @@ class PlaybookProcesses:
     run_reports = PlaybookReports()
     lease_losses = PlaybookLeaseLosses()
     payloads = InstancePayloads(operations.build_payload)
-    models = LanguageModels(instance=EXECUTION, definition=DEFINITION, namespace="playbooks/")
+    models = LanguageModels(
+        instance=EXECUTION,
+        definition=DEFINITION,
+        namespace="playbooks/",
+        value_paths=(
+            *((name,) for name in (*SHARED, "data", "result", "conclusion")),
+            ("marking", "tokens", "*", "input"),
+            ("marking", "tokens", "*", "payloads", "*"),
+        ),
+    )
 
     def compile_source(self, source: str, version: int) -> PlaybookProcess:
         """A definition that was stored by an upload."""

@@ -11,7 +11,7 @@ The life of an instance as a workflow of its entity: it moves by the kernel, and
 moves from one phase to another.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
@@ -131,6 +131,12 @@ def compute_row_changes(effects: tuple[Effect, ...]) -> RowChanges:
         counters=counters,
         is_held=is_held,
     )
+
+
+def list_carried(effects: Iterable[Effect]) -> list[JsonValue]:
+    """What effects carry of values, which may be large even where they were found by looking at little."""
+    members = (getattr(effect, name) for effect in effects for name in effect.__struct_fields__)
+    return [value for value in members if isinstance(value, dict | list | str)]
 
 
 def list_children(effects: Sequence[Effect]) -> tuple[StartChild, ...]:

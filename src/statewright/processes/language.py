@@ -352,6 +352,10 @@ class LanguageModels(Struct, frozen=True, kw_only=True):
     """Stands before what the ids of definitions' entities are made of, so that those of two languages differ."""
     task_types: tuple[str, ...] = ()
     """The types of nodes whose work is a user task, an entity of its own."""
+    value_paths: tuple[tuple[str, ...], ...] = ()
+    """Where the documents of instances have values of their clients, which the host may store apart from them: by the
+    names of members, ``*`` for each member or each item.
+    """
 
     @property
     def all(self) -> tuple[BuiltinModel, ...]:

@@ -136,7 +136,12 @@ class StepProcesses:
     lease_losses = None
     payloads = InputPayloads(_get_variables)
     models = LanguageModels(
-        instance=INSTANCE, definition=DEFINITION, user_task=USER_TASK, task_types=("USER_TASK",), namespace=""
+        instance=INSTANCE,
+        definition=DEFINITION,
+        user_task=USER_TASK,
+        task_types=("USER_TASK",),
+        namespace="",
+        value_paths=(("variables",), ("tokens", "*", "input")),
     )
 
     def compile_source(self, source: str, version: int) -> Process:

@@ -11,10 +11,10 @@ from datetime import timedelta
 
 import pytest
 
-from statewright.flows.parts import PART_RESULTS
 from statewright.flows.process_language import FLOWS
 from statewright.ids import EntityId, TenantId
 from statewright.net import ulid_to_uuid
+from statewright.processes.loop_results import PART_RESULTS
 from statewright.services.core import Caller
 from statewright.services.processes import writing
 from statewright.services.processes.background import purge

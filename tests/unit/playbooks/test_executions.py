@@ -72,6 +72,20 @@ def test_args_of_a_token_are_small():
     assert error["kind"] == "args_limit"
 
 
+def test_args_may_be_as_large_as_what_workers_answer():
+    execution = run(
+        """
+        workflow:
+        - {step: s, tool: {kind: compute}, next: {arcs: [{step: t, args: {all: '{{ results.s }}'}}]}}
+        - {step: t, tool: {kind: compute}}
+        """
+    )
+    rows = [{"n": n, "text": "x" * 90} for n in range(1_000)]
+    execution.complete(execution.open[0].task, rows)
+    (open_run,) = execution.open
+    assert open_run.input["args"] == {"all": rows}
+
+
 def test_a_condition_of_admission_sees_the_event_that_made_the_token():
     text = """
         workflow:

@@ -36,12 +36,13 @@ from statewright.loop.background import MAX_INLINE_BYTES, free_in_parts
 from statewright.loop.turns import is_large
 from statewright.net import IDS_PER_MOMENT, Marking, Moment
 from statewright.operations.active_suspensions import Hold
-from statewright.processes.changes import RowChanges, list_children
+from statewright.processes.changes import RowChanges, list_carried, list_children
 from statewright.processes.language import Applied, I, InstanceOperation, NewInstance, P, ProcessInstance, Rejection
 from statewright.services.builtin import BuiltinChange, create_missing_models
 from statewright.services.core import Caller
 from statewright.services.processes.documents import read_instance
 from statewright.services.processes.hosting import MAX_DOCUMENT_CHARS, LoadedInstance, ProcessHost, PublishedDefinition
+from statewright.services.processes.large_values import find_apart
 from statewright.services.processes.wakeups import ANY_TYPE
 from statewright.services.processes.writing import (
     Advance,
@@ -349,8 +350,15 @@ async def _load_instance(host: ProcessHost[P, I], tenant: TenantId, instance_id:
     entity = await host.core.reader.get(tenant, instance_id)
     if entity is None or entity.model != host.instance_model:
         return None
-    instance = await read_instance(host.core.pool, tenant, entity, host.language.instance_from_document)
-    return LoadedInstance(entity, instance)
+    remembered = host.instances.peek((tenant, instance_id))
+    if remembered is not None and remembered.entity.transaction_id == entity.transaction_id:
+        return remembered
+    language, known = host.language, () if remembered is None else remembered.apart.values()
+    instance, places = await read_instance(
+        host.core.pool, tenant, entity.id, entity.document or "", language.instance_from_document, known
+    )
+    apart = find_apart(language.instance_to_document(instance), places) if places else {}
+    return LoadedInstance(entity, instance, apart)
 
 
 async def _find_published(host: ProcessHost[P, I], tenant: TenantId, instance: I) -> PublishedDefinition[P]:
@@ -404,6 +412,7 @@ async def _attempt(
     if not outcome.effects:
         unchanged = loaded.entity.transaction_id
         return AdvanceResult(instance=before, changed=None, transaction_id=unchanged, answer=outcome.answer)
+    is_long = is_long or (bool(loaded.apart) and is_large(list_carried(outcome.effects)))
     step = Advance(
         language=host.language,
         process=published.process,
@@ -414,6 +423,7 @@ async def _attempt(
         child_ids=_allocate_child_ids(outcome, moment),
         told_ends=change.told_ends,
         is_long=is_long,
+        apart=loaded.apart,
     )
     async with host.core.open_unit(caller, origin=origin) as unit:
         if passes:
@@ -426,7 +436,8 @@ async def _commit(
 ) -> AdvanceResult[I]:
     """Commit an advance and wake the tasks that wait for what it made."""
     began = time.perf_counter()
-    version, changed = await stage(unit, step)
+    staged = await stage(unit, step)
+    version, changed = staged.version, staged.changed
     instance, tenant = step.applied.instance, unit.tenant
     result = AdvanceResult(instance=instance, changed=changed, transaction_id=unit.label, answer=step.applied.answer)
     try:
@@ -437,7 +448,7 @@ async def _commit(
     host.metrics.transactions[kind].observe(time.perf_counter() - began)
     assert at is not None  # noqa: S101 - there was something to write
     if not instance.is_terminal and len(version.document or "") <= MAX_DOCUMENT_CHARS:
-        host.instances.put((tenant, version.id), LoadedInstance(version, instance))
+        host.instances.put((tenant, version.id), LoadedInstance(version, instance, staged.apart))
     else:
         host.instances.discard((tenant, version.id))
     if step.is_long:

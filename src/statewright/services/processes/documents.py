@@ -13,14 +13,12 @@ Pages as lists of processes count them (docs/reference/steps.md#rest).
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from hashlib import blake2b
 from typing import Final, TypeVar
 
 from msgspec import Raw, Struct
 
-from statewright.entity import Entity
 from statewright.failures import ProcessBadRequest
 from statewright.ids import EntityId, TenantId
 from statewright.jsonval.codec import decode_stored, encode, encode_large, is_nested_too_deep
@@ -28,6 +26,15 @@ from statewright.jsonval.pieces import encode_pieces
 from statewright.jsonval.values import JsonObject, JsonValue, tidy_stored
 from statewright.loop.background import free_in_parts, run_by_size, run_in_thread
 from statewright.loop.turns import is_large
+from statewright.services.processes.large_values import (
+    PART_PREFIX,
+    ApartValue,
+    Place,
+    get_at,
+    list_places,
+    name_text,
+    put_back,
+)
 from statewright.storage.pool import Pool
 from statewright.storage.processes import instances as stored
 from statewright.storage.processes.instances import fetch_parts
@@ -121,24 +128,45 @@ def check_reason(reason: str) -> None:
 
 PARTS: Final = "parts"
 """The member of a document that says what it leaves out: an array of ``{"at": path, "names": [...]}``. Before the array
-at the path come those that the names are of.
+at the path come those that the names are of; with ``chars`` beside them it is the value at the path.
 """
 
 
-async def read_instance(pool: Pool, tenant: TenantId, entity: Entity, read: Callable[[JsonObject], T]) -> T:
-    """What ``read`` makes of the document of an entity with all its parts. Raises ``StorageUnavailable``."""
-    text = entity.document or ""
+async def read_instance(
+    pool: Pool,
+    tenant: TenantId,
+    entity: EntityId,
+    text: str,
+    read: Callable[[JsonObject], T],
+    known: Collection[ApartValue] = (),
+) -> tuple[T, Sequence[Place]]:
+    """What ``read`` makes of the document of an entity with all its parts, and which of these are values. Those that
+    are ``known`` are not read again.
+
+    Raises ``StorageUnavailable``.
+    """
     document = await read_object_by_size(text)
-    names = [name for part in _read_parts(document.get(PARTS)) for name in part[1]]
-    if names:
-        texts = await stored.fetch_parts(pool, tenant, entity.id, names)
-        document = await read_texts(texts.values(), partial(_join, document, texts))
-    return await read_texts([text], partial(read, document))
+    places = list_places(document)
+    here = {one.name: one.value for one in known} if places else {}
+    names = {name for part in _read_parts(document.get(PARTS)) for name in part[1] if name not in here}
+    if places or names:
+        texts = await stored.fetch_parts(pool, tenant, entity, [*names]) if names else {}
+        document = await read_texts(texts.values(), partial(_join, document, places, texts, here))
+    return await read_texts([text], partial(read, document)), places
 
 
-def _join(document: JsonObject, texts: Mapping[str, str]) -> JsonObject:
-    values = {name: decode_text(text) for name, text in texts.items()}
+def _join(
+    document: JsonObject, places: Sequence[Place], texts: Mapping[str, str], here: Mapping[str, JsonValue]
+) -> JsonObject:
+    values = {**here, **{name: decode_text(text) for name, text in texts.items()}}
+    for place in places:
+        if place.name not in values:
+            raise ValueError(f"stored instance is damaged: it lacks its part {place.name}")
+        put_back(document, place.at, values[place.name])
+    apart = {place.at for place in places}
     for path, names in _read_parts(document.get(PARTS)):
+        if tuple(path) in apart:
+            continue
         whole: list[JsonValue] = []
         for name in names:
             value = values.get(name)
@@ -149,20 +177,9 @@ def _join(document: JsonObject, texts: Mapping[str, str]) -> JsonObject:
     return document
 
 
-def _prepend(document: JsonValue, path: list[JsonValue], values: list[JsonValue]) -> None:
-    *parents, last = path
-    place = document
-    for key in parents:
-        if isinstance(place, dict) and isinstance(key, str):
-            place = place.get(key)
-        elif isinstance(place, list) and isinstance(key, int) and key < len(place):
-            place = place[key]
-        else:
-            place = None
-    if not isinstance(place, dict) or not isinstance(last, str):
-        raise ValueError("stored instance is damaged: a part belongs nowhere")  # noqa: TRY004 - as above
-    rest = place.get(last)
-    place[last] = [*values, *(rest if isinstance(rest, list) else [])]
+def _prepend(document: JsonObject, path: list[JsonValue], values: list[JsonValue]) -> None:
+    rest = get_at(document, path)
+    put_back(document, path, [*values, *(rest if isinstance(rest, list) else [])])
 
 
 def _read_parts(listed: JsonValue) -> list[tuple[list[JsonValue], list[str]]]:
@@ -181,7 +198,6 @@ REFERENCES: Final = "references"
 """The member of an event that says by name which members of its payload are stored elsewhere."""
 
 _PAYLOAD: Final = "payload"
-_PART_PREFIX: Final = "log/"
 _DIGEST: Final = re.compile(r"[0-9a-f]{32}")
 
 
@@ -203,9 +219,9 @@ def encode_event(event: JsonObject, *, is_small: bool = False) -> EncodedEvent:
     for name, value in payload.items():
         text = encode_text(value, is_small=is_small).encode()
         if len(text) > MAX_LOGGED_BYTES:
-            digest = blake2b(text, digest_size=16).hexdigest()
-            values.append(LogValue(name=f"{_PART_PREFIX}{digest}", value=Raw(text)))
-            references[name] = {"value": digest, "bytes": len(text)}
+            part = name_text(text)
+            values.append(part)
+            references[name] = {"value": part.name.removeprefix(PART_PREFIX), "bytes": len(text)}
     if not values:
         return EncodedEvent(Raw(encoded))
     kept: JsonObject = {name: None if name in references else value for name, value in payload.items()}
@@ -222,7 +238,7 @@ async def fetch_value(pool: Pool, tenant: TenantId, instance: EntityId, digest: 
     """The value of a reference in the log of an instance; None: there is none."""
     if _DIGEST.fullmatch(digest) is None:
         return None
-    name = f"{_PART_PREFIX}{digest}"
+    name = f"{PART_PREFIX}{digest}"
     text = (await fetch_parts(pool, tenant, instance, [name])).get(name)
     return None if text is None else FoundValue(await read_texts([text], partial(decode_text, text)))
 

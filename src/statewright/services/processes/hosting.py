@@ -42,6 +42,7 @@ from statewright.processes.language import DefinitionCompiler, I, P, ProcessInst
 from statewright.services.builtin import FireRequest
 from statewright.services.core import Caller, Core
 from statewright.services.processes.documents import read_texts
+from statewright.services.processes.large_values import ApartValues
 from statewright.services.processes.wakeups import DueRows, LogFollowers, PollingWorkers, Wakeups
 from statewright.storage.pool import Pool
 from statewright.storage.processes import definitions
@@ -100,6 +101,8 @@ class LoadedInstance(Struct, Generic[I], frozen=True, eq=False):
 
     entity: Entity
     instance: I
+    apart: ApartValues = {}
+    """Values of the instance that are stored apart from its document."""
 
 
 @runtime_checkable
@@ -115,6 +118,7 @@ class KeepsParts(Protocol):
 def _weigh_instance(loaded: LoadedInstance[I]) -> int:
     instance: object = loaded.instance
     apart = instance.saved_chars if isinstance(instance, KeepsParts) else 0
+    apart += sum(one.chars for one in loaded.apart.values())
     return max(len(loaded.entity.document or "") + apart, MIN_INSTANCE_CHARS)
 
 

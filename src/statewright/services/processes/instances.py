@@ -8,7 +8,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from statewright.failures import ProcessBadRequest, ProcessNotFound
-from statewright.ids import EntityId
+from statewright.ids import EntityId, TenantId
 from statewright.jsonval.values import JsonObject, quote
 from statewright.net import Moment, format_ulid, uuid_to_ulid
 from statewright.processes.changes import ExecutionStatus, NodeExecution
@@ -17,14 +17,17 @@ from statewright.services.core import Caller
 from statewright.services.processes import advancing, definitions
 from statewright.services.processes.advancing import parse_instance_id
 from statewright.services.processes.documents import (
+    PARTS,
     decode_text,
     free_read,
     normalize_page,
+    read_instance,
     read_object,
     read_texts,
     refuse_unstorable,
 )
 from statewright.services.processes.hosting import ProcessHost
+from statewright.services.processes.large_values import list_places
 from statewright.storage.processes import instances as stored
 from statewright.storage.processes.instances import InstanceFilter, ListedInstance, StoredExecution
 
@@ -112,7 +115,7 @@ async def stream_instances(
     )
     return StreamedPage(
         portions=_iterate_portions(host, caller, listed),
-        is_small=all(one.document is not None for one in listed),
+        is_small=all(one.document is not None and f'"{PARTS}"' not in one.document for one in listed),
         page=asked.number,
         page_size=asked.size,
         total=total,
@@ -122,20 +125,47 @@ async def stream_instances(
 async def _iterate_portions(
     host: ProcessHost[P, I], caller: Caller, listed: Sequence[ListedInstance]
 ) -> AsyncGenerator[tuple[I, ...]]:
-    documents = [one.document for one in listed if one.document is not None]
+    documents = [(one.id, one.document) for one in listed if one.document is not None]
     later = [one.id for one in listed if one.document is None]
     del listed
     while documents:
-        yield await _read_instances(host, documents)
+        portion, chars = list[I](), 0
+        async for _, one, apart in _iterate_whole(host, caller.tenant, documents):
+            portion += [] if one is None else [one]
+            chars += apart
+            if chars > stored.MAX_LIST_BYTES:
+                yield tuple(portion)
+                portion, chars = [], 0
+        yield tuple(portion)
         documents, count = await stored.fetch_documents(host.core.pool, caller.tenant, later) if later else ([], 0)
         later = later[count:]
 
 
-async def _read_instances(host: ProcessHost[P, I], documents: Sequence[str]) -> tuple[I, ...]:
-    return await read_texts(
-        documents,
-        lambda: tuple(host.language.instance_from_document(read_object(document)) for document in documents),
-    )
+async def _iterate_whole(
+    host: ProcessHost[P, I],
+    tenant: TenantId,
+    documents: Sequence[tuple[str, str]],
+    max_chars: int = 2**63,
+) -> AsyncGenerator[tuple[str, I | None, int]]:
+    """Instances from their ids and documents, each behind its id, and how many characters of it are stored apart; None
+    for one that has more of these than ``max_chars``, together with those before it.
+    """
+    read = host.language.instance_from_document
+
+    def read_all() -> list[I | int]:
+        """The instances; of those that leave values out how much these are."""
+        found = [read_object(text) for _, text in documents]
+        return [sum({place.name: place.chars for place in list_places(one)}.values()) or read(one) for one in found]
+
+    for (id_, text), one in zip(documents, await read_texts([text for _, text in documents], read_all), strict=True):
+        if not isinstance(one, int):
+            yield id_, one, 0
+        elif one > max_chars:
+            yield id_, None, 0
+        else:
+            max_chars -= one
+            whole, _ = await read_instance(host.core.pool, tenant, EntityId(id_), text, read)
+            yield id_, whole, one
 
 
 class AbridgedInstance(Struct, frozen=True, kw_only=True):
@@ -170,13 +200,10 @@ async def list_abridged_instances(
         host.core.pool, caller.tenant, host.language.name, matching, offset=asked.offset, limit=asked.size
     )
 
-    def read() -> tuple["I | AbridgedInstance", ...]:
-        return tuple(
-            _abridge(one) if one.document is None else host.language.instance_from_document(read_object(one.document))
-            for one in found
-        )
-
-    items = await read_texts([one.document for one in found], read)
+    documents = {one.id: one.document for one in found if one.document is not None}
+    reading = _iterate_whole(host, caller.tenant, [*documents.items()], stored.MAX_LIST_BYTES)
+    whole = {id_: one async for id_, one, _ in reading}
+    items = tuple(whole.get(one.id) or _abridge(one) for one in found)
     return AbridgedPage(items=items, page=asked.number, page_size=asked.size, total=total)
 
 

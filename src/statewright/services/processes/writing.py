@@ -25,6 +25,13 @@ from statewright.processes.user_tasks import close_task, open_task
 from statewright.schema import Claim
 from statewright.services.processes.documents import encode_event, encode_text, read_object
 from statewright.services.processes.incident_rows import build_failed_parts
+from statewright.services.processes.large_values import (
+    MIN_APART_CHARS,
+    ApartValues,
+    Reduced,
+    leave_out_known,
+    leave_out_lasting,
+)
 from statewright.storage.commit.overlay import StagedPart
 from statewright.storage.commit.unit_of_work import UnitOfWork
 from statewright.storage.processes.parts import (
@@ -38,6 +45,7 @@ from statewright.storage.processes.parts import (
     InstanceLine,
     InstanceProgress,
     JobRow,
+    LogValue,
     PartRow,
     StagedLog,
     TimerRow,
@@ -68,7 +76,9 @@ class Advance(Struct, Generic[P, I], frozen=True, kw_only=True):
     told_ends: Sequence[EntityId] = ()
     """Of children that have ended, which the instance hears of by this."""
     is_long: bool = False
-    """Whether it was too much for a turn of the event loop: then what it writes may be, too."""
+    """Whether it was too much for a turn of the event loop, or what it writes may be."""
+    apart: ApartValues = {}
+    """The values of the instance before that are stored already."""
     logged: Counter[tuple[str, str]] = field(default_factory=Counter)
     """The entries of the log by type and status, filled in when they are staged: for the metrics, after the commit."""
 
@@ -84,7 +94,17 @@ def to_entity_id(text: str) -> EntityId:
     return found
 
 
-async def stage(unit: UnitOfWork, advance: Advance[P, I]) -> tuple[Entity, RowChanges]:
+class Staged(Struct, frozen=True):
+    """The next version of an instance, as it is going to be committed."""
+
+    version: Entity
+    changed: RowChanges
+    """Beside it."""
+    apart: ApartValues
+    """Its values that are stored apart."""
+
+
+async def stage(unit: UnitOfWork, advance: Advance[P, I]) -> Staged:
     """Stage everything that an advance writes: the next version of the instance, and what changes beside it. A thread
     does it where the advance is long: nobody else knows of the unit.
 
@@ -94,16 +114,16 @@ async def stage(unit: UnitOfWork, advance: Advance[P, I]) -> tuple[Entity, RowCh
     tasks = [(closing, await unit.get_entity(to_entity_id(closing.task))) for closing in changed.closed_tasks]
     closed = [(closing, task) for closing, task in tasks if task is not None]
     if advance.is_long:
-        return await run_in_thread(lambda: _stage_all(unit, advance, changed, closed)), changed
-    return _stage_all(unit, advance, changed, closed), changed
+        return await run_in_thread(lambda: _stage_all(unit, advance, changed, closed))
+    return _stage_all(unit, advance, changed, closed)
 
 
 def _stage_all(
     unit: UnitOfWork, advance: Advance[P, I], changed: RowChanges, closed: Sequence[tuple[CloseHumanTask, Entity]]
-) -> Entity:
+) -> Staged:
     language, models = advance.language, advance.language.models
     instance = advance.applied.instance
-    version = stage_instance(unit, advance)
+    version, reduced = stage_instance(unit, advance)
     for event in build_advance_events(language, advance.process, advance.before, advance.applied):
         unit.record(version.id, event)
     for new in changed.new_tasks:
@@ -116,8 +136,8 @@ def _stage_all(
         transition = "complete" if state == "COMPLETED" else "cancel"
         document = advance.encode(close_task(read_object(task.document), closing, state, advance.at))
         unit.save(build_next_version(unit, task, state=state, transition=transition, document=document))
-    unit.parts |= build_staged_rows(unit, advance, changed, version.id)
-    return version
+    unit.parts |= build_staged_rows(unit, advance, changed, version.id, reduced.stored)
+    return Staged(version, changed, reduced.apart)
 
 
 # The audit trail of instances: what the entity API shows of an advance (docs/reference/steps.md#recording). Each entry
@@ -157,29 +177,47 @@ def encode_events(found: Iterable[Event], at: int) -> str:
     return _encode_events([one.stamp(at) for one in found]).decode()
 
 
-def stage_instance(unit: UnitOfWork, advance: Advance[P, I]) -> Entity:
-    """Stage the instance as an entity, with the claim on its business key as long as it is in flight.
+def stage_instance(unit: UnitOfWork, advance: Advance[P, I]) -> tuple[Entity, Reduced]:
+    """Stage the instance as an entity, with the claim on its business key as long as it is in flight; also its document
+    as it is written, without large values.
 
     Raises ``InstanceTooLarge``.
     """
     instance, base = advance.applied.instance, advance.base
-    text = advance.encode(advance.language.instance_to_document(instance))
-    if len(text) > MAX_INSTANCE_CHARS:
-        raise InstanceTooLarge(len(text), MAX_INSTANCE_CHARS)
+    reduced, text = _reduce(advance)
+    chars = len(text) + sum(one.chars for one in reduced.apart.values())
+    if chars > MAX_INSTANCE_CHARS:
+        raise InstanceTooLarge(chars, MAX_INSTANCE_CHARS)
     claims = _compute_claims(instance, None if advance.before is None else not advance.before.is_terminal)
     if base is None:
         version = build_entity(unit, advance.language.models.instance, to_entity_id(instance.id), instance.status, text)
         unit.create(version, claims=claims)
-        return version
+        return version, reduced
     transition = advance.applied.transitions[-1] if advance.applied.transitions else "advance"
     version = build_next_version(unit, base, state=instance.status, transition=transition, document=text)
     unit.expect(base.id, base.transaction_id)
     unit.save(version, claims=claims)
-    return version
+    return version, reduced
+
+
+def _reduce(advance: Advance[P, I]) -> tuple[Reduced, str]:
+    """The document of the instance without the values that are stored apart, and its text."""
+    language, patterns = advance.language, advance.language.models.value_paths
+    reduced = leave_out_known(language.instance_to_document(advance.applied.instance), patterns, advance.apart)
+    text = advance.encode(reduced.document)
+    if advance.before is None or not advance.is_long or len(text) <= MIN_APART_CHARS:
+        return reduced, text
+    before = language.instance_to_document(advance.before)
+    less = leave_out_lasting(reduced, patterns, before, advance.apart)
+    return (reduced, text) if less is reduced else (less, advance.encode(less.document))
 
 
 def build_staged_rows(
-    unit: UnitOfWork, advance: Advance[P, I], changed: RowChanges, instance_id: EntityId
+    unit: UnitOfWork,
+    advance: Advance[P, I],
+    changed: RowChanges,
+    instance_id: EntityId,
+    values: Sequence[LogValue] = (),
 ) -> dict[str, StagedPart]:
     """The rows beside the entities, by the parts of the commit statement that write them."""
     instance = advance.applied.instance
@@ -237,7 +275,7 @@ def build_staged_rows(
         parts.update(build_failed_parts(unit, advance.language, advance.applied, failed, instance_id, advance.at))
     if not waits.is_empty:
         parts[WAITS.name] = waits
-    if (log := _build_log(advance, instance_id, unit.tenant)) is not None:
+    if (log := _build_log(advance, instance_id, unit.tenant, values)) is not None:
         parts[LOG.name] = log
     return parts
 
@@ -276,22 +314,23 @@ def has_just_ended(advance: Advance[P, I]) -> bool:
     return advance.applied.instance.is_terminal and (advance.before is None or not advance.before.is_terminal)
 
 
-def _build_log(advance: Advance[P, I], instance_id: EntityId, tenant: TenantId) -> StagedLog | None:
+def _build_log(
+    advance: Advance[P, I], instance_id: EntityId, tenant: TenantId, values: Sequence[LogValue]
+) -> StagedLog | None:
     log = advance.language.log
-    if log is None:
-        return None
-    events = log.list_events(advance.process, advance.before, advance.applied)
-    if not events:
+    events = [] if log is None else log.list_events(advance.process, advance.before, advance.applied)
+    if not events and not values:
         return None
     encoded = [encode_event(event, is_small=not advance.is_long) for event in events]
-    advance.logged.clear()
-    advance.logged.update(map(log.find_labels, events))
+    if log is not None:
+        advance.logged.clear()
+        advance.logged.update(map(log.find_labels, events))
     return StagedLog(
         tenant=tenant,
         instance=instance_id,
         at=advance.at,
         events=[one.event for one in encoded],
-        values=[value for one in encoded for value in one.values],
+        values=[*values, *(value for one in encoded for value in one.values)],
     )
 
 

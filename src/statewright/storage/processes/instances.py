@@ -101,8 +101,8 @@ async def fetch_abridged_instances(
 
 
 DOCUMENTS: Final = f"""
-    SELECT number, document
-      FROM (SELECT wanted.number, current.document,
+    SELECT number, id, document
+      FROM (SELECT wanted.number, wanted.id, current.document,
                    sum(current.bytes) OVER (ORDER BY wanted.number) - current.bytes < {MAX_LIST_BYTES} AS fits
               FROM unnest($2::uuid[]) WITH ORDINALITY AS wanted (id, number)
              CROSS JOIN LATERAL (
@@ -113,13 +113,14 @@ DOCUMENTS: Final = f"""
 """  # noqa: S608 - a constant
 
 
-async def fetch_documents(pool: Pool, tenant: TenantId, ids: Sequence[str]) -> tuple[list[str], int]:
-    """The documents of the first of some instances, as many as come to ``MAX_LIST_BYTES``, and how many of the ids that
-    were. Instances that are gone have no document.
+async def fetch_documents(pool: Pool, tenant: TenantId, ids: Sequence[str]) -> tuple[list[tuple[str, str]], int]:
+    """The documents of the first of some instances, as many as come to ``MAX_LIST_BYTES``, each behind the id, and how
+    many of the ids that were. Instances that are gone have no document.
     """
     async with pool.connection() as connection:
         rows = await connection.fetch(DOCUMENTS, tenant, ids)
-    return [row["document"] for row in rows], rows[-1]["number"] if rows else len(ids)
+    found: list[tuple[str, str]] = [(str(row["id"]), row["document"]) for row in rows]
+    return found, rows[-1]["number"] if rows else len(ids)
 
 
 def _build_where(tenant: TenantId, language: str, wanted: InstanceFilter) -> tuple[str, list[object]]:
