@@ -151,11 +151,12 @@ def test_a_task_is_completed_with_the_digits_that_were_typed():
 
 def test_the_answer_to_a_task_of_a_flow_may_be_an_array_and_no_other_value():
     [complete] = [each for each in tasks.ROUTES if isinstance(each, Action)]
-    given = (("task", "7"), ("completedBy", "ada"))
+    given = (("task", "7"), ("taskLanguage", "flows"), ("completedBy", "ada"))
     call = complete.build(Form((*given, ("variables", "[1.50]"))))
     assert call.body == b'{"result":[1.50],"completedBy":"ada"}'
-    with pytest.raises(InvalidField):
-        complete.build(Form((*given, ("variables", "7"))))
+    for language, typed in (("flows", "7"), ("steps", "[1]")):
+        with pytest.raises(InvalidField):
+            complete.build(Form((*given, ("taskLanguage", language), ("variables", typed))))
 
 
 def test_the_inbox_tells_what_is_to_be_done_in_which_language():

@@ -10,7 +10,7 @@ from statewright.console.calls import ApiCall, Reply, build_path, build_root_cal
 from statewright.console.pages.incidents import BadgeView, format_badge
 from statewright.console.pages.instances import build_instance_path
 from statewright.console.pages.listing import Filter, build_numbered_list
-from statewright.console.process_languages import ProcessLanguage, find_language_of
+from statewright.console.process_languages import STEPS, ProcessLanguage, find_language_of
 from statewright.console.request import (
     Action,
     Form,
@@ -158,8 +158,9 @@ def _read_completion(form: Form) -> bytes:
     """A result as it was typed, so that numbers keep their digits."""
     typed = read_json(form, "variables")
     result = decode(typed)
-    if not isinstance(result, dict | list):
-        raise InvalidField("variables", "is no JSON object or array")
+    takes_arrays = form.get("taskLanguage") not in ("", STEPS.name)
+    if not isinstance(result, dict) and not (takes_arrays and isinstance(result, list)):
+        raise InvalidField("variables", "is no JSON object or array" if takes_arrays else "is no JSON object")
     member = b"variables" if isinstance(result, dict) else b"result"
     return b'{"%b":%b,"completedBy":%b}' % (member, typed, encode(form.get("completedBy")))
 
