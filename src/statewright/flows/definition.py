@@ -24,6 +24,9 @@ ENTITY_TYPES: Final = ("entity:read", "entity:write")
 """Jobs that no worker does, but the service."""
 MAX_CONCURRENCY: Final = 1_000
 MAX_POLICIES: Final = 1_000
+MAX_DELIVERIES: Final = 1_000
+DELIVERIES: Final = 10
+"""How often a task is handed out to workers of which nothing is heard, where no policy says it."""
 ANY_TASK: Final = "*"
 """The name of the policy of all tasks that have none of their own."""
 MAX_PAUSE: Final = timedelta(days=30)
@@ -73,6 +76,15 @@ class TaskPolicy(Struct, frozen=True, kw_only=True, rename="camel", omit_default
     ] = None
     retries: Annotated[Int32 | None, _describe("in place of those of the definition", maximum=MAX_RETRIES)] = None
     backoff: TaskBackoff | None = None
+    deliveries: Annotated[
+        Int32 | None,
+        _describe(
+            "how often it is handed out to workers that are not heard of any more, before it fails",
+            minimum=1,
+            maximum=MAX_DELIVERIES,
+            default=DELIVERIES,
+        ),
+    ] = None
 
 
 class FlowSettings(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
@@ -230,8 +242,10 @@ def find_setting_defect(settings: FlowSettings) -> str | None:
 
 
 def _find_policy_defect(policy: TaskPolicy) -> str | None:
-    if not 0 <= (policy.retries or 0) <= MAX_RETRIES:
-        return f"retries must be within 0 and {MAX_RETRIES}"
+    counts = (("retries", policy.retries, 0, MAX_RETRIES), ("deliveries", policy.deliveries, 1, MAX_DELIVERIES))
+    for name, count, least, most in counts:
+        if count is not None and not least <= count <= most:
+            return f"{name} must be within {least} and {most}"
     backoff = policy.backoff or TaskBackoff()
     if not 0 <= backoff.jitter <= 1:
         return "backoff.jitter must be within 0 and 1"

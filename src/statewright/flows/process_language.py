@@ -14,10 +14,11 @@ from statewright.flows.graph import describe
 from statewright.flows.instance import DEFINITION, INSTANCE, FlowInstance, instance_from_document, instance_to_document
 from statewright.flows.lexer import STORED
 from statewright.loop.turns import MAX_TURN_ELEMENTS
-from statewright.net import NodeId
+from statewright.net import Moment, NodeId
 from statewright.net.effects import ChangePhase, CloseHumanTask, Effect, RecordExit, RecordPatch
 from statewright.processes.changes import Backoff
 from statewright.processes.language import (
+    LEASE_LOST,
     Applied,
     AuditEntry,
     InputPayloads,
@@ -38,6 +39,23 @@ _PHASES: Final = {
 """What the audit log says of an instance that has come to a phase."""
 
 
+class FlowLeaseLosses:
+    """Tasks are handed out so often, and then fail (docs/reference/flows.md#definitions)."""
+
+    limit = definition.DELIVERIES - 1
+
+    def find_limit(self, process: FlowProcess, node: str) -> int | None:
+        """That of the policy of the task; ``None`` where it has none."""
+        policy = definition.find_policy(process.source.settings, process.flow.graph.nodes[int(node)])
+        return None if policy.deliveries is None else policy.deliveries - 1
+
+    def fail_lost_job(
+        self, process: FlowProcess, instance: FlowInstance, job: str, moment: Moment
+    ) -> Applied[FlowInstance]:
+        """No worker came to the end of a task."""
+        return operations.fail_job(process, instance, job, LEASE_LOST, moment)
+
+
 class FlowProcesses:
     """The operations that the host calls; those of clients alone are in ``operations``."""
 
@@ -46,7 +64,7 @@ class FlowProcesses:
     children = None
     log = None
     run_reports = None
-    lease_losses = None
+    lease_losses = FlowLeaseLosses()
     payloads = InputPayloads(operations.build_payload)
     models = LanguageModels(
         instance=INSTANCE,

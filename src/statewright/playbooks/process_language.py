@@ -103,6 +103,10 @@ class PlaybookLeaseLosses:
 
     limit = 3
 
+    def find_limit(self, process: PlaybookProcess, node: str) -> int | None:
+        """Always ``None``: it is the same for all."""
+        return None
+
     def fail_lost_job(
         self, process: PlaybookProcess, instance: Execution, job: str, moment: Moment
     ) -> Applied[Execution]:

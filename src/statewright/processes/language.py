@@ -164,6 +164,10 @@ class AuditEntry(Struct, frozen=True):
     detail: JsonObject
 
 
+LEASE_LOST: Final = "LEASE_LOST: it was handed out as often as it may be, and no worker came to its end in time"
+"""Why a job fails whose leases end again and again."""
+
+
 class JobPlace(Struct, frozen=True):
     """Where in an instance a job belongs."""
 
@@ -315,8 +319,12 @@ class LeaseLosses(Protocol[P_contra, I]):
     """Jobs whose workers were not heard of any more."""
 
     @property
-    def limit(self) -> int:
-        """How often a job is handed out again because of that."""
+    def limit(self) -> int | None:
+        """How often a job is handed out again because of that, where its definition says nothing; ``None``: always."""
+        ...
+
+    def find_limit(self, process: P_contra, node: str) -> int | None:
+        """How often jobs of a node are, where the definition says it; ``None``: as all others."""
         ...
 
     def fail_lost_job(self, process: P_contra, instance: I, job: str, moment: Moment) -> Applied[I] | Rejection:

@@ -20,7 +20,7 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from statewright.jsonval.values import JsonObject, JsonValue, quote
+from statewright.jsonval.values import JsonObject, JsonValue, is_whole, quote
 from statewright.net.durations import parse_delay
 from statewright.processes.changes import Backoff
 
@@ -190,38 +190,53 @@ RETRY_BACKOFF: Final = "retryBackoff"
 
 ANY_TYPE: Final = "*"
 
+DELIVERIES: Final = "deliveries"
+
 MAX_PAUSE_S: Final = 30 * 86_400
+MAX_DELIVERIES: Final = 1_000
 
 
 def find_backoff(definition: Definition, job_type: str, retries: int) -> Backoff | None:
     """The backoff of a job type, whose steps have so many ``retries``; None: there is none."""
-    declared = (definition.metadata or {}).get(RETRY_BACKOFF)
-    if not isinstance(declared, dict):
-        return None
-    source = declared[job_type] if job_type in declared else declared.get(ANY_TYPE)
+    source = _find_of_type(definition, RETRY_BACKOFF, job_type)
     try:
         return None if source is None else _parse(source, retries)
     except ValueError:
         return None
 
 
-def list_misfits(definition: Definition) -> tuple[str, ...]:
-    """What stands in ``metadata.retryBackoff`` and has no effect."""
-    declared = (definition.metadata or {}).get(RETRY_BACKOFF)
-    if declared is None:
-        return ()
+def find_deliveries(definition: Definition, job_type: str) -> int | None:
+    """How often a job of a type is handed out to workers that are not heard of any more; None: however often."""
+    source = _find_of_type(definition, DELIVERIES, job_type)
+    try:
+        return None if source is None else _read_deliveries(source)
+    except ValueError:
+        return None
+
+
+def _find_of_type(definition: Definition, member: str, job_type: str) -> JsonValue:
+    declared = (definition.metadata or {}).get(member)
     if not isinstance(declared, dict):
-        return (f"metadata.{RETRY_BACKOFF} has no effect: it must be an object",)
+        return None
+    return declared[job_type] if job_type in declared else declared.get(ANY_TYPE)
+
+
+def list_misfits(definition: Definition) -> tuple[str, ...]:
+    """What stands in ``metadata.retryBackoff`` and ``metadata.deliveries``, and has no effect."""
     known = {step.job_type for step in definition.steps if step.type == "SERVICE_TASK"} | {ANY_TYPE}
-    found = []
-    for job_type, source in declared.items():
-        place = f"metadata.{RETRY_BACKOFF} {quote(job_type)} has no effect"
-        if job_type not in known:
-            found.append(f"{place}: no step has such jobs")
-        try:
-            _parse(source, 0)
-        except ValueError as misfit:
-            found.append(f"{place}: {misfit}")
+    found: list[str] = []
+    for member, read in _BY_TYPE.items():
+        declared = (definition.metadata or {}).get(member)
+        if declared is not None and not isinstance(declared, dict):
+            found.append(f"metadata.{member} has no effect: it must be an object")
+        for job_type, source in declared.items() if isinstance(declared, dict) else ():
+            place = f"metadata.{member} {quote(job_type)} has no effect"
+            if job_type not in known:
+                found.append(f"{place}: no step has such jobs")
+            try:
+                read(source)
+            except ValueError as misfit:
+                found.append(f"{place}: {misfit}")
     return tuple(found)
 
 
@@ -251,9 +266,21 @@ def _read_number(name: str, value: JsonValue, least: int, most: int) -> float:
     return float(value)
 
 
+def _read_deliveries(value: JsonValue) -> int:
+    """Raises ``ValueError``."""
+    if not is_whole(value) or not 1 <= value <= MAX_DELIVERIES:
+        raise ValueError(f"it must be a whole number from 1 to {MAX_DELIVERIES}")
+    return int(value)
+
+
 _MEMBERS: Final[Mapping[str, tuple[str, Callable[[str, JsonValue], float]]]] = {
     "delay": ("delay_s", _read_seconds),
     "maxDelay": ("max_delay_s", _read_seconds),
     "factor": ("factor", lambda name, value: _read_number(name, value, 1, 10)),
     "jitter": ("jitter", lambda name, value: _read_number(name, value, 0, 1)),
 }
+_BY_TYPE: Final[Mapping[str, Callable[[JsonValue], object]]] = {
+    RETRY_BACKOFF: lambda source: _parse(source, 0),
+    DELIVERIES: _read_deliveries,
+}
+"""What metadata may say by types of jobs, and what reads it, which raises ``ValueError``."""

@@ -20,6 +20,7 @@ from statewright.net.effects import (
 )
 from statewright.processes.changes import Backoff
 from statewright.processes.language import (
+    LEASE_LOST,
     Applied,
     AuditEntry,
     InputPayloads,
@@ -30,7 +31,7 @@ from statewright.processes.language import (
 )
 from statewright.processes.user_tasks import USER_TASK
 from statewright.steps import operations
-from statewright.steps.definition import find_backoff, find_member_tags
+from statewright.steps.definition import find_backoff, find_deliveries, find_member_tags
 from statewright.steps.documents import definition_from_text
 from statewright.steps.instance import (
     DEFINITION,
@@ -124,6 +125,23 @@ def _get_variables(process: Process, job: JobPlace, value: JsonValue) -> JsonObj
     return value if isinstance(value, dict) else {}
 
 
+class StepLeaseLosses:
+    """Jobs are handed out however often, unless their definition limits it (docs/reference/steps.md#deliveries)."""
+
+    limit = None
+
+    def find_limit(self, process: Process, node: str) -> int | None:
+        """What the definition says for the type of a step's jobs."""
+        deliveries = find_deliveries(process.definition, process.steps[node].job_type)
+        return None if deliveries is None else deliveries - 1
+
+    def fail_lost_job(
+        self, process: Process, instance: Instance, job: str, moment: Moment
+    ) -> Applied[Instance] | Rejection:
+        """No worker came to the end of a job."""
+        return operations.fail_job(process, instance, job, LEASE_LOST, moment)
+
+
 class StepProcesses:
     """The operations that the host calls; those of ``/v1`` alone are in ``operations``."""
 
@@ -133,7 +151,7 @@ class StepProcesses:
     children = None
     log = None
     run_reports = None
-    lease_losses = None
+    lease_losses = StepLeaseLosses()
     payloads = InputPayloads(_get_variables)
     models = LanguageModels(
         instance=INSTANCE,

@@ -170,9 +170,7 @@ LOSSES: Final[Work[LostJob]] = Work(
     read=leases.to_lost_job,
     # Uses process_job_leased.
     due=f"""lock_expires_at < $1 AND locked_at IS NOT NULL AND language = ANY ($6::text[])
-               AND ({IS_LAST}
-                    OR losses >= (SELECT most FROM unnest($7::text[], $8::int[]) AS limited (language, most)
-                                   WHERE limited.language = task.language))""",  # noqa: S608 - a constant
+               AND ({IS_LAST} OR losses >= {leases.build_max_losses("task", "$7", "$8")})""",
     order="lock_expires_at",
     pause="lock_expires_at",
     place="node_id",
@@ -182,7 +180,7 @@ LOSSES: Final[Work[LostJob]] = Work(
     free="NULL",
     is_own="kept_under IS NULL",
 )
-"""Jobs that were lost as often as they may; with the languages that limit that, and their limits."""
+"""Jobs that were lost as often as they may; with all languages, those that limit that, and their limits."""
 
 REPORTED: Final = cast("Work[LostJob]", replace(cast("Any", REPORTS), columns=LOSSES.columns, read=LOSSES.read))
 """The jobs of reports."""

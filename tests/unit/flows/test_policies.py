@@ -37,6 +37,15 @@ def test_a_policy_is_found_by_the_name_as_written_then_by_what_implements_it_the
     assert [limit.microseconds for limit in limits] == [30_000_000]
 
 
+def test_deliveries_are_those_of_the_policy_or_of_all_flows():
+    policies = {"alias": TaskPolicy(deliveries=3), "*": TaskPolicy(deliveries=1)}
+    process = compile_source(FlowSource(id="f", text=TEXT, settings=FlowSettings(tasks=policies)), 1)
+    assert FLOWS.lease_losses is not None
+    assert [FLOWS.lease_losses.find_limit(process, node) for node in ("1", "2")] == [0, 2]
+    assert FLOWS.lease_losses.find_limit(compile_source(FlowSource(id="f", text=TEXT), 1), "1") is None
+    assert FLOWS.lease_losses.limit == 9
+
+
 def test_rests_are_fixed_or_grow_up_to_the_longest():
     process = compile_source(FlowSource(id="f", text=TEXT, settings=SETTINGS), 1)
     growing, fixed = FLOWS.find_backoff(process, "1"), FLOWS.find_backoff(process, "2")
@@ -77,6 +86,8 @@ def test_a_task_that_is_done_in_time_disarms_its_limit():
 @pytest.mark.parametrize(
     ("policy", "defect"),
     [
+        (TaskPolicy(deliveries=0), "settings.tasks[A].deliveries must be within 1 and 1000"),
+        (TaskPolicy(deliveries=1001), "settings.tasks[A].deliveries must be within 1 and 1000"),
         (TaskPolicy(retries=101), "settings.tasks[A].retries must be within 0 and 100"),
         (TaskPolicy(time_limit="soon"), "settings.tasks[A].timeLimit must be an ISO 8601 duration up to P366D"),
         (TaskPolicy(time_limit="P1M"), "settings.tasks[A].timeLimit must be"),

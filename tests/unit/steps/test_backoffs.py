@@ -4,7 +4,7 @@ import pytest
 
 from statewright.jsonval.values import JsonValue
 from statewright.processes.changes import Backoff
-from statewright.steps.definition import find_backoff
+from statewright.steps.definition import find_backoff, find_deliveries
 from statewright.steps.upload import lint_definition
 from tests.unit.steps.builders import a_process, end, service
 
@@ -53,3 +53,28 @@ def test_the_jitter_goes_both_ways():
 def test_what_has_no_effect_is_a_warning(declared, told):
     assert warnings(declared) == [told]
     assert backoff(declared) is None
+
+
+@pytest.mark.parametrize(
+    ("declared", "found", "told"),
+    [
+        ({"rate": 5}, 5, []),
+        ({"*": 1}, 1, []),
+        ({"rate": 5, "*": 1}, 5, []),
+        (None, None, []),
+        ([], None, ["metadata.deliveries has no effect: it must be an object"]),
+        ({"rte": 5}, None, ['metadata.deliveries "rte" has no effect: no step has such jobs']),
+        *(
+            (
+                {"rate": value},
+                None,
+                ['metadata.deliveries "rate" has no effect: it must be a whole number from 1 to 1000'],
+            )
+            for value in (0, 1001, 1.5, True, "5")
+        ),
+    ],
+)
+def test_deliveries_are_limited_by_type(declared, found, told):
+    process = a_process(service("rate", "end"), end(), metadata={"deliveries": declared})
+    assert find_deliveries(process.definition, "rate") == found
+    assert [text for text in lint_definition(process.definition) if "deliveries" in text] == told

@@ -40,7 +40,7 @@ log = logs.logger(__name__)
 
 class LeaseSweeper:
     """Returns jobs whose lease has ended to the queue, without using a retry (docs/reference/steps.md#the-contract).
-    Those of a language that limits this fail after so many times.
+    Those whose language or definition limits this fail after so many times.
     """
 
     def __init__(self, processes: Processes, *, interval: timedelta) -> None:
@@ -56,7 +56,8 @@ class LeaseSweeper:
         """Take back what has expired; how many jobs. Raises ``StorageUnavailable``."""
         processes = self._processes
         line = build_audit_line(processes.core, build_entry_event("lease-expired", {}), processes.core.clock())
-        limits = {hosted.name: hosted.lost_jobs.limit for hosted in self._hosts.hosted if hosted.lost_jobs is not None}
+        lost = {hosted.name: hosted.lost_jobs for hosted in self._hosts.hosted if hosted.lost_jobs is not None}
+        limits = {name: of_language.limit for name, of_language in lost.items() if of_language.limit is not None}
         free = await leases.sweep_expired(processes.core.pool, limit=MAX_SWEEP_BATCH, line=line, loss_limits=limits)
         if free:
             for _, language, _ in free:

@@ -225,9 +225,11 @@ AddSecrets: TypeAlias = (
 
 
 class LostJobs(Struct, frozen=True):
-    """What becomes of jobs whose leases end: they are handed out again ``limit`` times, then ``fail`` ends them."""
+    """What becomes of jobs whose leases end: they are handed out again ``limit`` times unless their definitions say
+    otherwise, then ``fail`` ends them.
+    """
 
-    limit: int
+    limit: int | None
     fail: Callable[[Caller, EntityId, str], Awaitable[None]]
     """With the instance and the job."""
 

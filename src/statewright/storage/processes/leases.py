@@ -118,6 +118,16 @@ async def release_jobs(
 OWN_WORKERS: Final = "^(push|service)-"
 """What the names of workers begin with that are nodes: their end with a job under way counts as an attempt."""
 
+
+def build_max_losses(job: str, languages: str, limits: str) -> str:
+    """SQL: how often the lease of a job may end, by itself or by its language; two parameters are the languages that
+    limit that, and their limits. Without any it is a number that no count comes to.
+    """
+    return f"""coalesce({job}.max_losses, (SELECT most FROM unnest({languages}::text[], {limits}::int[])
+                                             AS limited (language, most)
+                                     WHERE limited.language = {job}.language), {2**31 - 1})"""  # noqa: S608 - constants
+
+
 SWEEP: Final = f"""
     -- Uses process_job_leased. The event comes from services.processes.background. A job that so many nodes ended with
     -- keeps its lease, which is over: it is parked next (storage.work.LOSSES).
@@ -128,15 +138,14 @@ SWEEP: Final = f"""
                locked_at = CASE WHEN lost.is_last THEN locked_at END,
                lock_expires_at = CASE WHEN lost.is_last THEN lock_expires_at END
           FROM (SELECT place, counted.takers, cardinality(counted.takers) >= {MAX_TAKERS} AS is_last
-                  FROM (SELECT ctid AS place, worker, takers, language FROM process_job
+                  FROM (SELECT ctid AS place, worker, takers, {build_max_losses("process_job", "$5", "$6")} AS most
+                          FROM process_job
                          WHERE lock_expires_at < $1 AND locked_at IS NOT NULL AND cardinality(takers) < {MAX_TAKERS}
-                           AND NOT EXISTS (
-                                SELECT 1 FROM unnest($5::text[], $6::int[]) AS limited (language, most)
-                                 WHERE limited.language = process_job.language AND process_job.losses >= limited.most)
+                           AND losses < {build_max_losses("process_job", "$5", "$6")}
                          ORDER BY lock_expires_at
                          LIMIT $2 FOR UPDATE SKIP LOCKED) AS due
                  CROSS JOIN LATERAL (
-                        SELECT CASE WHEN worker ~ '{OWN_WORKERS}' AND language <> ALL ($5::text[])
+                        SELECT CASE WHEN worker ~ '{OWN_WORKERS}' AND most > {MAX_TAKERS}
                                     THEN due.takers || concat($1::bigint, ' ', worker)
                                     ELSE due.takers END AS takers) AS counted) AS lost
          WHERE job.ctid = lost.place
@@ -153,7 +162,7 @@ SWEEP: Final = f"""
 async def sweep_expired(pool: Pool, *, limit: int, line: AuditLine, loss_limits: Mapping[str, int]) -> list[Topic]:
     """Take back jobs whose lease ended before ``line.at``, without using a retry; what may be claimed again.
 
-    Those that were taken back as often as ``loss_limits`` says for their language are left (``storage.work.LOSSES``).
+    Those that were taken back as often as they may are left (``storage.work.LOSSES``); the limits are of languages.
     """
     languages, limits = list(loss_limits), list(loss_limits.values())
     async with pool.connection() as connection:

@@ -63,6 +63,8 @@ class JobRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     input_bytes: int
     """Of the input of its execution, as JSON text."""
     tags: str | None = None
+    max_losses: int | None = None
+    """How often it is handed out again because its lease ended; None: as its language has it."""
 
 
 class UserTaskRow(Struct, frozen=True, kw_only=True, omit_defaults=True):

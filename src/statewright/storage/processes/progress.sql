@@ -36,13 +36,14 @@ process_executions AS (
 ),
 process_jobs_queued AS (
     INSERT INTO process_job (tenant, language, id, instance, execution, definition_id, node_id, job_type, retries, created_at,
-                             held, tags, definition_version, input_bytes)
+                             held, tags, definition_version, input_bytes, max_losses)
     SELECT progressed.tenant, progressed.language, job.id, job.instance, job.execution, job.definition_id, job.node_id,
-           job.job_type, job.retries, job.created_at, job.held, job.tags, job.definition_version, job.input_bytes
+           job.job_type, job.retries, job.created_at, job.held, job.tags, job.definition_version, job.input_bytes,
+           job.max_losses
       FROM progressed
      CROSS JOIN LATERAL json_to_recordset(progressed.jobs)
         AS job (id uuid, instance uuid, execution uuid, definition_id text, node_id text, job_type text, retries int,
-                created_at bigint, held boolean, tags text, definition_version int, input_bytes int)
+                created_at bigint, held boolean, tags text, definition_version int, input_bytes int, max_losses int)
 ),
 process_jobs_closed AS (
     DELETE FROM process_job
