@@ -238,7 +238,7 @@ class JobSource(Protocol):
         ...
 
     async def renew(self, job: Job, worker: str, lease: timedelta) -> bool:
-        """Extend the lease; False where the protocol has no such call."""
+        """Extend the lease; False where the protocol has no such call. Raises :class:`JobLost`."""
         ...
 
     async def report_progress(self, job: Job, worker: str, report: bytes) -> "JsonObject | None":
@@ -357,7 +357,7 @@ class JobWorker:
         task.add_done_callback(self._running.discard)
 
     async def _run_job(self, job: Job) -> None:
-        renewing = asyncio.create_task(self._renew(job), name=f"lease-{job.id}")
+        renewing = asyncio.create_task(self._renew(job, asyncio.current_task()), name=f"lease-{job.id}")
         try:
             await self._report(job, await self._run_handler(job))
         except JobLost as lost:
@@ -432,13 +432,20 @@ class JobWorker:
         except JobsRefused as refused:
             log.warning("job_report_refused job=%s reason=%s", job.id, refused)
 
-    async def _renew(self, job: Job) -> None:
-        """Renew the lease of a job while its handler runs, where the engine allows it."""
+    async def _renew(self, job: Job, running: "asyncio.Task[object] | None") -> None:
+        """Renew the lease of a job while its handler runs, where the engine allows it. A pipeline whose run is over,
+        because it was cancelled or another worker has it, is cancelled; other handlers go on.
+        """
         while True:
             await asyncio.sleep(self._lease.total_seconds() / 3)
             try:
                 if not await self._source.renew(job, self.name, self._lease):
                     return
+            except JobLost as lost:
+                log.info("job_lost job=%s type=%s reason=%s", job.id, job.type, lost)
+                if running is not None and self._pipelines is not None and job.type in self._pipelines.job_types:
+                    running.cancel()
+                return
             except JobsRefused as refused:
                 log.warning("job_lease_lost job=%s type=%s reason=%s", job.id, job.type, refused)
                 return

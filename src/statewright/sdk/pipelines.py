@@ -41,14 +41,18 @@ from statewright.sdk.outcomes import NotJson, encode_json
 MAX_RESPONSE_BYTES: Final = 10 * 1024 * 1024
 
 
-async def send_http(fields: JsonObject, keychain: JsonObject) -> Outcome:
-    """Send the request of a task. Redirects are answers like any other."""
+async def send_http(
+    fields: JsonObject, keychain: JsonObject, *, transport: httpx.AsyncBaseTransport | None = None
+) -> Outcome:
+    """Send the request of a task. Redirects are answers like any other. ``transport``: who sends it, and closes with
+    it; None: the network as the environment says.
+    """
     call = build_call(fields, keychain)
     if isinstance(call, Outcome):
         return call
     try:
         async with asyncio.timeout(call.connect_s + call.read_s):
-            return await _send(call)
+            return await _send(call, transport)
     except TimeoutError:
         return report_failure("no response in time", code="timed_out")
     except (httpx.UnsupportedProtocol, httpx.InvalidURL, httpx.LocalProtocolError):
@@ -57,11 +61,11 @@ async def send_http(fields: JsonObject, keychain: JsonObject) -> Outcome:
         return report_failure(f"no response: {type(error).__name__}", code="connection_failed")
 
 
-async def _send(call: HttpCall) -> Outcome:
+async def _send(call: HttpCall, transport: httpx.AsyncBaseTransport | None) -> Outcome:
     timeout = httpx.Timeout(call.read_s, connect=call.connect_s)
     headers = [(name, value.encode()) for name, value in call.headers]
     async with (
-        httpx.AsyncClient(timeout=timeout, follow_redirects=False) as client,
+        httpx.AsyncClient(timeout=timeout, follow_redirects=False, transport=transport) as client,
         client.stream(
             call.method, call.url, headers=[(name.encode(), value) for name, value in headers], content=call.body
         ) as response,
@@ -157,7 +161,7 @@ class _Run:
         try:
             async with asyncio.timeout(_read_timeout(call.spec)):
                 returned = await function.call(encode(call.fields), self._describe(call), self._threads)
-            return succeed(decode(encode_json(returned)))
+            return returned if isinstance(returned, Outcome) else succeed(decode(encode_json(returned)))
         except TimeoutError as error:
             return fail("timeout", str(error) or "the task took longer than spec.timeout_s", retryable=True)
         except Exception as error:  # whatever goes wrong in a user's handler is its outcome

@@ -61,17 +61,21 @@ class RestJobs:
         await self._post(f"/{quote(job.id, safe='')}/fail", encode(body))
 
     async def renew(self, job: Job, worker: str, lease: timedelta) -> bool:
-        """Extend the lease; False, from the first answer 404 on, for an engine without this call."""
+        """Extend the lease; False, from the first answer 404 on, for an engine without this call. An answer that names
+        the job is of one that is over. Raises :class:`JobLost`.
+        """
         if not self._renews:
             return False
         body: JsonObject = {"workerId": worker, "leaseSeconds": round(lease.total_seconds())}
-        try:
-            await self._post(f"/{quote(job.id, safe='')}/renew", encode(body))
-        except JobsRefused as refused:
-            if not refused.is_gone:
-                raise
+        response = await self._send(f"/{quote(job.id, safe='')}/renew", encode(body))
+        if response.status in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
+            detail = build_error(response.status, response.body).problem.detail
+            if response.status == HTTPStatus.CONFLICT or job.id in detail:
+                raise JobLost(detail)
             self._renews = False
-        return self._renews
+            return False
+        _check(response)
+        return True
 
     async def report_progress(self, job: Job, worker: str, report: bytes) -> "JsonObject | None":
         """Report what a pipeline has done; None, from the first answer 404 on, for an engine without this call."""

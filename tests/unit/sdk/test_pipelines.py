@@ -16,10 +16,13 @@ from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.values import JsonObject
 from statewright.playbooks import compile_playbook
 from statewright.playbooks.dispatch import Dispatch, Element, dispatch_to_document
+from statewright.playbooks.policies import fail
 from statewright.playbooks.run_record import MAX_LOG_ENTRIES
 from statewright.sdk.jobs import Job, JobLost, JobsRefused, JobsUnavailable, JobWorker, NonRetryable, Poll, TaskCall
 from statewright.sdk.node import Node
+from statewright.sdk.operations.calls import Call, HttpResponse
 from statewright.sdk.pipelines import PipelineRunner
+from statewright.sdk.rest_jobs import RestJobs
 
 PATIENCE_S = 30.0
 
@@ -277,6 +280,7 @@ class Engine:
     def __init__(self, job: Job, progress: bool | Exception) -> None:
         self.job: Job | None = job
         self.progress = progress
+        self.lease_lost = False
         self.polls: list[Poll] = []
         self.reports: list[JsonObject] = []
         self.reported = asyncio.Event()
@@ -296,6 +300,8 @@ class Engine:
         self.completed.set_result(message)
 
     async def renew(self, job: Job, worker: str, lease: timedelta) -> bool:
+        if self.lease_lost:
+            raise JobLost("the run is over")
         return True
 
     async def report_progress(self, job: Job, worker: str, report: bytes) -> "JsonObject | None":
@@ -347,6 +353,70 @@ async def test_a_worker_stops_a_run_that_is_over() -> None:
     leave.set()
     await serving
     assert (called, engine.completed.done()) == (["once"], False)
+
+
+async def test_a_worker_cancels_a_run_whose_lease_is_lost_while_a_task_goes_on() -> None:
+    node, cancelled = Node(), asyncio.Event()
+
+    @node.task_kind("python")
+    async def work_for_ever() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    job = Job(id="J", type="playbook:python", instance_id="I", variables=a_payload("{kind: python}"))
+    engine = Engine(job, True)
+    engine.lease_lost = True
+    runner = PipelineRunner({function.name: function for function in node.functions})
+    worker, leave = JobWorker(engine, {}, pipelines=runner, lease=timedelta(seconds=0.3)), asyncio.Event()
+    serving = asyncio.create_task(worker.serve(leave, grace=PATIENCE_S))
+    await asyncio.wait_for(cancelled.wait(), PATIENCE_S)
+    leave.set()
+    await serving
+    assert not engine.completed.done(), "nobody waits for it"
+
+
+async def test_a_handler_may_return_an_outcome() -> None:
+    node = Node()
+    node.task_kind("python")(lambda: fail("tool", "no such city", code="NO_CITY", retryable=False))
+    ran = await run(node, "{kind: python}")
+    assert ran.completion["error"] == {
+        "kind": "tool",
+        "message": "no such city",
+        "code": "NO_CITY",
+        "retryable": False,
+    }
+
+
+class Answering:
+    """A transport that answers every call in the same way."""
+
+    def __init__(self, status: int, detail: str) -> None:
+        self._response = HttpResponse(status, encode({"error": detail}))
+        self.calls = 0
+
+    async def send_async(self, call: Call) -> HttpResponse:
+        self.calls += 1
+        return self._response
+
+
+async def test_a_job_that_is_over_does_not_end_the_renewal_of_others() -> None:
+    """The engine answers 404 to both: that it has no such job, and that it has no such call."""
+    job = Job(id="01JOB", type="playbook:python", instance_id="I")
+    lease = timedelta(seconds=30)
+    answering = Answering(404, 'job "01JOB" not found')
+    jobs = RestJobs(answering)  # type: ignore[arg-type]  # the only call that it makes
+    for _ in range(2):
+        with pytest.raises(JobLost):
+            await jobs.renew(job, "w", lease)
+    assert answering.calls == 2
+    with pytest.raises(JobLost):
+        await RestJobs(Answering(409, "another worker has it")).renew(job, "w", lease)  # type: ignore[arg-type]
+    lacking = Answering(404, "404 page not found")
+    jobs = RestJobs(lacking)  # type: ignore[arg-type]
+    assert [await jobs.renew(job, "w", lease) for _ in range(2)] == [False, False]
+    assert lacking.calls == 1
 
 
 def test_a_kind_has_one_handler() -> None:
