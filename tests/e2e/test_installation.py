@@ -87,6 +87,13 @@ def test_a_command_of_the_service_says_what_is_missing(python: Path, tmp_path: P
     assert 'pip install "statewright[server]"' in told.stderr
 
 
+def test_the_worker_for_tools_says_which_extra_is_missing(python: Path, tmp_path: Path) -> None:
+    told = run(python, tmp_path, "-c", ENTRY, "tools")
+    missing = "postgres needs asyncpg, which is not installed here: pip install 'statewright[tools]'"
+    assert (told.returncode, told.stdout) == (1, "")
+    assert missing in told.stderr
+
+
 def test_a_node_and_the_client_commands_work_with_a_service_elsewhere(python: Path, tmp_path: Path) -> None:
     with started(tmp_path, DATA_DIRECTORY=str(tmp_path / "data")) as program, a_node(python, tmp_path, program):
         api = program.api()

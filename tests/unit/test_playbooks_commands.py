@@ -139,6 +139,7 @@ def test_the_guide_brings_public_playbooks(tmp_path: Path, monkeypatch: pytest.M
     count = len(list(PUBLIC.iterdir()))
     assert surveyed.exit_code == converted.exit_code == 1, "one of the files needs a hand"
     assert surveyed.stdout.startswith(f"files: all {count}, convertible {count - 2}, findings 1, ok 1\n")
+    assert "`statewright tools --kinds python,shell,postgres,duckdb` does these of them\n" in surveyed.stdout
     assert "beyond.yaml: error /workflow/0/case/0/then/call: cannot be converted" in converted.stderr
     assert checked.exit_code == 0, checked.output
     assert playbooks("lint", "--public", "converted").stdout.startswith(f"files: all {count}, ok {count - 1}, findings")

@@ -19,7 +19,19 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from statewright.cli import entities, environment, flows, identity, index, models, ops, playbooks, steps, transfer
+from statewright.cli import (
+    entities,
+    environment,
+    flows,
+    identity,
+    index,
+    models,
+    ops,
+    playbooks,
+    steps,
+    tools,
+    transfer,
+)
 from statewright.cli import help as help_pages
 from statewright.cli.client import add_command, explain, fail
 from statewright.cli.workflows import workflows
@@ -59,6 +71,7 @@ program.add_typer(identity.providers, name="providers")
 program.add_typer(ops.ops, name="ops")
 program.command(name="help")(help_pages.show_help)
 program.command(name="init")(environment.init)
+program.command()(tools.tools)
 add_command(program, index.explain_search)
 add_command(program, entities.prune)
 steps.steps.command()(entities.purge)

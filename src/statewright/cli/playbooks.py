@@ -186,6 +186,8 @@ def _list_files(source: str) -> list[str]:
 
 def _list_survey_lines(survey: "Survey") -> Iterator[str]:
     """The page that is shown of it: totals first."""
+    from statewright.tools.tasks import KINDS as TOOL_KINDS
+
     totals = survey.totals
     for title, counts in (
         ("files", totals.files),
@@ -194,6 +196,8 @@ def _list_survey_lines(survey: "Survey") -> Iterator[str]:
         ("older forms", totals.forms),
     ):
         yield f"{title}: {', '.join(f'{name} {count}' for name, count in counts.items()) or 'none'}"
+    if offered := [kind for kind in TOOL_KINDS if kind in totals.worker_kinds]:
+        yield f"`statewright tools --kinds {','.join(offered)}` does these of them"
     yield f"credentials: {', '.join(totals.credentials) or 'none'}"
     for file in survey.files:
         yield f"{file.file}: {file.state}"

@@ -159,6 +159,7 @@ SOURCES: Final[Mapping[str, Source]] = {
     "guides.operations": Source("guides/operations.md"),
     "guides.postgresql": Source("guides/postgresql.md"),
     "guides.public-playbooks": Source("guides/public-playbooks.md"),
+    "guides.tools": Source("guides/tools.md"),
     "guides.tls-and-proxies": Source("guides/tls-and-proxies.md"),
     "guides.upgrade": Source("guides/upgrade.md"),
 }
