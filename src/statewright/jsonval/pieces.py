@@ -284,26 +284,23 @@ def _encode_array(
     items: list[JsonValue], encode: Callable[[JsonValue], bytes], list_names: ListNames
 ) -> Iterator[bytes]:
     separator = b"["
-    for start in range(0, len(items), _SLICE):
-        for piece in _encode_items(items[start : start + _SLICE], encode, list_names):
-            yield separator
-            yield from piece
-            separator = b","
+    start, size = 0, _SLICE
+    while start < len(items):
+        some = items[start : start + size]
+        weight = weigh(some, _MAX_WEIGHT)
+        if weight > _MAX_WEIGHT and len(some) > 1:
+            size = len(some) // 2
+            continue
+        yield separator
+        if weight > _MAX_WEIGHT:
+            yield from _encode_heavy(some[0], encode, list_names)
+        else:
+            yield encode(some)[1:-1]
+        separator = b","
+        start += len(some)
+        if 2 * weight <= _MAX_WEIGHT:  # else the next items, which are often alike, would be weighed twice
+            size = min(2 * size, _SLICE)
     yield b"]"
-
-
-def _encode_items(
-    items: list[JsonValue], encode: Callable[[JsonValue], bytes], list_names: ListNames
-) -> Iterator[Iterable[bytes]]:
-    """The encodings of some items, many in one where they are light."""
-    if weigh(items, _MAX_WEIGHT) <= _MAX_WEIGHT:
-        yield (encode(items)[1:-1],)
-    elif len(items) == 1:
-        yield _encode_heavy(items[0], encode, list_names)
-    else:
-        middle = len(items) // 2
-        yield from _encode_items(items[:middle], encode, list_names)
-        yield from _encode_items(items[middle:], encode, list_names)
 
 
 def _encode_object(members: JsonObject, encode: Callable[[JsonValue], bytes], list_names: ListNames) -> Iterator[bytes]:

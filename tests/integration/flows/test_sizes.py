@@ -3,16 +3,22 @@
 import asyncio
 import os
 import random
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
 
+import httpx
 import pytest
 
+from statewright.api.http.processes.bodies import BARE_ERRORS
+from statewright.failures import OutcomeUnknown
 from statewright.flows.process_language import FLOWS
 from statewright.ids import EntityId, TenantId
+from statewright.jsonval.codec import encode
 from statewright.net import ulid_to_uuid
 from statewright.processes.loop_results import PART_RESULTS
 from statewright.services.core import Caller
@@ -152,6 +158,75 @@ def test_values_of_nearly_ten_mebibytes_travel_along_edges(flows: Flows, service
     flows.complete(flows.job("B"), {"b": 1})
     assert flows.read(instance)["result"] == {"b": 1}
     assert any(line.get("valuesOmitted") for line in flows.history(instance))
+
+
+def test_a_large_result_is_applied_by_itself(flows: Flows, service: RunningService, tenant: str, api: Api):
+    instance = flows.run("* A → B", list(range(5)))
+    values: list[Json] = [{"n": 0}, {"n": 1}, {"n": 2, "large": list(range(20_000))}, {"n": 3}, {"n": 4}]
+    with ThreadPoolExecutor(5) as pool, kept_waiting(service, tenant, instance) as count_waiting:
+        reports = []
+        for job, value, waiting in zip(flows.poll("A"), values, (1, 2, 1, 1, 2), strict=True):
+            reports.append(pool.submit(flows.complete, job, value))
+            eventually(lambda waiting=waiting: count_waiting() == waiting)
+    assert [report.result() for report in reports] == [None] * 5
+    assert flows.job("B")["variables"]["input"] == values
+    versions = done(api.get(f"/entity/{ulid_to_uuid(instance['id'])}/changes"))
+    assert len(versions) == 4, "it begins, and there are three batches"
+
+
+def test_outputs_of_nine_mebibytes_are_taken_on_a_busy_machine(flows: Flows):
+    """Where it takes too long the answer says what to do, and who does that comes to an end."""
+    instance = flows.run("* A → B", [0, 1])
+    bodies = {
+        job["id"]: encode({"workerId": "w-1", "variables": {"large": list(range(1_000_000, 2_150_000))}})
+        for job in flows.poll("A")
+    }
+    assert {len(body) // MEBIBYTE for body in bodies.values()} == {8}
+
+    def complete(job: str) -> int:
+        for tries in range(1, 11):
+            headers = {"Authorization": f"Bearer {flows.api.token}"}
+            path = f"{flows.api.url}/v1/jobs/{job}/complete"
+            told = httpx.post(path, content=bodies[job], headers=headers, timeout=60)
+            if told.status_code == 204:
+                return tries
+            assert (told.status_code, "again" in told.json()["reason"]) in ((503, True), (504, True)), told.text
+        return 0
+
+    loop = [sys.executable, "-c", "while True: pass"]
+    busy = [subprocess.Popen(loop) for _ in range(max(1, (os.cpu_count() or 1) // 2))]
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            assert all(pool.map(complete, bodies))
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+    [job] = flows.poll("B")
+    assert [len(output["large"]) for output in job["variables"]["input"]] == [1_150_000] * 2
+    assert [line["status"] for line in flows.history(instance) if line["name"] == "A.1"].count("COMPLETED") == 3
+
+
+def test_a_result_of_which_it_is_not_known_whether_it_counts_can_be_sent_again(
+    flows: Flows, monkeypatch: pytest.MonkeyPatch
+):
+    instance = flows.run("A")
+    job = flows.job("A")
+
+    async def lose_the_answer(*_: object) -> None:
+        raise OutcomeUnknown("7c9e6679")
+
+    body = {"workerId": "w-1", "variables": {"n": 1}}
+    with monkeypatch.context() as patch:
+        patch.setattr("statewright.services.processes.jobs.apply_or_keep", lose_the_answer)
+        told = flows.api.post(f"/v1/jobs/{job['id']}/complete", body)
+    assert "send the result again, it counts once" in an_error(told, 503, "unavailable")["reason"]
+    assert told.headers["Retry-After"]
+    flows.complete(job, {"n": 1})
+    assert flows.read(instance)["result"] == {"n": 1}
+    assert BARE_ERRORS.timeout is not None
+    late = BARE_ERRORS.timeout()
+    assert (late.status, "results of jobs can be sent again" in str(late.body)) == (504, True)
 
 
 def test_lists_abridge_what_comes_after_much(flows: Flows):

@@ -18,9 +18,11 @@ from statewright.failures import (
     ComputationKilled,
     Conflict,
     InstanceTooLarge,
+    OutcomeUnknown,
     ProcessBadRequest,
     ProcessConflict,
     ProcessNotFound,
+    StorageUnavailable,
 )
 from statewright.ids import EntityId, TenantId, parse_entity_id
 from statewright.instants import to_rfc3339
@@ -172,13 +174,16 @@ async def complete(
     """A worker's result; the first one counts. Late, repeated and foreign ones are accepted without effect (J6).
 
     Raises ``ProcessNotFound`` (``job "X" not found``), ``ProcessBadRequest`` for what cannot be stored or is no result
-    in the language of the job.
+    in the language of the job, ``StorageUnavailable`` also where it is not known whether it was taken: it counts once.
     """
     refuse_joined(caller)
     await refuse_unstorable(result)
     job, owner = await find_job(queue, caller.tenant, job_id)
     async with count_kills(queue, caller.tenant, job):
-        await apply_or_keep(queue.parts, caller, job, owner, JobReport(outcome="COMPLETED", result=result))
+        try:
+            await apply_or_keep(queue.parts, caller, job, owner, JobReport(outcome="COMPLETED", result=result))
+        except OutcomeUnknown as unknown:
+            raise StorageUnavailable(f"{unknown.message}: send the result again, it counts once") from unknown
     queue.parts.hosts.owners_of_jobs.discard((caller.tenant, job))
 
 

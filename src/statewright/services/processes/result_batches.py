@@ -3,7 +3,8 @@
 While an advance of an instance is under way, others wait for their turn at it. Of a language that ``merges_results``,
 those that bring results do not wait one by one: they become a batch, which is applied as a whole, in the order in
 which they came. An iteration over thousands of elements, of which a hundred are done at once, writes its instance so
-much less often.
+much less often. A large result is applied by itself: some of them together would be more than one statement of the
+database has time for.
 
 A batch is carried out by a task of its own, since the client whose result began it may leave while others wait.
 """
@@ -16,6 +17,7 @@ from typing import Generic, TypeAlias, cast
 from statewright.failures import InstanceTooLarge, ProcessBadRequest, ProcessConflict, ProcessNotFound
 from statewright.ids import EntityId, TenantId
 from statewright.jsonval.values import JsonValue
+from statewright.loop.turns import is_large
 from statewright.processes.computing import MAX_RESULTS, apply_results
 from statewright.processes.language import I, P, Rejection
 from statewright.services.core import Caller
@@ -34,6 +36,18 @@ class _Batch:
     def __init__(self) -> None:
         self.results: dict[str, JsonValue] = {}
         self.task: asyncio.Task[Refusals] | None = None
+        self._is_full = False
+
+    def add(self, job: str, result: JsonValue) -> bool:
+        """Add a result; False where it is left to the next batch."""
+        if job in self.results:
+            return True
+        takes_long = is_large(result)
+        if self._is_full or (takes_long and self.results):
+            return False
+        self.results[job] = result
+        self._is_full = takes_long or len(self.results) == MAX_RESULTS
+        return True
 
 
 class ResultBatches(Generic[P, I]):
@@ -54,10 +68,10 @@ class ResultBatches(Generic[P, I]):
             return
         key = (caller.tenant, instance, caller.principal.id)
         batch = self._open.get(key)
-        if batch is None or len(batch.results) == MAX_RESULTS:
+        if batch is None or not batch.add(job, result):
             batch = self._open[key] = _Batch()
+            batch.add(job, result)
             batch.task = self._host.core.start_detached(self._carry_out(key, batch, caller))
-        batch.results.setdefault(job, result)
         assert batch.task is not None  # noqa: S101 - a batch is open once it has one
         try:
             refusals = await asyncio.shield(batch.task)

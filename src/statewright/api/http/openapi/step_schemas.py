@@ -25,6 +25,7 @@ from statewright.api.http.openapi.operations import (
 )
 from statewright.api.http.openapi.process_schemas import JOB_EXAMPLES, JOB_SCHEMAS, ULID, define_error
 from statewright.api.http.openapi.struct_schemas import describe_structs
+from statewright.api.http.processes.bodies import TOOK_TOO_LONG
 from statewright.api.http.steps.interface import DefinitionSummary, DefinitionWarnings, PurgeAnswer, UploadAnswer
 from statewright.steps.definition import STEP_TYPES
 from statewright.steps.instance import InstanceRecord
@@ -285,6 +286,6 @@ REASON_EXAMPLES: Final = {
     500: "internal error [ticket: 7c9e6679-7425-40de-944b-e07fc1f90ae7]",
     429: "200 requests of the tenant follow logs already",
     503: "storage is not available",
-    504: "the request took too long",
+    504: TOOK_TOO_LONG,
 }
 """An example of what each status says."""

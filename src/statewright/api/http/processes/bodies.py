@@ -192,6 +192,11 @@ KINDS: Final = {
 INTERNAL: Final = "internal-error"
 RETRY_AFTER: Final = ((b"retry-after", b"1"),)
 
+TOOK_TOO_LONG: Final = (
+    "the request took longer than 30 s, and may be carried out nonetheless: results of jobs can be sent again,"
+    " since they count once; of all else look first what became of it"
+)
+
 log = logs.logger(__name__)
 
 
@@ -232,7 +237,7 @@ def _build_format(build_failure: Callable[[Failure, str], Response]) -> ErrorFor
     return ErrorFormat(
         failure=build_failure,
         unauthenticated=lambda _failure, _path: build_error(401, "authentication required"),
-        timeout=lambda: build_error(504, "the request took too long"),
+        timeout=lambda: build_error(504, TOOK_TOO_LONG),
         defect=build_internal_error,
     )
 
