@@ -5,14 +5,18 @@
    process, without HTTP.
 2. *Iteration.* One flow with an iteration over many elements, all of them done by the same workers: elements per second by
    tenth, and the growth of this process.
-3. *Compiling.* A text of many nodes, from the text to the net that runs.
+3. *Events.* Many instances wait for an event each; one of these comes, again and again.
+4. *Compiling.* A text of many nodes, from the text to the net that runs.
 """
 
 import argparse
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
+from functools import partial
 from itertools import pairwise
 from statistics import median
+from typing import Protocol
 from uuid import uuid4
 
 import psutil
@@ -24,9 +28,12 @@ from rich.table import Table
 from benchmarks.steps import BATCH, TENTHS, TYPES, WORKERS, Engine, Measured, chains, start_sides
 from statewright.entity import Principal
 from statewright.flows import compile_graph, compile_text
+from statewright.flows.advancing import FlowEvent
 from statewright.flows.definition import FlowSource
 from statewright.ids import TenantId
+from statewright.jsonval.values import JsonObject
 from statewright.services.core import Caller
+from statewright.services.flows import events
 from statewright.services.flows.dialect import FLOW_DIALECT
 from statewright.services.processes import dialects, jobs
 from statewright.services.processes.dialects import TransitionMembers
@@ -59,6 +66,11 @@ class FlowEngine:
         body = TransitionMembers({"definitionId": "bench", "input": value})  # type: ignore[dict-item]
         return (await dialects.start_instance(FLOW_DIALECT, self._runtime.processes, self._caller, body)).id
 
+    async def deliver(self, kind: str, fields: JsonObject) -> int:
+        """Send an event; how many tasks it completed."""
+        event = FlowEvent(kind=kind, fields=fields)
+        return (await events.deliver(self._runtime.processes, self._caller, event)).tasks
+
     async def read_status(self, instance: str) -> str:
         """What became of an instance."""
         return (await dialects.get_instance(FLOW_DIALECT, self._runtime.processes, self._caller, instance)).status
@@ -85,13 +97,22 @@ class Iterated(Struct, frozen=True, kw_only=True):
     grown_mib: float
 
 
-async def iterate(engine: FlowEngine, elements: int) -> Iterated:
-    """One flow over so many elements, to its end."""
-    await engine.prepare("* a")
+class LoopEngine(Protocol):
+    """What instances with a loop are run by."""
+
+    async def read_status(self, instance: str, /) -> str: ...
+
+    async def claim(self, worker: str, types: tuple[str, ...]) -> tuple[ClaimedJob, ...]: ...
+
+    async def complete(self, job: ClaimedJob) -> None: ...
+
+
+async def iterate(engine: LoopEngine, begin: Callable[[], Awaitable[str]], elements: int) -> Iterated:
+    """One loop over so many elements, whose jobs are of the type ``a``, to its end."""
     process = psutil.Process()
     before, marks, done = process.memory_info().rss, [time.perf_counter()], 0
     largest = before
-    instance = await engine.start([{"n": n} for n in range(elements)])
+    instance = await begin()
 
     async def work(name: str) -> None:
         nonlocal done, largest
@@ -107,9 +128,37 @@ async def iterate(engine: FlowEngine, elements: int) -> Iterated:
 
     await asyncio.gather(*(work(f"w{n}") for n in range(WORKERS)))
     if (status := await engine.read_status(instance)) != "COMPLETED":
-        raise RuntimeError(f"the flow is {status}")
+        raise RuntimeError(f"it is {status}")
     rates = [elements / TENTHS / max(b - a, 1e-9) for a, b in pairwise(marks)]
     return Iterated(rates=rates, took_s=marks[-1] - marks[0], grown_mib=(largest - before) / MIB)
+
+
+def describe_loop(found: Iterated, elements: int) -> str:
+    """What it took."""
+    return (
+        f"over {elements:,} elements: {found.took_s:.1f} s, {elements / found.took_s:,.0f} elements/s, "
+        f"by tenth {', '.join(f'{rate:,.0f}' for rate in found.rates)}; this process grew by {found.grown_mib:.0f} MiB"
+    )
+
+
+WAIT = 'wait:event({"event": "paid", "match": "input"})'
+EVENTS = 50
+AT_ONCE = 64
+
+
+async def deliver_events(engine: FlowEngine, waiting: int) -> list[float]:
+    """Seconds that events took of which each completes one task, while so many wait."""
+    await engine.prepare(WAIT)
+    for first in range(0, waiting, AT_ONCE):
+        numbers = range(first, min(first + AT_ONCE, waiting))
+        await asyncio.gather(*(engine.start({"order": number}) for number in numbers))
+    took = []
+    for number in range(0, waiting, max(waiting // EVENTS, 1)):
+        began = time.perf_counter()
+        if await engine.deliver("paid", {"order": number}) != 1:
+            raise RuntimeError("the event completed something else than one task")
+        took.append(time.perf_counter() - began)
+    return took
 
 
 def measure_compiling(nodes: int) -> float:
@@ -133,10 +182,15 @@ async def run(options: argparse.Namespace, console: Console) -> None:
             await step_engine.prepare()
             steps.append(await chains(step_engine, options.instances, database))
         console.print(tabulate(options.instances, flows, steps))
-        found = await iterate(FlowEngine(runtime), options.elements)
+        engine = FlowEngine(runtime)
+        await engine.prepare("* a")
+        begin = partial(engine.start, [{"n": n} for n in range(options.elements)])
+        console.print(
+            f"One iteration {describe_loop(await iterate(engine, begin, options.elements), options.elements)}"
+        )
+        took = [second * 1000 for second in await deliver_events(FlowEngine(runtime), options.waiting)]
     console.print(
-        f"One iteration over {options.elements:,} elements: {found.took_s:.1f} s, {options.elements / found.took_s:,.0f} elements/s, "
-        f"by tenth {', '.join(f'{rate:,.0f}' for rate in found.rates)}; this process grew by {found.grown_mib:.0f} MiB"
+        f"One event among {options.waiting:,} waiting instances: {median(took):.1f} ms, {max(took):.1f} ms at most of {len(took)}"
     )
     seconds = median(measure_compiling(options.nodes) for _ in range(3))
     console.print(f"A text of {options.nodes:,} tasks compiles in {seconds:.2f} s of processor time.")
@@ -161,6 +215,7 @@ def main() -> None:
     parser.add_argument("--instances", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--elements", type=int, default=10_000)
+    parser.add_argument("--waiting", type=int, default=10_000, help="instances that wait for an event each")
     parser.add_argument(
         "--nodes",
         type=int,

@@ -5,12 +5,14 @@
    this process, without HTTP.
 2. *Fan-out.* One execution in which 9,900 tokens are made by inclusive arcs, all of steps that only route: arcs per second.
 3. *Pending.* 1,000 tokens wait for admission; each patch of what their rule looks at has all of them asked again.
+4. *Loop.* One execution with a parallel loop over many elements, beside nothing and beside a result of 1 MB.
 """
 
 import argparse
 import json
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from statistics import median
 from uuid import uuid4
 
@@ -18,10 +20,11 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.flows import describe_loop, iterate
 from benchmarks.steps import BATCH, Engine, Measured, chains, start_sides
 from statewright.entity import Principal
 from statewright.ids import TenantId
-from statewright.jsonval.values import JsonObject
+from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.playbooks.source import PlaybookSource
 from statewright.services.core import Caller
 from statewright.services.playbooks.dialect import PLAYBOOK_DIALECT
@@ -44,6 +47,15 @@ FIVE = HEADER + "\n".join(
 """Three steps for workers, one that sets a value, one that only routes."""
 WIDTH, DEPTH = 99, 100
 PENDING = 1_000
+LOOP = HEADER + "\n".join(
+    [
+        "- {step: fetch, tool: {kind: one}, next: {arcs: [{step: each}]}}",
+        "- {step: each, tool: {kind: one}, loop: {in: '{{ workload.numbers }}', iterator: number, spec: {mode: parallel, max_in_flight: 100}}}",
+    ]
+)
+ROWS: JsonValue = [{"n": n, "text": "x" * 80} for n in range(10_000)]
+"""1 MB as JSON."""
+WORKLOAD: JsonObject = {"applicant": "Ada Lovelace", "note": "x" * 200}
 COMPLETION: JsonObject = {"status": "ok", "result": {"done": True}}
 
 
@@ -62,9 +74,8 @@ class PlaybookEngine:
         source = PlaybookSource(text=text)
         await dialects.upload_definition(PLAYBOOK_DIALECT, self._runtime.processes, self._caller, source)
 
-    async def start(self) -> str:
+    async def start(self, workload: JsonObject = WORKLOAD) -> str:
         """A new execution; its id."""
-        workload: JsonObject = {"applicant": "Ada Lovelace", "note": "x" * 200}
         body = TransitionMembers({"path": "bench", "workload": workload})
         started = await dialects.start_instance(PLAYBOOK_DIALECT, self._runtime.processes, self._caller, body)
         return started.id
@@ -86,9 +97,16 @@ class PlaybookEngine:
         self.pickups += [(job.locked_at - job.created_at) * 1000 for job in claimed]
         return claimed
 
-    async def complete(self, job: ClaimedJob) -> None:
+    async def complete(self, job: ClaimedJob, completion: JsonObject = COMPLETION) -> None:
         """What the pipeline comes to."""
-        await jobs.complete(self._queue, self._caller, job.id, {**COMPLETION})
+        await jobs.complete(self._queue, self._caller, job.id, {**completion})
+
+    async def begin_loop(self, elements: int, result: JsonValue) -> str:
+        """An execution whose first step has had its result, before its loop over so many elements."""
+        execution = await self.start({"numbers": list(range(elements))})
+        [job] = await self.claim("fetch", ())
+        await self.complete(job, {"status": "ok", "result": result})
+        return execution
 
 
 def build_fan_out() -> str:
@@ -140,6 +158,8 @@ async def run(options: argparse.Namespace, console: Console) -> None:
         console.print(
             f"{tokens:,} tokens by arcs: {wall:.2f} s, {tokens / wall:,.0f} arcs/s, {cpu:.2f} s of processor time"
         )
+        await compare_loops(runtime, options.elements, options.loops, console)
+        engine = PlaybookEngine(runtime)
         await engine.prepare(build_gate())
         execution = await engine.start()
         spent = []
@@ -157,6 +177,20 @@ async def run(options: argparse.Namespace, console: Console) -> None:
         console.print(
             f"{PENDING:,} pending tokens asked again by a patch: {wall * 1000:.1f} ms, {cpu * 1000:.1f} ms of processor time"
         )
+
+
+async def compare_loops(runtime: Runtime, elements: int, rounds: int, console: Console) -> None:
+    """The same loop beside nothing and beside 1 MB, in turns."""
+    took: dict[str, list[float]] = {"nothing": [], "a result of 1 MB": []}
+    for _ in range(rounds):
+        for (beside, seconds), result in zip(took.items(), ({}, {"rows": ROWS}), strict=True):
+            engine = PlaybookEngine(runtime)
+            await engine.prepare(LOOP)
+            found = await iterate(engine, partial(engine.begin_loop, elements, result), elements)
+            console.print(f"A loop beside {beside} {describe_loop(found, elements)}")
+            seconds.append(found.took_s)
+    alone, beside_rows = took.values()
+    console.print(f"beside 1 MB : beside nothing = {median(beside_rows) / median(alone):.2f} (wanted: at most 1.2)")
 
 
 def tabulate(count: int, playbooks: list[Measured], steps: list[Measured]) -> Table:
@@ -179,6 +213,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.playbooks", description=__doc__)
     parser.add_argument("--executions", type=int, default=1_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--elements", type=int, default=10_000)
+    parser.add_argument("--loops", type=int, default=2, help="rounds of the two loops")
     uvloop.run(run(parser.parse_args(), Console(width=140)))
 
 

@@ -17,6 +17,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from itertools import pairwise
+from math import inf
 from pathlib import Path
 from statistics import median
 from typing import Any, Final, Protocol
@@ -33,6 +34,7 @@ from statewright import app
 from statewright.entity import Principal
 from statewright.ids import TenantId
 from statewright.jsonval.values import JsonObject
+from statewright.operations.active_suspensions import ActiveSuspensions
 from statewright.services.core import Caller
 from statewright.services.processes import dialects, jobs
 from statewright.services.processes import instances as hosted
@@ -243,8 +245,17 @@ async def start_sides() -> AsyncIterator[tuple[Runtime, Floor, asyncpg.Connectio
                 app.run_without_listeners(settings) as runtime,
                 run_process_services(runtime.processes, ProcessHostConfig()),
             ):
+                appear_alive(runtime)
+                await runtime.core.computations.warm()
                 yield runtime, Floor(pool), database
             await database.close()
+
+
+def appear_alive(runtime: Runtime) -> None:
+    """No heartbeat runs here, without which a node asks the database for suspensions before each step it takes."""
+    guard = runtime.core.guard
+    assert isinstance(guard, ActiveSuspensions)
+    guard.presence.until = inf
 
 
 async def run(options: argparse.Namespace, console: Console) -> None:

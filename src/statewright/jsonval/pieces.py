@@ -252,7 +252,8 @@ def _match_brackets(brackets: bytes) -> bytes:
 _MAX_WEIGHT: Final = 10_000
 """Values that are encoded in one go; a long text counts as several."""
 
-_BYTES_PER_WEIGHT: Final = 16
+BYTES_PER_WEIGHT: Final = 16
+"""About as many as a value is encoded to."""
 _SLICE: Final = 2048
 _MAX_SORTED_AT_ONCE: Final = 10_000
 
@@ -349,4 +350,4 @@ def estimate_size(value: JsonValue) -> int:
     """About how many bytes a value is encoded to, for large ones at least how many: more where that takes longer than
     for others of as many bytes.
     """
-    return weigh(value, _MAX_WEIGHT) * _BYTES_PER_WEIGHT
+    return weigh(value, _MAX_WEIGHT) * BYTES_PER_WEIGHT

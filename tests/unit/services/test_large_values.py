@@ -1,17 +1,23 @@
 """Documents of instances without their large values (docs/adr/0029-large-values-stay-out-of-documents.md)."""
 
 import copy
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from statewright.jsonval.codec import decode_stored
+from statewright.jsonval.codec import decode_stored, encode, encode_large
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.services.processes import large_values
 from statewright.services.processes.large_values import (
+    ApartValues,
+    Path,
+    Reduced,
+    encode_values,
     find_apart,
     get_at,
+    insert_encoded,
     leave_out_known,
     leave_out_lasting,
     list_places,
@@ -41,6 +47,10 @@ documents = st.fixed_dictionaries(
 )
 
 
+def reduce_lasting(reduced: Reduced, patterns: Sequence[Path], before: JsonObject, known: ApartValues) -> Reduced:
+    return leave_out_lasting(reduced, patterns, before, known, encode_values(reduced.document, patterns))
+
+
 def restore(document: JsonObject, stored: dict[str, JsonValue]) -> JsonObject:
     """What a node reads that knows nothing of the instance."""
     whole = copy.deepcopy(document)
@@ -57,12 +67,12 @@ def test_what_is_left_out_is_put_back_and_nothing_is_changed_in_place(before: Js
     untouched, stored = copy.deepcopy(document), dict[str, JsonValue]()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(large_values, "MIN_APART_CHARS", SMALL_CHARS)
-        first = leave_out_lasting(leave_out_known(document, PATTERNS, {}), PATTERNS, before, {})
+        first = reduce_lasting(leave_out_known(document, PATTERNS, {}), PATTERNS, before, {})
         stored |= {one.name: decode_stored(bytes(one.value).decode()) for one in first.stored}
         again = leave_out_known(document, PATTERNS, first.apart)
         assert again.apart == first.apart
         changed = {**document, "tokens": [*document["tokens"], {"payloads": [1]}]}
-        next_ = leave_out_lasting(leave_out_known(changed, PATTERNS, first.apart), PATTERNS, document, first.apart)
+        next_ = reduce_lasting(leave_out_known(changed, PATTERNS, first.apart), PATTERNS, document, first.apart)
         stored |= {one.name: decode_stored(bytes(one.value).decode()) for one in next_.stored}
     assert document == untouched
     for reduced, whole in ((first, document), (again, document), (next_, changed)):
@@ -75,9 +85,9 @@ def test_what_is_left_out_is_put_back_and_nothing_is_changed_in_place(before: Js
 def test_a_value_is_set_apart_when_it_has_lasted_and_stays_so_by_identity() -> None:
     rows: JsonValue = [{"n": n, "text": "x" * 80} for n in range(1_000)]
     document: JsonObject = {"input": {"id": 7, "rows": rows}, "results": {}, "tokens": []}
-    new = leave_out_lasting(leave_out_known(document, PATTERNS, {}), PATTERNS, {"input": {}}, {})
+    new = reduce_lasting(leave_out_known(document, PATTERNS, {}), PATTERNS, {"input": {}}, {})
     assert (new.document, new.stored) == (document, ())
-    lasting = leave_out_lasting(leave_out_known(document, PATTERNS, {}), PATTERNS, copy.deepcopy(document), {})
+    lasting = reduce_lasting(leave_out_known(document, PATTERNS, {}), PATTERNS, copy.deepcopy(document), {})
     [part] = lasting.stored
     assert lasting.document["input"] == {"id": 7, "rows": None}
     assert lasting.document["parts"] == [
@@ -92,14 +102,27 @@ def test_a_value_is_set_apart_when_it_has_lasted_and_stays_so_by_identity() -> N
 def test_objects_of_few_members_stay_for_those_who_search_them() -> None:
     long_list: JsonValue = ["y" * 1_000] * 1_000
     document: JsonObject = {"input": {"order": {"sku": "a", "lines": long_list}}, "results": {}}
-    reduced = leave_out_lasting(leave_out_known(document, PATTERNS, {}), PATTERNS, document, {})
+    reduced = reduce_lasting(leave_out_known(document, PATTERNS, {}), PATTERNS, document, {})
     assert reduced.document["input"] == {"order": {"sku": "a", "lines": None}}
     many: JsonObject = {str(n): "z" * 1_000 for n in range(large_values.MAX_SEARCHED_MEMBERS + 1)}
     document = {"input": many, "results": {}}
-    assert leave_out_lasting(leave_out_known(document, PATTERNS, {}), PATTERNS, document, {}).document["input"] is None
+    assert reduce_lasting(leave_out_known(document, PATTERNS, {}), PATTERNS, document, {}).document["input"] is None
 
 
 @pytest.mark.parametrize("at", [[], ["nowhere", "deep"], ["tokens", 3], ["id", "x"]])
 def test_a_place_that_is_not_there_is_damage(at: list[JsonValue]) -> None:
     with pytest.raises(ValueError, match="damaged"):
         put_back({"id": "a", "tokens": []}, at, 1)
+
+
+@given(documents)
+@settings(max_examples=200)
+def test_a_value_with_inserted_texts_is_encoded_as_the_value_itself(document: JsonObject) -> None:
+    untouched = copy.deepcopy(document)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(large_values, "MIN_APART_CHARS", SMALL_CHARS)
+        encoded = encode_values(document, PATTERNS)
+    written: JsonObject = {"document": document, "again": [document["input"], document["results"]]}
+    assert encode(insert_encoded(written, encoded)) == encode(written)
+    assert encode_large(insert_encoded(written, encoded)) == encode(written)
+    assert document == untouched

@@ -208,16 +208,16 @@ class EncodedEvent(Struct, frozen=True):
     values: tuple[LogValue, ...] = ()
 
 
-def encode_event(event: JsonObject, *, is_small: bool = False) -> EncodedEvent:
-    """The event with its large values apart; ``is_small`` as in ``encode_text``."""
-    encoded = encode_text(event, is_small=is_small).encode()
+def encode_event(event: JsonObject, encode_value: Callable[[JsonValue], str]) -> EncodedEvent:
+    """The event with its large values apart."""
+    encoded = encode_value(event).encode()
     payload = event.get(_PAYLOAD)
     if len(encoded) <= MAX_LOGGED_BYTES or not isinstance(payload, dict):
         return EncodedEvent(Raw(encoded))
     values: list[LogValue] = []
     references: JsonObject = {}
     for name, value in payload.items():
-        text = encode_text(value, is_small=is_small).encode()
+        text = encode_value(value).encode()
         if len(text) > MAX_LOGGED_BYTES:
             part = name_text(text)
             values.append(part)
@@ -225,7 +225,7 @@ def encode_event(event: JsonObject, *, is_small: bool = False) -> EncodedEvent:
     if not values:
         return EncodedEvent(Raw(encoded))
     kept: JsonObject = {name: None if name in references else value for name, value in payload.items()}
-    return EncodedEvent(Raw(encode_text({**event, _PAYLOAD: kept, REFERENCES: references}).encode()), tuple(values))
+    return EncodedEvent(Raw(encode_value({**event, _PAYLOAD: kept, REFERENCES: references}).encode()), tuple(values))
 
 
 class FoundValue(Struct, frozen=True):

@@ -88,7 +88,7 @@ MAX_CACHED_NODES: Final = 200_000
 """Nodes of all cached definitions together: a definition may have tens of thousands."""
 MAX_CACHED_CHARS: Final = 32 * 1024 * 1024
 """Characters of the documents of all remembered instances together."""
-MAX_DOCUMENT_CHARS: Final = 1024 * 1024
+MAX_DOCUMENT_CHARS: Final = 8 * 1024 * 1024
 """Characters of the document of an instance that is worth remembering."""
 MIN_INSTANCE_CHARS: Final = 16 * 1024
 """What a small instance counts as: there are no more than so many of them."""

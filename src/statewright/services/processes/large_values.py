@@ -12,13 +12,13 @@ for one, and their members are looked at.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 from msgspec import Raw, Struct
 
 from statewright.jsonval.codec import encode_large
-from statewright.jsonval.pieces import estimate_size
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.jsonval.pieces import BYTES_PER_WEIGHT
+from statewright.jsonval.values import JsonObject, JsonValue, weigh
 from statewright.loop.background import MAX_INLINE_BYTES
 from statewright.storage.processes.parts import LogValue
 
@@ -28,6 +28,8 @@ MAX_SEARCHED_MEMBERS: Final = 1_000
 """Objects of more members are values as a whole, and nothing is looked for in longer lists of tokens."""
 MAX_APART: Final = 256
 """Values of one instance that are set apart; all others stay in the document."""
+MAX_DEPTH: Final = 8
+"""To which large values are looked for in what is written."""
 ANY: Final = "*"
 """In a path: each member, or each item."""
 DIGEST_BYTES: Final = 16
@@ -47,6 +49,10 @@ class ApartValue(Struct, frozen=True):
 
 ApartValues: TypeAlias = Mapping[int, ApartValue]
 """By the identity of the value, which lives as long as its entry."""
+
+
+EncodedValues: TypeAlias = Mapping[int, tuple[JsonValue, Raw]]
+"""Large values and their texts, by the identity of the value."""
 
 
 class Place(Struct, frozen=True):
@@ -83,8 +89,29 @@ def leave_out_known(document: JsonObject, patterns: Sequence[Path], known: Apart
     return _leave_out(document, found, ())
 
 
-def leave_out_lasting(reduced: Reduced, patterns: Sequence[Path], before: JsonObject, known: ApartValues) -> Reduced:
-    """The document without the large values that were in the one before, too.
+def encode_values(document: JsonObject, patterns: Sequence[Path]) -> EncodedValues:
+    """The large values of a document as JSON texts, so that each is encoded once wherever it is written."""
+    return {id(value): (value, Raw(encode_large(value))) for _, value in _list_large(document, patterns)}
+
+
+def insert_encoded(value: JsonValue, encoded: EncodedValues, depth: int = MAX_DEPTH) -> JsonValue:
+    """A value to be encoded, with the texts of those in it that were encoded before; the value itself stays."""
+    found = encoded.get(id(value))
+    if found is not None:
+        return cast("JsonValue", found[1])  # encoders write it as it is
+    if not depth or not isinstance(value, dict | list) or len(value) > MAX_SEARCHED_MEMBERS:
+        return value
+    if isinstance(value, dict):
+        members = {name: insert_encoded(member, encoded, depth - 1) for name, member in value.items()}
+        return members if any(members[name] is not value[name] for name in value) else value
+    items = [insert_encoded(item, encoded, depth - 1) for item in value]
+    return items if any(one is not other for one, other in zip(items, value, strict=True)) else value
+
+
+def leave_out_lasting(
+    reduced: Reduced, patterns: Sequence[Path], before: JsonObject, known: ApartValues, encoded: EncodedValues
+) -> Reduced:
+    """The document without the large values that were in the one before, too. ``encoded``: all that it has.
 
     Takes long: it looks at all large values.
     """
@@ -100,7 +127,7 @@ def leave_out_lasting(reduced: Reduced, patterns: Sequence[Path], before: JsonOb
             continue
         there = known.get(id(same))
         if there is None:
-            part = name_text(encode_large(value))
+            part = name_text(bytes(encoded[id(value)][1]))
             stored.append(part)
             there = ApartValue(value, part.name, len(memoryview(part.value)))
         found.append((at, ApartValue(value, there.name, there.chars)))
@@ -213,8 +240,14 @@ def _list_large(document: JsonObject, patterns: Sequence[Path]) -> Iterator[tupl
             yield from _list_large_members(at, value)
 
 
+def _is_large(value: JsonValue) -> bool:
+    """Whether it has about ``MIN_APART_CHARS`` as JSON; no more of it is looked at."""
+    most = MIN_APART_CHARS // BYTES_PER_WEIGHT
+    return weigh(value, most) > most
+
+
 def _list_large_members(at: Path, value: JsonValue) -> Iterator[tuple[Path, JsonValue]]:
-    if not isinstance(value, dict | list | str) or estimate_size(value) <= MIN_APART_CHARS:
+    if not isinstance(value, dict | list | str) or not _is_large(value):
         return
     if isinstance(value, dict) and len(value) <= MAX_SEARCHED_MEMBERS:
         for name, member in value.items():

@@ -26,9 +26,10 @@ from statewright.schema import Claim
 from statewright.services.processes.documents import encode_event, encode_text, read_object
 from statewright.services.processes.incident_rows import build_failed_parts
 from statewright.services.processes.large_values import (
-    MIN_APART_CHARS,
     ApartValues,
     Reduced,
+    encode_values,
+    insert_encoded,
     leave_out_known,
     leave_out_lasting,
 )
@@ -79,12 +80,16 @@ class Advance(Struct, Generic[P, I], frozen=True, kw_only=True):
     """Whether it was too much for a turn of the event loop, or what it writes may be."""
     apart: ApartValues = {}
     """The values of the instance before that are stored already."""
+    encoded: dict[int, tuple[JsonValue, Raw]] = field(default_factory=dict[int, tuple[JsonValue, Raw]])
+    """Large values of the instance, filled in when it is staged: they are written more than once."""
     logged: Counter[tuple[str, str]] = field(default_factory=Counter)
     """The entries of the log by type and status, filled in when they are staged: for the metrics, after the commit."""
 
     def encode(self, value: JsonValue) -> str:
         """Something of what it writes, as JSON text."""
-        return encode_text(value, is_small=not self.is_long)
+        if not self.is_long:
+            return encode_text(value, is_small=True)
+        return encode_text(insert_encoded(value, self.encoded))
 
 
 def to_entity_id(text: str) -> EntityId:
@@ -204,12 +209,13 @@ def _reduce(advance: Advance[P, I]) -> tuple[Reduced, str]:
     """The document of the instance without the values that are stored apart, and its text."""
     language, patterns = advance.language, advance.language.models.value_paths
     reduced = leave_out_known(language.instance_to_document(advance.applied.instance), patterns, advance.apart)
-    text = advance.encode(reduced.document)
-    if advance.before is None or not advance.is_long or len(text) <= MIN_APART_CHARS:
-        return reduced, text
+    if advance.is_long:
+        advance.encoded.update(encode_values(reduced.document, patterns))
+    if advance.before is None or not advance.encoded:
+        return reduced, advance.encode(reduced.document)
     before = language.instance_to_document(advance.before)
-    less = leave_out_lasting(reduced, patterns, before, advance.apart)
-    return (reduced, text) if less is reduced else (less, advance.encode(less.document))
+    less = leave_out_lasting(reduced, patterns, before, advance.apart, advance.encoded)
+    return less, advance.encode(less.document)
 
 
 def build_staged_rows(
@@ -321,7 +327,7 @@ def _build_log(
     events = [] if log is None else log.list_events(advance.process, advance.before, advance.applied)
     if not events and not values:
         return None
-    encoded = [encode_event(event, is_small=not advance.is_long) for event in events]
+    encoded = [encode_event(event, advance.encode) for event in events]
     if log is not None:
         advance.logged.clear()
         advance.logged.update(map(log.find_labels, events))
