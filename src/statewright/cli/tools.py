@@ -27,6 +27,14 @@ def tools(
         list[Path] | None,
         typer.Option(help="Directory that DuckDB may read and write; may be given often.", metavar="DIRECTORY"),
     ] = None,
+    credentials: Annotated[
+        Path | None,
+        typer.Option(
+            help="Directory with a file for each credential of the worker's own.",
+            metavar="DIRECTORY",
+            show_default=False,
+        ),
+    ] = None,
     open_duckdb: Annotated[
         bool, typer.Option("--open-duckdb", help="Let DuckDB read and write everything, and load extensions.")
     ] = False,
@@ -59,7 +67,10 @@ def tools(
                 kinds=worker.read_kinds(kinds),
                 environment=worker.choose_environment(os.environ, names),
                 secrets=list_secrets([os.environ.get(name, "") for name in names]),
-                directories=worker.find_directories(files or []),
+                directories=worker.find_directories("--files", files or []),
+                credentials=next(
+                    iter(worker.find_directories("--credentials", [credentials] if credentials else [])), None
+                ),
                 is_open=open_duckdb,
                 concurrency=concurrency,
                 lease=timedelta(seconds=lease),

@@ -345,6 +345,9 @@ def find_credentials(playbook: Playbook, step: Step) -> tuple[NeededCredential, 
         if isinstance(auth := task.source.get("auth"), str):
             named = required if task.kind == HTTP else lent
             named |= every if "{{" in auth or "{%" in auth else {auth}
+        elif isinstance(auth, dict):  # {pg: {type: postgres, key: name}}, as public playbooks have it
+            inner = [value for value in auth.values() if isinstance(value, dict)]
+            lent |= {text for one in (auth, *inner) for text in one.values() if isinstance(text, str)}
     return tuple(
         NeededCredential(credential=credential, is_required=credential.name in required)
         for credential in playbook.keychain

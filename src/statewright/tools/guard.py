@@ -38,6 +38,8 @@ _TOLD_CHARS: Final = 1_000
 """Of the end of the standard error that a message quotes."""
 _SUBREAPER: Final = 36
 """``PR_SET_CHILD_SUBREAPER``: orphans of the task become children of the guard."""
+_DEATH_SIGNAL: Final = 1
+"""``PR_SET_PDEATHSIG``: the process of the task ends with the guard, also where that is killed."""
 _STDIN: Final = 0
 
 
@@ -52,8 +54,7 @@ class _Told(Struct, kw_only=True):
 def main() -> int:
     """Run the task that the standard input asks for."""
     request = msgspec.json.decode(sys.stdin.buffer.readline(), type=TaskRequest)
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+    _control(_SUBREAPER, 1)
     directory = tempfile.mkdtemp(prefix="statewright-task-")
     try:
         answer = _Watch(request, directory).run()
@@ -63,6 +64,11 @@ def main() -> int:
         sys.stdout.buffer.write(answer)
         sys.stdout.buffer.flush()
     return 0
+
+
+def _control(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 class _Watch:
@@ -80,6 +86,8 @@ class _Watch:
         ends = [os.pipe() for _ in range(3)]
         pid = os.fork()
         if pid == 0:
+            for read, _ in ends:
+                os.close(read)
             _become_task(self._request, directory, *(write for _, write in ends))
         for (read, write), told in zip(ends, (self._told.out, self._told.err, self._told.answer), strict=True):
             os.close(write)
@@ -103,19 +111,25 @@ class _Watch:
         with selectors.DefaultSelector() as selector:
             for pipe in (_STDIN, *self._pipes):
                 selector.register(pipe, selectors.EVENT_READ)
-            while not self._has_ended():
+            while True:
                 for key, _ in selector.select(_TICK_S):
                     if key.fd == _STDIN:
                         if not os.read(_STDIN, _READ_BYTES):
                             return TaskFailure(code="CANCELLED", message="the task was cancelled")
                     elif self._read(key.fd):
                         selector.unregister(key.fd)
+                if self._has_ended():
+                    return None
                 if (failure := self._find_failure()) is not None:
                     return failure
-        return None
 
     def _has_ended(self) -> bool:
-        return os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        """Whether the first process of the task has. Orphans that have ended are waited for, or they would count."""
+        while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
+            if ended.si_pid == self._pid:
+                return True
+            os.waitpid(ended.si_pid, 0)
+        return False
 
     def _read(self, pipe: int) -> bool:
         """Take what is in a pipe; whether it has ended. Nothing is kept beyond the limit."""
@@ -180,6 +194,7 @@ def _become_task(request: TaskRequest, directory: str, out: int, err: int, answe
     """Do the task in this process, which was forked for it."""
     code = 1
     try:
+        _control(_DEATH_SIGNAL, signal.SIGKILL)
         os.setsid()
         with Path(os.devnull).open("rb") as nothing:
             os.dup2(nothing.fileno(), 0)

@@ -131,7 +131,7 @@ def _find_credential(auth: JsonValue, credentials: JsonObject) -> JsonObject:
         if "://" in auth:
             return {"dsn": auth}
         if auth not in credentials:
-            raise Unfit("CREDENTIAL_MISSING", f"auth: the keychain of the playbook has no {auth} for this task")
+            raise Unfit("CREDENTIAL_MISSING", f"auth: neither the keychain of the playbook nor the worker has {auth}")
         found = credentials[auth]
         return _find_inner(found) if isinstance(found, dict) else {"dsn": found}
     if not isinstance(auth, dict):

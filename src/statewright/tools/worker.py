@@ -3,6 +3,7 @@
 import asyncio
 import importlib.util
 import logging
+import re
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -12,6 +13,7 @@ from typing import Final, TypeAlias, cast
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from statewright.jsonval.codec import MalformedJson, decode, encode
 from statewright.jsonval.values import JsonObject, JsonValue
@@ -31,6 +33,9 @@ DEFAULT_CONCURRENCY: Final = 4
 _KEPT_VARIABLES: Final = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR")
 """What processes of tasks have of the environment of the worker, whatever it is started with."""
 _LIBRARIES: Final[Mapping[Kind, str]] = {"postgres": "asyncpg", "duckdb": "duckdb"}
+_FILE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+"""Of a credential."""
+_MAX_CREDENTIAL_CHARS: Final = 65_536
 _GUARD: Final = "statewright.tools.guard"
 _END_S: Final = 5.0
 """How long a guard that was told to end may take before it is killed."""
@@ -62,6 +67,8 @@ class ToolSettings(Struct, frozen=True, kw_only=True):
     """What DuckDB may read and write."""
     is_open: bool = False
     """Whether DuckDB may read and write everything."""
+    credentials: str | None = None
+    """The directory of the worker's own; None: it has none."""
     concurrency: int = DEFAULT_CONCURRENCY
     lease: timedelta = DEFAULT_LEASE
 
@@ -83,11 +90,11 @@ def choose_environment(environment: Mapping[str, str], names: Sequence[str]) -> 
     return {name: environment[name] for name in (*_KEPT_VARIABLES, *names) if name in environment}
 
 
-def find_directories(given: Sequence[Path]) -> tuple[str, ...]:
-    """The absolute paths of directories. Raises :class:`UnusableTools`."""
+def find_directories(option: str, given: Sequence[Path]) -> tuple[str, ...]:
+    """The absolute paths of the directories of an option. Raises :class:`UnusableTools`."""
     unusable = [str(path) for path in given if not path.is_dir()]
     if unusable:
-        raise UnusableTools(f"--files: {', '.join(unusable)} is no directory")
+        raise UnusableTools(f"{option}: {', '.join(unusable)} is no directory")
     return tuple(str(path.resolve()) for path in given)
 
 
@@ -101,30 +108,52 @@ def build_node(settings: ToolSettings) -> Node:
             )
     node = Node((), concurrency=settings.concurrency, lease=settings.lease)
     for kind in settings.kinds:
-        node.task_kind(kind)(_send_request if kind == "http" else _make_runner(kind, settings))
+        node.task_kind(kind)(_make_runner(kind, settings))
     return node
-
-
-async def _send_request(fields: Fields, call: TaskCall) -> Outcome:
-    return await send_http(cast("JsonObject", fields), call.credentials, transport=GuardedTransport())
 
 
 def _make_runner(kind: Kind, settings: ToolSettings) -> Callable[[Fields, TaskCall], Awaitable[Outcome]]:
     async def run(fields: Fields, call: TaskCall) -> Outcome:
-        request = TaskRequest(
-            kind=kind,
-            fields=msgspec.Raw(encode(cast("JsonObject", fields))),
-            credentials=msgspec.Raw(encode(call.credentials)),
-            limits=settings.limits,
-            directories=settings.directories,
-            is_open=settings.is_open,
-        )
-        answer = await run_in_process(request, settings.environment)
-        failure = answer.failure
-        log.info("task_done kind=%s key=%s code=%s", kind, call.key, failure.code if failure else "ok")
-        return _read_answer(answer, (*settings.secrets, *_list_passwords(call.credentials)))
+        given = cast("JsonObject", fields)
+        own = await asyncio.to_thread(read_credentials, settings.credentials, given.get("auth"))
+        credentials: JsonObject = {**own, **call.credentials}
+        if kind == "http":
+            outcome = await send_http(given, credentials, transport=GuardedTransport())
+        else:
+            outcome = await _run_task(kind, given, credentials, settings)
+        log.info("task_done kind=%s key=%s code=%s", kind, call.key, (outcome.error or {}).get("code", outcome.status))
+        return _mask_outcome(outcome, (*settings.secrets, *list_secrets(credentials), *_list_passwords(credentials)))
 
     return run
+
+
+async def _run_task(kind: Kind, fields: JsonObject, credentials: JsonObject, settings: ToolSettings) -> Outcome:
+    request = TaskRequest(
+        kind=kind,
+        fields=msgspec.Raw(encode(fields)),
+        credentials=msgspec.Raw(encode(credentials)),
+        limits=settings.limits,
+        directories=settings.directories,
+        is_open=settings.is_open,
+    )
+    return _read_answer(await run_in_process(request, settings.environment))
+
+
+def read_credentials(directory: "str | None", auth: JsonValue) -> JsonObject:
+    """The worker's own credentials, of those that ``auth`` of a task names: files with a JSON object, or a text."""
+    inner = [value for value in auth.values() if isinstance(value, dict)] if isinstance(auth, dict) else []
+    texts = [text for one in (auth, *inner) if isinstance(one, dict) for text in one.values()]
+    found: JsonObject = {}
+    for name in (auth, *texts) if directory is not None else ():
+        if not isinstance(name, str) or not _FILE_NAME.fullmatch(name):
+            continue
+        with suppress(OSError, UnicodeDecodeError), Path(str(directory), name).open(encoding="utf-8") as file:
+            text = file.read(_MAX_CREDENTIAL_CHARS).strip()
+            try:
+                found[name] = decode(text)
+            except MalformedJson:
+                found[name] = text
+    return found
 
 
 def _list_passwords(credentials: JsonValue) -> tuple[str, ...]:
@@ -134,17 +163,25 @@ def _list_passwords(credentials: JsonValue) -> tuple[str, ...]:
     return list_secrets(list[JsonValue](found))
 
 
-def _read_answer(answer: TaskAnswer, secrets: tuple[str, ...]) -> Outcome:
+def _read_answer(answer: TaskAnswer) -> Outcome:
     try:
-        result = mask(decode(bytes(answer.result)), secrets)
+        result = decode(bytes(answer.result))
     except MalformedJson as malformed:
         return fail("tool", f"the result cannot be kept: {malformed}", code="BAD_RESULT", retryable=False)
     failure = answer.failure
     if failure is None:
         return succeed(result)
     kind = "timeout" if failure.code == "TIME_LIMIT" else "tool"
-    message = str(mask(failure.message, secrets))
-    return fail(kind, message, code=failure.code, retryable=failure.retryable, result=result)
+    return fail(kind, failure.message, code=failure.code, retryable=failure.retryable, result=result)
+
+
+def _mask_outcome(outcome: Outcome, secrets: tuple[str, ...]) -> Outcome:
+    return replace(
+        outcome,
+        result=mask(outcome.result, secrets),
+        error=cast("JsonObject | None", mask(outcome.error, secrets)),
+        http=cast("JsonObject | None", mask(outcome.http, secrets)),
+    )
 
 
 async def run_in_process(request: TaskRequest, environment: Mapping[str, str]) -> TaskAnswer:

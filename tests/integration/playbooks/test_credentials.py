@@ -81,6 +81,8 @@ async def test_a_job_has_the_credentials_that_its_tasks_name_and_no_others(datab
         assert (await node.claim("python")).variables["keychain"] == {"shop": "secret-token"}
         await node.run(LENT)
         assert (await node.claim("postgres")).variables["keychain"] == {"db": {"password": "pw-of-db"}}
+        await node.run(LENT.replace("auth: db", "auth: {pg: {type: postgres, key: db}}"))
+        assert (await node.claim("postgres")).variables["keychain"] == {"db": {"password": "pw-of-db"}}
 
 
 async def test_a_run_whose_credential_was_deleted_fails_and_an_incident_names_it(database: str, tmp_path: Path):

@@ -161,6 +161,16 @@ async def test_a_database_that_cannot_be_reached_is_named_without_secrets(fields
     assert "secret" not in repr(failed)
 
 
+async def test_the_worker_may_have_credentials_of_its_own(database: str, tmp_path: Path) -> None:
+    (tmp_path / "own_db").write_text(database)
+    tools = Tools(credentials=str(tmp_path))
+    done = await tools.call("postgres", auth="own_db", command="select 1 as one")
+    assert done.is_ok, done.error
+    (tmp_path / "key").write_text("key-of-the-shop")
+    told = await tools.call("python", auth="key", code="result = 'key-of-the-shop'")
+    assert told.result == "***"
+
+
 async def test_secrets_are_masked_in_what_tasks_come_to() -> None:
     credentials = {"db": "postgres://ada:secret-of-ada@127.0.0.1/x"}
     tools = Tools(secrets=("key-of-shop",))

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import secrets
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,8 +18,12 @@ from statewright.tools.worker import choose_environment, run_in_process
 from tests.service import eventually
 
 USUAL = TaskLimits()
-MARK = "77.0317"
-"""What the command lines of processes are found by that should be gone."""
+
+
+@pytest.fixture
+def mark() -> str:
+    """A number of seconds that no other test has: what the command lines of processes are found by."""
+    return f"77.{secrets.randbelow(10**9):09}"
 
 
 async def do(kind: Kind, *, limits: TaskLimits = USUAL, **fields: Any) -> TaskAnswer:
@@ -41,7 +46,7 @@ def get_failure(answer: TaskAnswer) -> TaskFailure:
     return answer.failure
 
 
-def list_marked(mark: str = MARK) -> list[list[str]]:
+def list_marked(mark: str) -> list[list[str]]:
     """The command lines of processes that have the mark."""
     return [found for one in psutil.process_iter(["cmdline"]) if mark in " ".join(found := one.info["cmdline"] or [])]
 
@@ -52,7 +57,7 @@ def list_marked(mark: str = MARK) -> list[list[str]]:
         ("python", {"time_s": 0.4}, "while True: pass", "TIME_LIMIT"),
         ("python", {"cpu_s": 1}, "while True: pass", "CPU_LIMIT"),
         ("python", {"memory_mib": 200}, "x = bytearray(300 * 1024 * 1024)", "MEMORY_LIMIT"),
-        ("duckdb", {"memory_mib": 400}, "select list(range) from range(1000000000)", "MEMORY_LIMIT"),
+        ("duckdb", {"memory_mib": 600}, "select list(range) from range(1000000000)", "MEMORY_LIMIT"),
         ("python", {"output_bytes": 10_000}, "while True: print('x' * 1000)", "OUTPUT_LIMIT"),
         ("python", {"output_bytes": 10_000}, "result = 'x' * 10_001", "OUTPUT_LIMIT"),
         ("shell", {"output_bytes": 10_000}, "yes 1>&2", "OUTPUT_LIMIT"),
@@ -88,21 +93,39 @@ async def test_a_task_sees_nothing_of_the_environment_and_has_a_directory_of_its
     assert not is_there
 
 
-@pytest.mark.parametrize("command", [f"sleep {MARK} & echo begun", f"setsid sleep {MARK} >&- 2>&- & echo begun"])
-async def test_what_a_task_leaves_behind_is_ended(command: str) -> None:
-    assert read(await do("shell", command=command))["stdout"] == "begun\n"
-    assert list_marked() == []
+@pytest.mark.parametrize("command", ["sleep MARK & echo begun", "setsid sleep MARK >&- 2>&- & echo begun"])
+async def test_what_a_task_leaves_behind_is_ended(command: str, mark: str) -> None:
+    assert read(await do("shell", command=command.replace("MARK", mark)))["stdout"] == "begun\n"
+    assert list_marked(mark) == []
 
 
-async def test_a_task_that_is_cancelled_is_ended_with_all_its_processes(tmp_path: Path) -> None:
+async def test_orphans_that_have_ended_do_not_count() -> None:
+    command = "i=0; while test $i -lt 40; do (true &); sleep 0.01; i=$((i + 1)); done; echo ended"
+    assert read(await do("shell", limits=TaskLimits(processes=20), command=command))["stdout"] == "ended\n"
+
+
+async def test_a_task_whose_guard_is_killed_ends_with_it(tmp_path: Path) -> None:
     begun = tmp_path / "begun"
-    command = f"setsid sleep {MARK} & touch {begun}; while :; do :; done"
+    code = f"import os, time; open({str(begun)!r}, 'w').write(str(os.getppid())); time.sleep(77)"
+    running = asyncio.create_task(do("python", code=code))
+    await until(lambda: begun.exists() and begun.read_text())
+    guard = psutil.Process(int(begun.read_text()))
+    [task] = guard.children()
+    guard.kill()
+    failure = get_failure(await running)
+    assert (failure.code, failure.retryable) == ("KILLED", True)
+    await until(lambda: not task.is_running())
+
+
+async def test_a_task_that_is_cancelled_is_ended_with_all_its_processes(tmp_path: Path, mark: str) -> None:
+    begun = tmp_path / "begun"
+    command = f"setsid sleep {mark} & touch {begun}; while :; do :; done"
     running = asyncio.create_task(do("shell", command=command))
     await until(begun.exists)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert list_marked() == []
+    assert list_marked(mark) == []
     assert not list_marked(str(begun))
 
 

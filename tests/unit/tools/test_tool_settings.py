@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 from statewright.tools.requests import is_metadata
-from statewright.tools.worker import SAFE_KINDS, UnusableTools, choose_environment, find_directories, read_kinds
+from statewright.tools.worker import (
+    SAFE_KINDS,
+    UnusableTools,
+    choose_environment,
+    find_directories,
+    read_credentials,
+    read_kinds,
+)
 
 
 def test_programs_are_not_run_unless_they_are_named() -> None:
@@ -28,9 +35,22 @@ def test_tasks_see_the_usual_variables_and_what_is_named() -> None:
 
 
 def test_files_must_be_directories(tmp_path: Path) -> None:
-    assert find_directories([tmp_path / "." / ""]) == (str(tmp_path),)
+    assert find_directories("--files", [tmp_path / "." / ""]) == (str(tmp_path),)
     with pytest.raises(UnusableTools, match="--files"):
-        find_directories([tmp_path / "none"])
+        find_directories("--files", [tmp_path / "none"])
+
+
+def test_credentials_of_the_worker_are_files_by_the_names_in_auth(tmp_path: Path) -> None:
+    (tmp_path / "db").write_text('{"password": "secret"}\n')
+    (tmp_path / "token").write_text("of-shop\n")
+    (tmp_path.parent / "outside").write_text("x")
+    found = {"db": {"password": "secret"}}
+    directory = str(tmp_path)
+    assert read_credentials(directory, "db") == read_credentials(directory, {"pg": {"key": "db", "n": 1}}) == found
+    assert read_credentials(directory, {"a": "token", "b": "none"}) == {"token": "of-shop"}
+    for auth in ("../outside", "", ".", None, 7):
+        assert read_credentials(directory, auth) == {}
+    assert read_credentials(None, "db") == {}
 
 
 @pytest.mark.parametrize(
