@@ -97,6 +97,11 @@ class ProcessInstance(Struct, frozen=True, kw_only=True):
         return self.marking.phase
 
     @property
+    def saved_chars(self) -> int:
+        """Characters of what its language stores apart from its document."""
+        return 0
+
+    @property
     def is_terminal(self) -> bool:
         """Whether it has ended; until then it holds its business key."""
         return self.marking.phase in ENDED

@@ -22,7 +22,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final, Generic, Protocol, TypeAlias, cast, runtime_checkable
+from typing import Final, Generic, TypeAlias, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -105,20 +105,8 @@ class LoadedInstance(Struct, Generic[I], frozen=True, eq=False):
     """Values of the instance that are stored apart from its document."""
 
 
-@runtime_checkable
-class KeepsParts(Protocol):
-    """An instance whose document leaves parts out."""
-
-    @property
-    def saved_chars(self) -> int:
-        """Of these parts."""
-        ...
-
-
 def _weigh_instance(loaded: LoadedInstance[I]) -> int:
-    instance: object = loaded.instance
-    apart = instance.saved_chars if isinstance(instance, KeepsParts) else 0
-    apart += sum(one.chars for one in loaded.apart.values())
+    apart = sum([one.chars for one in loaded.apart.values()]) + loaded.instance.saved_chars
     return max(len(loaded.entity.document or "") + apart, MIN_INSTANCE_CHARS)
 
 
