@@ -74,6 +74,17 @@ def test_warnings_fail_only_when_asked_to() -> None:
     assert report["warnings"] == [{"line": 21, "column": 3, "path": "/workflow/3", "message": "is reached by no arc"}]
 
 
+def test_lint_names_the_kinds_that_need_a_worker(tmp_path: Path) -> None:
+    kinds = tmp_path / "kinds.yaml"
+    kinds.write_text("metadata: {name: x}\nworkflow: [{step: s, tool: [{kind: noop}, {kind: python}, {kind: own}]}]")
+    told = playbooks("lint", str(kinds)).stdout
+    assert f"{kinds}: needs a worker for python, own; `statewright tools --kinds python` is one\n" in told
+    [report] = json.loads(playbooks("lint", "--json", str(kinds)).stdout)
+    assert report["workerKinds"] == ["python", "own"]
+    kinds.write_text("metadata: {name: x}\nworkflow: [{step: s, tool: {kind: noop}}]")
+    assert "worker" not in playbooks("lint", str(kinds)).stdout
+
+
 def test_lint_names_the_line_of_what_is_no_yaml() -> None:
     assert "line 2, column 1" in playbooks("lint", "-", text="a: 1\na: 2\n").stdout
 
@@ -139,7 +150,7 @@ def test_the_guide_brings_public_playbooks(tmp_path: Path, monkeypatch: pytest.M
     count = len(list(PUBLIC.iterdir()))
     assert surveyed.exit_code == converted.exit_code == 1, "one of the files needs a hand"
     assert surveyed.stdout.startswith(f"files: all {count}, convertible {count - 2}, findings 1, ok 1\n")
-    assert "`statewright tools --kinds python,shell,postgres,duckdb` does these of them\n" in surveyed.stdout
+    assert "; `statewright tools --kinds python,shell,postgres,duckdb` is one\n" in surveyed.stdout
     assert "beyond.yaml: error /workflow/0/case/0/then/call: cannot be converted" in converted.stderr
     assert checked.exit_code == 0, checked.output
     assert playbooks("lint", "--public", "converted").stdout.startswith(f"files: all {count}, ok {count - 1}, findings")

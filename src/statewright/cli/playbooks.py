@@ -3,7 +3,7 @@
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -57,12 +57,15 @@ playbooks = typer.Typer(
 
 def _check(file: str) -> Report:
     from statewright.playbooks import read_playbook
+    from statewright.playbooks.tasks import list_worker_kinds
 
     text = read_definition(file)
     found = read_playbook(text)
+    tasks = [task for step in (found.playbook.steps if found.playbook else ()) for task in step.tasks]
     records = _to_records(text, (*found.errors, *found.warnings))
     count = len(found.errors)
-    return {"file": file, "errors": records[:count], "warnings": records[count:]}
+    kinds = list_worker_kinds(tasks)
+    return {"file": file, "errors": records[:count], "warnings": records[count:], "workerKinds": kinds}
 
 
 def _list_lines(report: Report) -> Iterator[str]:
@@ -72,6 +75,16 @@ def _list_lines(report: Report) -> Iterator[str]:
             yield escape(f"{place}: {severity} {found['path'] or '/'}: {found['message']}")
     if not report["errors"] and not report["warnings"]:
         yield escape(f"{report['file']}: fine")
+    if kinds := report["workerKinds"]:
+        yield escape(f"{report['file']}: needs a worker for {', '.join(kinds)}{_offer_tools(kinds)}")
+
+
+def _offer_tools(kinds: Iterable[str]) -> str:
+    """What a line about kinds of tasks that need a worker ends with."""
+    from statewright.tools.tasks import KINDS as TOOL_KINDS
+
+    offered = ",".join(kind for kind in TOOL_KINDS if kind in set(kinds))
+    return f"; `statewright tools --kinds {offered}` is one" if offered else ""
 
 
 _LANGUAGE: Final = LocalLanguage(checked="playbooks", files="Playbooks", check=_check, list_lines=_list_lines)
@@ -186,8 +199,6 @@ def _list_files(source: str) -> list[str]:
 
 def _list_survey_lines(survey: "Survey") -> Iterator[str]:
     """The page that is shown of it: totals first."""
-    from statewright.tools.tasks import KINDS as TOOL_KINDS
-
     totals = survey.totals
     for title, counts in (
         ("files", totals.files),
@@ -195,9 +206,8 @@ def _list_survey_lines(survey: "Survey") -> Iterator[str]:
         ("kinds that need a worker", totals.worker_kinds),
         ("older forms", totals.forms),
     ):
-        yield f"{title}: {', '.join(f'{name} {count}' for name, count in counts.items()) or 'none'}"
-    if offered := [kind for kind in TOOL_KINDS if kind in totals.worker_kinds]:
-        yield f"`statewright tools --kinds {','.join(offered)}` does these of them"
+        told = ", ".join(f"{name} {count}" for name, count in counts.items()) or "none"
+        yield f"{title}: {told}{_offer_tools(counts) if counts is totals.worker_kinds else ''}"
     yield f"credentials: {', '.join(totals.credentials) or 'none'}"
     for file in survey.files:
         yield f"{file.file}: {file.state}"
