@@ -37,6 +37,7 @@ from statewright.net.effects import (
     TaskCompleted,
     TaskFailed,
     TaskPatched,
+    TaskPaused,
     Terminated,
     TimerFired,
     Trace,
@@ -46,12 +47,15 @@ from statewright.net.executions import (
     TIMED_OUT,
     Closing,
     absorb_failure,
+    awaits_child,
     build_failed_closing,
     close,
+    end_pause_at,
     forgive,
+    pause_task,
     withdraw_elements,
 )
-from statewright.net.firing import build_return, depart_again, fail, finish, resume
+from statewright.net.firing import build_return, depart_again, fail, finish, resume, resume_task
 from statewright.net.language import Language, Problem
 from statewright.net.loops import (
     advance_loop,
@@ -63,6 +67,7 @@ from statewright.net.loops import (
 )
 from statewright.net.marking import (
     LIFECYCLE,
+    PAUSE,
     ExecutionId,
     HeldResult,
     Marking,
@@ -247,12 +252,16 @@ def _apply_report(run: KernelRun, event: Event) -> None:
             fail_element(run, token, reason, error)
         case TaskPatched(task=task, changes=changes) if token := _find_token_for_task(run, task):
             change_data(run, token, changes)
+        case TaskPaused(task=task) if token := _find_token_for_task(run, task):
+            pause_task(run, token, event)
         case HumanTaskCompleted(task=task, output=output, by=by) if token := _find_token_for_person(run, task):
             finish(run, token, output, by)
         case Signalled(node=node, output=output) if token := _find_token_for_signal(run, node):
             finish(run, token, output)
         case ChildEnded() if token := _find_token_for_child(run, event.execution):
-            if event.reason is None:
+            if token.is_paused:
+                resume_task(run, token)
+            elif event.reason is None:
                 _finish_task(run, token, event.output)
             else:
                 fail_element(run, token, event.reason, event.error)
@@ -274,10 +283,7 @@ def _apply_while_stopped(run: KernelRun, event: Event) -> None:
         case TaskPatched(task=task, changes=changes) if token := _find_token_for_task(run, task):
             change_data(run, token, changes)
         case ChildEnded() if token := _find_token_for_child(run, event.execution):
-            if event.reason is None:
-                hold_result(run, token, event.output)
-            else:
-                hold_failure(run, token, event.reason)
+            _hold_end_of_child(run, token, event)
         case Retried() if run.phase == "FAILED" and (token := run.find_failed(event.node)):
             retry(run, token, event.changes)
         case Restarted() if run.phase != "TERMINATING":
@@ -290,6 +296,15 @@ def _apply_while_stopped(run: KernelRun, event: Event) -> None:
             _patch(run, changes)
         case _:
             pass  # it came too late, or does not apply
+
+
+def _hold_end_of_child(run: KernelRun, token: Token, ended: ChildEnded) -> None:
+    if token.is_paused:
+        end_pause_at(run, token, run.at)
+    elif ended.reason is None:
+        hold_result(run, token, ended.output)
+    else:
+        hold_failure(run, token, ended.reason)
 
 
 def _settle(run: KernelRun) -> None:
@@ -353,6 +368,9 @@ def _fire_timer(run: KernelRun, fired: TimerId) -> None:
     run.put_token(token)
     if armed.index == LIFECYCLE:
         _end_in_time(run, token)
+        return
+    if armed.index == PAUSE:
+        resume_task(run, token)
         return
     timer = run.get_node(token).timers[armed.index]
     if timer.interrupting:
@@ -423,6 +441,8 @@ def _find_token_for_child(run: KernelRun, execution: ExecutionId) -> Token | Non
     token = run.tokens.get(execution)
     if token is None or token.stage != "WORKING":
         return None
+    if awaits_child(token):
+        return token
     match run.get_node(token).activity:
         case SubNet():
             return token

@@ -173,7 +173,7 @@ class Trace(Struct, frozen=True, kw_only=True):
 
     ``token.created``, ``token.discarded``, ``admission.evaluated``, ``join.fired``, ``join.absorbed``,
     ``join.incomplete``, ``join.closed``, ``loop.started``, ``arcs.evaluated``, ``branch.done``, ``branch.failed``,
-    ``admission.requested``, or what the language adds.
+    ``admission.requested``, ``task.paused``, ``task.resumed``, or what the language adds.
     """
 
     kind: str
@@ -241,6 +241,20 @@ class TaskPatched(Struct, frozen=True):
 
     task: WorkId
     changes: JsonObject
+
+
+class TaskPaused(Struct, frozen=True, kw_only=True):
+    """Whoever does a task gives it back. It is requested anew at an instant, or where there is none as soon as an
+    instance has ended that is started for it.
+    """
+
+    task: WorkId
+    until: int | None = None
+    """In microseconds of the epoch."""
+    net: str = ""
+    """Of the definition of that instance."""
+    input: JsonValue = None
+    """What it is started with."""
 
 
 class HumanTaskCompleted(Struct, frozen=True):
@@ -317,6 +331,7 @@ Event: TypeAlias = (
     | TaskCompleted
     | TaskFailed
     | TaskPatched
+    | TaskPaused
     | HumanTaskCompleted
     | Signalled
     | TimerFired

@@ -26,6 +26,7 @@ from statewright.net.effects import (
     RecordEntry,
     RecordExit,
     StartChild,
+    TaskPaused,
     Trace,
     WorkStatus,
 )
@@ -33,6 +34,7 @@ from statewright.net.language import Problem
 from statewright.net.marking import (
     LIFECYCLE,
     MAX_FAILURES,
+    PAUSE,
     Branch,
     BranchFailure,
     ElementResult,
@@ -59,6 +61,12 @@ GUARD_ERROR: Final = "GUARD_ERROR"
 _NOT_BEGUN: Final[frozenset[Stage]] = frozenset({"READY", "PENDING", "WAITING", "QUEUED"})
 
 
+def trace(run: KernelRun, token: Token, kind: str, **details: JsonValue) -> None:
+    """Tell a decision about a token, in nets that are traced."""
+    if run.net.traces:
+        run.emit(Trace(kind=kind, node=token.node, token=token.id, details=details))
+
+
 def count_success(run: KernelRun, token: Token) -> None:
     """Count a branch that came to its end; those in the body of a loop are no branches of the instance."""
     if token.scope is not None:
@@ -67,8 +75,7 @@ def count_success(run: KernelRun, token: Token) -> None:
         run.tally = replace(run.tally, final="DONE")
     else:
         run.tally = replace(run.tally, succeeded=run.tally.succeeded + 1)
-    if run.net.traces:
-        run.emit(Trace(kind="branch.done", node=token.node, token=token.id, details={"final": token.is_final}))
+    trace(run, token, "branch.done", final=token.is_final)
 
 
 def end_badly(
@@ -117,8 +124,7 @@ def discard(run: KernelRun, token: Token, reason: str) -> None:
     """Remove a token that has not begun."""
     disarm(run, token)
     run.remove_token(token)
-    if run.net.traces:
-        run.emit(Trace(kind="token.discarded", node=token.node, token=token.id, details={"reason": reason}))
+    trace(run, token, "token.discarded", reason=reason)
 
 
 def disarm(run: KernelRun, token: Token) -> None:
@@ -171,15 +177,17 @@ def place_token(run: KernelRun, move: Move, branches: tuple[Branch, ...], stage:
         is_final=move.is_final,
     )
     run.put_token(token)
-    if run.net.traces:
-        details: dict[str, JsonValue] = {
-            "payloads": list(token.payloads),
-            "source": token.source,
-            "cause": move.cause,
-            "waits": stage == "WAITING",
-            "final": token.is_final,
-        }
-        run.emit(Trace(kind="token.created", node=token.node, token=token.id, details=details))
+    payloads = list(token.payloads) if run.net.traces else []
+    trace(
+        run,
+        token,
+        "token.created",
+        payloads=payloads,
+        source=token.source,
+        cause=move.cause,
+        waits=stage == "WAITING",
+        final=token.is_final,
+    )
     return token
 
 
@@ -245,7 +253,11 @@ def arm_time_limit(run: KernelRun, token: Token, limit: Delay) -> Token:
     at = add_delay(run.at, limit)
     if at is None:
         return token
-    armed = PendingTimer(TimerId(run.next_id()), LIFECYCLE)
+    return _arm(run, token, LIFECYCLE, at)
+
+
+def _arm(run: KernelRun, token: Token, index: int, at: int) -> Token:
+    armed = PendingTimer(TimerId(run.next_id()), index)
     run.emit(ArmTimer(timer=armed.id, execution=token.id, node=token.node, at=at, target=token.node, interrupting=True))
     return replace(token, timers=(*token.timers, armed))
 
@@ -284,6 +296,30 @@ def _request_activity(run: KernelRun, token: Token, node: Node, entry_input: Jso
             assert_never(unknown)
 
 
+def pause_task(run: KernelRun, token: Token, paused: TaskPaused) -> None:
+    """Take a task back until a time, or the end of an instance that is started."""
+    run.emit(CloseTask(task=paused.task, status="COMPLETED"))
+    token = replace(token, work=None, is_paused=True)
+    if paused.until is not None:
+        trace(run, token, "task.paused", timer=end_pause_at(run, token, paused.until))
+        return
+    run.put_token(token)
+    run.emit(StartChild(net=paused.net, input=paused.input, awaited_by=token.id))
+    trace(run, token, "task.paused", child=True)
+
+
+def end_pause_at(run: KernelRun, token: Token, at: int) -> TimerId:
+    """Have the task of a token go on at an instant."""
+    token = _arm(run, token, PAUSE, at)
+    run.put_token(token)
+    return token.timers[-1].id
+
+
+def awaits_child(token: Token) -> bool:
+    """Whether the task of a token rests until another instance ends."""
+    return token.is_paused and all(timer.index != PAUSE for timer in token.timers)
+
+
 def close(run: KernelRun, token: Token, closing: Closing) -> Token:
     """End a token's execution: record it, close its task and disarm its timers. The token stays where it is."""
     current = run.tokens.get(token.id, token)
@@ -300,13 +336,15 @@ def close(run: KernelRun, token: Token, closing: Closing) -> Token:
             element=current.element,
         )
     )
-    idle = replace(current, work=None, timers=())
+    idle = replace(current, work=None, timers=(), is_paused=False)
     run.put_token(idle)
     return idle
 
 
 def _close_work(run: KernelRun, token: Token, closing: Closing) -> None:
     match run.get_node(token).activity:
+        case Task() | Many() if awaits_child(token):
+            run.emit(CancelChild(token.id))
         case Task() | Many() if token.work is not None:
             run.emit(CloseTask(task=token.work, status=closing.work))
         case HumanTask() if token.work is not None:

@@ -12,12 +12,14 @@ from statewright.net.executions import (
     build_failed_closing,
     close,
     end_badly,
+    enqueue_task,
     enter,
     place_token,
+    trace,
 )
 from statewright.net.language import Completed, Problem, Visit
 from statewright.net.marking import Branch, Loop, Move, Outcome, Token
-from statewright.net.nodes import Inline, Many, NoActivity, Node
+from statewright.net.nodes import Inline, Many, NoActivity, Node, Task
 from statewright.net.routing import Departure, choose_departure, depart, trace_departure
 from statewright.net.run import KernelRun
 
@@ -106,9 +108,7 @@ def _begin_loop(run: KernelRun, token: Token, visit: Visit) -> None:
         fail(run, token, limit.reason, limit.error)
         return
     run.loops[token.id] = Loop(token=token.id, size=len(items), limit=limit)
-    if run.net.traces:
-        details: JsonObject = {"size": len(items), "limit": limit}
-        run.emit(Trace(kind="loop.started", node=token.node, token=token.id, details=details))
+    trace(run, token, "loop.started", size=len(items), limit=limit)
     run.due_loops[token.id] = None
 
 
@@ -125,6 +125,19 @@ def build_visit(run: KernelRun, token: Token, output: JsonValue = None, outcome:
         return entry_input
     visit = run.build_visit(node, token.payloads, entry_input)
     return replace(visit, output=output, outcome=outcome, element=token.element)
+
+
+def resume_task(run: KernelRun, token: Token) -> None:
+    """Request the task of a token that was paused."""
+    visit, activity = build_visit(run, token), run.get_node(token).activity
+    if isinstance(visit, Problem):
+        fail(run, token, visit.reason, visit.error)
+        return
+    task = activity.body if isinstance(activity, Many) else activity
+    assert isinstance(task, Task)  # noqa: S101 - nothing else is paused
+    token = enqueue_task(run, replace(token, is_paused=False), task, visit.input)
+    run.put_token(token)
+    trace(run, token, "task.resumed", job=token.work)
 
 
 def finish(run: KernelRun, token: Token, output: JsonValue = None, by: str | None = None) -> None:

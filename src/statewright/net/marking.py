@@ -129,7 +129,9 @@ class Activation(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
 
 
 class PendingTimer(Struct, frozen=True, array_like=True):
-    """An armed timer: the n-th boundary timer of the token's node, or :data:`LIFECYCLE` for its time limit."""
+    """An armed timer: the n-th boundary timer of the token's node, :data:`LIFECYCLE` for its time limit, or
+    :data:`PAUSE`.
+    """
 
     id: TimerId
     index: int
@@ -137,6 +139,8 @@ class PendingTimer(Struct, frozen=True, array_like=True):
 
 LIFECYCLE: Final = -1
 """The index of the timer that ends an execution, or a token that is not admitted, when the time of its node is over."""
+PAUSE: Final = -2
+"""The index of the timer that ends the pause of a task."""
 
 
 class Token(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -150,6 +154,8 @@ class Token(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel
     branches: tuple[Branch, ...] = ()
     """Outermost first."""
     work: WorkId | None = None
+    is_paused: bool = False
+    """Whether its task rests, until a time or the end of another instance: nobody has it, and there is no ``work``."""
     timers: tuple[PendingTimer, ...] = ()
     source: NodeId | None = None
     """The node it came from; ``None`` at the entry."""
