@@ -67,16 +67,31 @@ class NetWorker:
         if self._chance.random() < 0.4:
             patches = [{"path": [self._chance.choice(FLAGS)], "value": self._chance.choice(REPORTED), "at": 0}]
             self._tell(f"{job['id']}/progress", {"progress": {"patches": patches}}, 200, 409)  # its lease may be over
-        if self._chance.random() < 0.08:
+        if (pause := self._plan_pause(job["variables"])) is not None:
+            self._complete(
+                job, {"status": "paused", "pause": pause, "patches": patches}, 204, 404
+            )  # it may go on already
+        elif self._chance.random() < 0.08:
             self._complete(
                 job, {"status": "error", "error": {"kind": "boom", "message": job["id"]}, "patches": patches}
             )
         else:
             self._complete(job, {"status": "ok", "result": job["id"], "patches": patches})
 
-    def _complete(self, job: Json, result: Json) -> None:
+    def _plan_pause(self, run: Json) -> Json:
+        """Where the run is to go on, if it has a task that it can pause for."""
+        places = {
+            task["kind"]: place for place, task in enumerate(run["tasks"]) if task["kind"] in ("playbook", "wait")
+        }
+        if not places or "resume" in run or self._chance.random() < 0.2:
+            return None
+        [(kind, counter)] = places.items()
+        fields = {"seconds": 0.5} if kind == "wait" else {"path": "other", "args": {"x": 1}}
+        return {"fields": fields, "state": {"counter": counter}}
+
+    def _complete(self, job: Json, result: Json, *statuses: int) -> None:
         for _ in range(2 if self._chance.random() < 0.2 else 1):
-            self._tell(f"{job['id']}/complete", {"variables": result}, 204)
+            self._tell(f"{job['id']}/complete", {"variables": result}, *(statuses or (204,)))
 
     def _tell(self, path: str, body: Json, *statuses: int) -> httpx.Response:
         self._say(path)

@@ -52,6 +52,9 @@ CHILD = "metadata: {name: other}\nworkflow: [{step: inside, tool: {kind: compute
 FLOW_SETTINGS = {"maxVisits": MAX_VISITS, "concurrency": 2, "retries": 1}
 JOBS = "SELECT count(*) FROM process_job"
 
+COMPUTE: Json = {"kind": "compute"}
+PAUSES: list[Json] = [*[{"kind": "wait", "seconds": 5}] * 2, {"kind": "playbook", "path": "other"}]
+"""For which workers give their runs back; the kernel in memory and the simulator know nothing of it."""
 MUST_OCCUR = ("join ", "incomplete ", "held ", " loop.done", " failed", "-")
 """What the playbooks must bring about, so that nothing is compared in vain."""
 
@@ -110,6 +113,9 @@ class RandomPlaybook:
 
     async def start(self, http: httpx.AsyncClient) -> None:
         document = {**self.duel.playbook.to_document(), "metadata": {"name": self.name}}
+        for step in document["workflow"]:
+            if step.get("tool") == COMPUTE and self._dice.random() < 0.4:
+                step["tool"] = [COMPUTE, self._dice.choice(PAUSES), COMPUTE]
         stored = await http.post("/v1/playbooks", json=document)
         assert stored.status_code == 201, stored.text
         begun = await http.post(EXECUTIONS, json={"path": self.name})
@@ -155,6 +161,8 @@ class RandomPlaybook:
         match event.type:
             case "step.scheduled" | "loop.iteration.scheduled":
                 self._begin(event, run)
+            case "run.resumed":
+                self._jobs[str(payload["token"])] = payload["job"]
             case "step.done" | "loop.iteration.done" if run in self._ends:
                 assert payload["output"] == self._jobs.get(run, payload["output"]), "the result of another job"
                 self.duel.complete(self._ends[run], payload["output"])

@@ -9,7 +9,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.jsonval.values import JsonObject, JsonValue, tidy_numbers
+from statewright.jsonval.codec import encode
+from statewright.jsonval.values import JsonObject, JsonValue, is_whole, tidy_numbers
 from statewright.playbooks.context import is_key
 
 MAX_PATCHES: Final = 10_000
@@ -35,8 +36,27 @@ class UnusableCompletion(ValueError):
     """A result of a job that is no completion of a run; the text names the member."""
 
 
+PAUSED: Final = "paused"
+"""The status of a run that is given back for a task, to go on behind it."""
+MAX_PAUSE_BYTES: Final = 1024 * 1024
+"""Of what such a run keeps."""
+
+
+class PauseRequest(Struct, frozen=True, kw_only=True):
+    """Why a run is given back, and where it is to go on."""
+
+    fields: JsonObject
+    """Of the task."""
+    counter: int
+    """Its place in the pipeline."""
+    state: JsonObject
+    visits: JsonObject
+
+
 class Completion(Struct, frozen=True, kw_only=True):
-    """The end of a run."""
+    """The end of a run, or that it pauses."""
+
+    pause: PauseRequest | None = None
 
     error: "JsonObject | None"
     """``None``: it ended well."""
@@ -87,8 +107,8 @@ def _read_count(given: JsonObject, name: str) -> int:
 
 def read_completion(given: JsonValue) -> Completion:
     """A completion. Raises :class:`UnusableCompletion`."""
-    if not isinstance(given, dict) or given.get("status") not in ("ok", "error"):
-        raise UnusableCompletion('status must be "ok" or "error"')
+    if not isinstance(given, dict) or given.get("status") not in ("ok", "error", PAUSED):
+        raise UnusableCompletion(f'status must be "ok", "error" or "{PAUSED}"')
     tidied = tidy_numbers(given)
     error = tidied.get("error")
     if tidied["status"] == "error":
@@ -98,6 +118,7 @@ def read_completion(given: JsonValue) -> Completion:
         error = None
     patches = [_read_patch(patch) for patch in _read_list(tidied, "patches", MAX_PATCHES)]
     return Completion(
+        pause=_read_pause(tidied.get("pause")) if tidied["status"] == PAUSED else None,
         error=error,
         result=tidied.get("result"),
         patches=tuple((key, value) for key, value, _ in patches),
@@ -105,6 +126,17 @@ def read_completion(given: JsonValue) -> Completion:
         log=tuple(_read_entry(entry) for entry in _read_list(tidied, "log", MAX_LOG_ENTRIES)),
         logged_before=_read_count(tidied, "logged"),
     )
+
+
+def _read_pause(given: JsonValue) -> PauseRequest:
+    fields, state, visits = (
+        given.get(name) if isinstance(given, dict) else None for name in ("fields", "state", "visits")
+    )
+    if not isinstance(fields, dict) or not isinstance(state, dict) or not is_whole(counter := state.get("counter")):
+        raise UnusableCompletion("pause must have fields, and a state with a counter")
+    if (size := len(encode([fields, state, visits]))) > MAX_PAUSE_BYTES:
+        raise UnusableCompletion(f"pause has {size} bytes, of {MAX_PAUSE_BYTES} at most")
+    return PauseRequest(fields=fields, counter=counter, state=state, visits=visits if isinstance(visits, dict) else {})
 
 
 def _read_list(given: JsonObject, name: str, most: int) -> list[JsonValue]:

@@ -96,6 +96,35 @@ class Element(Struct, frozen=True, kw_only=True):
         return scope
 
 
+class PausedRun(Struct, frozen=True, kw_only=True):
+    """Where a run stands that was given back to the service at a task, and is to go on behind it."""
+
+    state: JsonObject
+    """Of the pipeline (``pipeline.state_to_document``)."""
+    visits: JsonObject = {}
+    """How often each task has been next."""
+    since: int = 0
+    """In microseconds of the epoch."""
+    outcome: "JsonObject | None" = None
+    """Of the task: ``status`` and ``result`` or ``error``; None: it is ok, without a result."""
+
+
+def pause_to_document(pause: PausedRun) -> JsonObject:
+    """As it is stored, and sent."""
+    return {"state": pause.state, "visits": pause.visits, "since": pause.since, "outcome": pause.outcome}
+
+
+def pause_from_document(document: JsonObject) -> PausedRun:
+    """What :func:`pause_to_document` wrote."""
+    since, outcome = document.get("since"), document.get("outcome")
+    return PausedRun(
+        state=_get_object(document, "state"),
+        visits=_get_object(document, "visits"),
+        since=since if isinstance(since, int) else 0,
+        outcome=outcome if isinstance(outcome, dict) else None,
+    )
+
+
 class Dispatch(Struct, frozen=True, kw_only=True):
     """One run of a pipeline, and what it can see."""
 
@@ -112,6 +141,10 @@ class Dispatch(Struct, frozen=True, kw_only=True):
     element: Element | None = None
     keychain: JsonObject = {}
     max_task_executions: int = Limits().max_task_executions
+    pauses: bool = False
+    """Whether the run may be given back for a while (:class:`PausedRun`)."""
+    resume: PausedRun | None = None
+    """Where it goes on; None: at its first task."""
     turn: Turn | None = None
     """Of the event loop, where the service runs the pipeline within one; never sent."""
 
@@ -135,6 +168,10 @@ def dispatch_to_document(dispatch: Dispatch) -> JsonObject:
         "keychain": dispatch.keychain,
         "maxTaskExecutions": dispatch.max_task_executions,
     }
+    if dispatch.pauses:
+        document["pauses"] = True
+    if dispatch.resume is not None:
+        document["resume"] = pause_to_document(dispatch.resume)
     if (element := dispatch.element) is not None:
         document["loop"] = {
             "iterator": element.iterator,
@@ -173,7 +210,7 @@ def dispatch_from_document(document: JsonObject, pipeline: Pipeline | None = Non
     :class:`MalformedDispatch`.
     """
     compiled = pipeline or compile_pipeline(document)
-    limit = document.get("maxTaskExecutions")
+    limit, resume = document.get("maxTaskExecutions"), document.get("resume")
     try:
         return Dispatch(
             tasks=compiled.tasks,
@@ -188,6 +225,8 @@ def dispatch_from_document(document: JsonObject, pipeline: Pipeline | None = Non
             element=_read_element(document.get("loop")),
             keychain=_get_object(document, "keychain"),
             max_task_executions=limit if isinstance(limit, int) else Limits().max_task_executions,
+            pauses=document.get("pauses") is True,
+            resume=pause_from_document(resume) if isinstance(resume, dict) else None,
         )
     except ValueError as error:
         raise MalformedDispatch(str(error)) from error

@@ -324,6 +324,8 @@ _TRACES: Final[Mapping[str, tuple[str, EntityType]]] = {
     "join.incomplete": ("join.incomplete", "token"),
     "join.closed": ("join.closed", "token"),
     "loop.started": ("loop.started", "loop"),
+    "task.paused": ("run.paused", "step"),
+    "task.resumed": ("run.resumed", "step"),
     "arcs.evaluated": ("next.evaluated", "next"),
     "deadline.armed": ("workflow.limited", "workflow"),
     "deadline.passed": ("workflow.timed_out", "workflow"),
@@ -352,8 +354,10 @@ def _find_trace_status(trace: Trace) -> EventStatus:
             return "skipped"
         case "admission.evaluated":
             return "success" if trace.details.get("allow") else "paused"
-        case "loop.started":
+        case "loop.started" | "task.resumed":
             return "in_progress"
+        case "task.paused":
+            return "paused"
         case _:
             return "success"
 

@@ -20,6 +20,7 @@ from statewright.net.effects import Effect
 from statewright.operations.process_nouns import PLAYBOOK_NOUNS
 from statewright.operations.records import ClosedRecord, Instant, Int32, Members, Ulid, Value, name_words
 from statewright.playbooks.context import CTX, RESULTS, WORKLOAD, get_member
+from statewright.playbooks.dispatch import PausedRun, pause_from_document, pause_to_document
 from statewright.playbooks.events import find_execution_status
 from statewright.playbooks.graph import Status
 from statewright.playbooks.run_record import Progress, progress_from_document, progress_to_document
@@ -35,7 +36,8 @@ from statewright.processes.loop_results import (
 )
 
 PROGRESS: Final = "progress"
-"""The member of the stored ``data`` that is none of the marking's."""
+PAUSES: Final = "pauses"
+"""The members of the stored ``data`` that are none of the marking's."""
 SHARED: Final = (WORKLOAD, CTX, RESULTS)
 """The members of the shared data that clients see as members of the record."""
 
@@ -47,6 +49,8 @@ class Execution(ProcessInstance, frozen=True, kw_only=True):
 
     progress: Mapping[str, Progress] = {}
     """What runs have reported that go on, by job."""
+    pauses: Mapping[str, PausedRun] = {}
+    """Where runs and elements that have paused go on, by their tokens."""
     saved: SavedLoops = field(default_factory=dict[ExecutionId, SavedLoop])
     """What of its loops is stored apart from the document."""
 
@@ -144,6 +148,8 @@ def execution_to_document(execution: Execution) -> JsonObject:
     data = {name: value for name, value in execution.marking.data.items() if name not in SHARED}
     if execution.progress:
         data[PROGRESS] = progress_to_document(execution.progress)
+    if execution.pauses:
+        data[PAUSES] = {token: pause_to_document(pause) for token, pause in execution.pauses.items()}
     optional: JsonObject = {"awaitedBy": execution.awaited_by, "conclusion": execution.marking.result}
     kept = {name: value for name, value in optional.items() if value is not None}
     if execution.saved:
@@ -167,7 +173,7 @@ def execution_from_document(document: JsonObject) -> Execution:
     """The execution that :func:`execution_to_document` wrote. Raises ValueError for anything else."""
     stored = read_stored(document, _StoredDocument, noun="execution")
     outer: JsonObject = {"phase": stored.state, "reason": stored.failure_reason, "result": stored.conclusion}
-    inner = {name: value for name, value in stored.data.items() if name != PROGRESS}
+    inner = {name: value for name, value in stored.data.items() if name not in (PROGRESS, PAUSES)}
     data = {WORKLOAD: stored.workload, CTX: stored.ctx, RESULTS: stored.results, **inner}
     return Execution(
         id=stored.id,
@@ -180,6 +186,11 @@ def execution_from_document(document: JsonObject) -> Execution:
         parent_instance_id=stored.parent_execution_id,
         awaited_by=stored.awaited_by,
         progress=progress_from_document(stored.data.get(PROGRESS, {})),
+        pauses={
+            token: pause_from_document(pause)
+            for token, pause in get_member(stored.data, PAUSES).items()
+            if isinstance(pause, dict)
+        },
         saved=stored.saved,
     )
 

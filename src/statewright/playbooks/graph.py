@@ -13,7 +13,7 @@ from statewright.net import Problem, Tally, Visit
 from statewright.net.nodes import order_backwards
 from statewright.playbooks.definition import Playbook, Step
 from statewright.playbooks.place import Place
-from statewright.playbooks.tasks import PLAYBOOK, is_for_members, list_worker_kinds
+from statewright.playbooks.tasks import is_for_members, list_worker_kinds
 from statewright.playbooks.templates import name_event
 
 _MAX_CAUSE_CHARS: Final = 1_000
@@ -42,11 +42,6 @@ def warn_of_routes(playbook: Playbook, workflow: Place) -> None:
         if list_worker_kinds(step.tasks) and any(map(is_for_members, step.tasks)):
             place.get("tool").warn(
                 "has tasks of other kinds beside compute: who does those does all of it, whatever tags it offers"
-            )
-        if any(task.kind == PLAYBOOK and (len(step.tasks) > 1 or task.policy is not None) for task in step.tasks):
-            place.get("tool").warn(
-                "has a playbook task beside others or with a policy, which fails unless a worker of its own does it: "
-                "the service runs another playbook as the only task of a step, without spec.policy"
             )
         if step.router is not None and any(task.kind != "noop" for task in step.tasks):
             for number, arc in enumerate(step.router.arcs):

@@ -35,18 +35,26 @@ from statewright.net.effects import (
     TaskCompleted,
     TaskFailed,
     TaskPatched,
+    TaskPaused,
     TimerFired,
     Trace,
 )
 from statewright.net.marking import TimerId
-from statewright.playbooks.completions import Completion, UnusableCompletion, read_completion, read_report
-from statewright.playbooks.context import CTX, WORKLOAD, build_data, describe_patch, get_member, is_key
-from statewright.playbooks.dispatch import PARENT_ITER, build_dispatch, dispatch_to_document, narrow
+from statewright.playbooks.completions import (
+    Completion,
+    PauseRequest,
+    UnusableCompletion,
+    read_completion,
+    read_report,
+)
+from statewright.playbooks.context import CTX, WORKLOAD, build_data, describe_patch, get_member, is_key, write_member
+from statewright.playbooks.dispatch import PARENT_ITER, PausedRun, build_dispatch, dispatch_to_document, narrow
 from statewright.playbooks.events import REQUEST, WORKER_EVENT
 from statewright.playbooks.execution import Execution, list_transitions
-from statewright.playbooks.pipeline import DEPTH, direct_children
+from statewright.playbooks.pipeline import CHILD, DEPTH, MAX_DEPTH, build_depth_error, direct_children, get_depth
 from statewright.playbooks.run_record import MAX_CHARS, MAX_PATCHES, Progress, add_changes, count_known, restore
 from statewright.playbooks.source import PlaybookProcess
+from statewright.playbooks.tasks import PAUSING, PLAYBOOK, WAIT, find_due
 from statewright.processes import language as processes
 from statewright.processes.changes import JOB_FAILED
 from statewright.processes.language import ChildOutcome, InstanceOperation, JobPlace, NewInstance, Rejection
@@ -101,8 +109,15 @@ def complete_job(
         return Applied(instance=execution, effects=(), transitions=())
     progress = execution.progress.get(job)
     known = count_known(progress, completion.patches, 0)
-    logged = 0 if progress is None else min(progress.logged, completion.logged_before)
     events = _list_job_events(completion, WorkId(job), known)
+    if completion.pause is not None:
+        paused = _plan_pause(process, execution, token, WorkId(job), completion.pause, moment.at)
+        if isinstance(paused, Rejection):
+            return paused
+        event, pause = paused
+        events.append(event)
+        execution = replace(execution, pauses={**execution.pauses, token.id: pause})
+    logged = 0 if progress is None else min(progress.logged, completion.logged_before)
     places = [max(place - logged, 0) for place in completion.places[known:]]
     return _apply_all(process, execution, events, places, _trace_log(token, completion.log[logged:]), moment)
 
@@ -171,12 +186,42 @@ def _place(entry: JsonObject, element: int | None) -> JsonObject:
 
 def _list_job_events(completion: Completion, work: WorkId, known: int) -> list[Event]:
     events: list[Event] = [TaskPatched(work, {key: value}) for key, value in completion.patches[known:]]
+    if completion.pause is not None:
+        return events
     if completion.error is None:
         events.append(TaskCompleted(work, completion.result))
     else:
         kind, message = completion.error.get("kind", "error"), completion.error.get("message", "")
         events.append(TaskFailed(work, f"{str(kind).upper()}: {message}", completion.error))
     return events
+
+
+def _plan_pause(
+    process: PlaybookProcess, execution: Execution, token: Token, job: WorkId, asked: PauseRequest, at: int
+) -> tuple[TaskPaused, PausedRun] | Rejection:
+    """What a run waits for that is given back, and where it goes on; at once where that is nothing."""
+    step = process.playbook.by_name[token.node]
+    task = step.tasks[asked.counter] if 0 <= asked.counter < len(step.tasks) else None
+    if task is None or task.kind not in PAUSING:
+        return Rejection("bad-request", "pause: state.counter is the place of no task that a run can pause for")
+    pause = PausedRun(state=asked.state, visits=asked.visits, since=at)
+    if task.kind == WAIT:
+        due = find_due(asked.fields, at)
+        if isinstance(due, int):
+            return TaskPaused(task=job, until=max(due, at)), pause
+        error: JsonObject = {"kind": WAIT, "message": due, "retryable": False}
+    else:
+        depth = get_depth(execution.marking.data) + 1
+        if depth <= MAX_DEPTH:
+            item = token.payloads[0] if token.element is not None else None
+            given = item if isinstance(item, dict) else {}
+            element = build_dispatch(
+                process.playbook, step, execution.marking.data, given, element=token.element
+            ).element
+            scope: JsonObject = {} if element is None else {PARENT_ITER: element.to_iter()}
+            return TaskPaused(task=job, net=PLAYBOOK, input={**scope, CHILD: asked.fields, DEPTH: depth}), pause
+        error = build_depth_error()
+    return TaskPaused(task=job, until=at), replace(pause, outcome={"status": "error", "error": error})
 
 
 def fail_job(process: PlaybookProcess, execution: Execution, job: str, reason: str, moment: Moment) -> Applied:
@@ -202,9 +247,13 @@ def end_child(
     process: PlaybookProcess, execution: Execution, run: str, outcome: ChildOutcome, moment: Moment
 ) -> Applied:
     """A playbook that a step waits for has ended."""
+    error: JsonObject = {"kind": "child", "message": outcome.reason}
+    if (pause := execution.pauses.get(run)) is not None:
+        is_ok = outcome.reason is None
+        told: JsonObject = {"status": "ok", "result": outcome.output} if is_ok else {"status": "error", "error": error}
+        execution = replace(execution, pauses={**execution.pauses, run: replace(pause, outcome=told)})
     if outcome.reason is None:
         return _apply(process, execution, ChildEnded(ExecutionId(run), outcome.output), moment)
-    error: JsonObject = {"kind": "child", "message": outcome.reason}
     return _apply(process, execution, ChildEnded(ExecutionId(run), None, f"CHILD: {outcome.reason}", error), moment)
 
 
@@ -263,15 +312,23 @@ def build_payload(process: PlaybookProcess, execution: Execution, job: JobPlace,
     given = value if isinstance(value, dict) else {}
     data = {**execution.marking.data, CTX: _read_context(execution, job)}
     dispatch = build_dispatch(process.playbook, step, data, given, run=job.execution, element=job.element)
-    return dispatch_to_document(narrow(dispatch, process.compiled.rules[job.node].needs))
+    narrowed = narrow(dispatch, process.compiled.rules[job.node].needs)
+    return dispatch_to_document(replace(narrowed, pauses=True, resume=execution.pauses.get(job.execution)))
 
 
 def _read_context(execution: Execution, job: JobPlace) -> JsonObject:
-    """``ctx`` as a run sees it when it begins: when it begins again, without what it has set before."""
+    """``ctx`` as a run sees it when it begins or goes on: without what it has set since, if that was before, and with
+    what it had set until then, if that is held back.
+    """
     ctx = get_member(execution.marking.data, CTX)
     token = next((token for token in execution.marking.tokens if token.id == job.execution), None)
-    progress = None if token is None or token.work is None else execution.progress.get(token.work)
-    return ctx if progress is None else restore(ctx, progress)
+    if token is None:
+        return ctx
+    progress = None if token.work is None else execution.progress.get(token.work)
+    ctx = ctx if progress is None else restore(ctx, progress)
+    for key, value in (change for changes in token.changes for change in changes.items()):
+        ctx = write_member(ctx, tuple(key.split(".")), value)
+    return ctx
 
 
 def apply_request(
@@ -341,9 +398,11 @@ def _to_applied(
         completed_at = None if phase in ("RUNNING", "WAITING") else moment.at
     saved, stored = save_loops(marking, execution.saved)
     after = replace(execution, marking=marking, completed_at=completed_at, saved=saved)
-    if after.progress:
-        open_jobs = {token.work for token in marking.tokens}
-        after = replace(after, progress={job: one for job, one in after.progress.items() if job in open_jobs})
+    if after.progress or after.pauses:
+        working = [token for token in marking.tokens if token.stage == "WORKING"]
+        progress = {job: one for token in working if (one := after.progress.get(job := token.work or ""))}
+        pauses = {token.id: paused for token in working if (paused := after.pauses.get(token.id))}
+        after = replace(after, progress=progress, pauses=pauses)
     moves = list_transitions(None if before is None else before.marking.phase, effects)
     return Applied(instance=after, effects=(*direct_children(effects), *stored), transitions=moves)
 

@@ -72,6 +72,31 @@ class PipelineState(Struct, frozen=True, kw_only=True):
     input: JsonObject = {}
 
 
+_KEPT: Final = ("counter", "attempts", "executions", "previous", "outcome", "results", "iter", "input")
+
+
+def state_to_document(state: PipelineState) -> JsonObject:
+    """As a run keeps it that pauses: all but ``ctx``, of which it goes on with what there is then."""
+    return {name: getattr(state, name) for name in _KEPT}
+
+
+def _restore_state(document: JsonObject, ctx: JsonObject) -> PipelineState:
+    counter, attempts, executions = (
+        count if is_whole(count := document.get(name)) else 0 for name in ("counter", "attempts", "executions")
+    )
+    return PipelineState(
+        counter=counter,
+        attempts=attempts,
+        executions=executions,
+        previous=document.get("previous"),
+        outcome=get_member(document, "outcome") or None,
+        results=get_member(document, "results"),
+        ctx=ctx,
+        iter=get_member(document, "iter"),
+        input=get_member(document, "input"),
+    )
+
+
 class PipelineEnd(Struct, frozen=True, kw_only=True):
     """The boundary outcome of a run."""
 
@@ -117,9 +142,11 @@ class PipelineDecision(Struct, frozen=True, kw_only=True):
 
 
 def begin(dispatch: Dispatch) -> PipelineState | PipelineEnd:
-    """A run that stands at its first task. It ends at once if the step's ``input`` cannot be rendered, and ends well
-    if there are no tasks.
+    """A run that stands at its first task, or where it paused. It ends at once if the step's ``input`` cannot be
+    rendered, and ends well if there are no tasks.
     """
+    if dispatch.resume is not None:
+        return _restore_state(dispatch.resume.state, dispatch.ctx)
     state = PipelineState(ctx=dispatch.ctx, iter={} if dispatch.element is None else dispatch.element.to_iter())
     rendered = render_object(dispatch.input, build_scope(dispatch, state), dispatch.turn)
     if isinstance(rendered, Problem):
@@ -140,6 +167,16 @@ def prepare(dispatch: Dispatch, state: PipelineState) -> ToolCall | Outcome:
     if isinstance(fields, Problem):
         return Outcome(status="error", error={**fields.to_document(), "retryable": False})
     return ToolCall(label=task.label, kind=task.kind, fields=fields, spec=task.spec, attempt=attempt)
+
+
+def get_given_outcome(dispatch: Dispatch) -> Outcome | None:
+    """The outcome of the task at which a run paused; ``None``: it begins at its first task."""
+    if dispatch.resume is None:
+        return None
+    given = dispatch.resume.outcome or {}
+    if given.get("status") == "error":
+        return Outcome(status="error", error=get_member(given, "error"))
+    return succeed(given.get("result"))
 
 
 def settle(dispatch: Dispatch, state: PipelineState, outcome: Outcome) -> PipelineDecision:
@@ -352,8 +389,7 @@ def build_child_input(
     """``given``, with the fields of the task as a pipeline would render them, and how deep the other one will run."""
     depth = get_depth(data) + 1
     if depth > MAX_DEPTH:
-        message = f"playbooks run within each other {MAX_DEPTH} deep at most"
-        return to_problem("DEPTH_LIMIT", {"kind": "depth_limit", "message": message})
+        return to_problem("DEPTH_LIMIT", build_depth_error())
     dispatch = build_dispatch(playbook, step, data, given, element=element, turn=turn)
     state = begin(dispatch)
     prepared = state if isinstance(state, PipelineEnd) else prepare(dispatch, state)
@@ -362,6 +398,12 @@ def build_child_input(
         return to_problem(str(error.get("kind")).upper(), error)
     scope: JsonObject = {} if dispatch.element is None else {PARENT_ITER: dispatch.element.to_iter()}
     return {**given, **scope, CHILD: prepared.fields, DEPTH: depth}
+
+
+def build_depth_error() -> JsonObject:
+    """Of a playbook that cannot be started so deep."""
+    message = f"playbooks run within each other {MAX_DEPTH} deep at most"
+    return {"kind": "depth_limit", "message": message, "retryable": False}
 
 
 def get_depth(data: JsonObject) -> int:

@@ -21,12 +21,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright.jsonval.codec import encode
-from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.playbooks.completions import list_secrets, mask
+from statewright.jsonval.values import JsonObject, JsonValue, is_whole
+from statewright.playbooks.completions import MAX_PAUSE_BYTES, PAUSED, list_secrets, mask
 from statewright.playbooks.context import remove_member, write_member
 from statewright.playbooks.dispatch import Dispatch
-from statewright.playbooks.pipeline import PipelineDecision, PipelineEnd, PipelineState
-from statewright.playbooks.policies import Outcome
+from statewright.playbooks.pipeline import PipelineDecision, PipelineEnd, PipelineState, ToolCall, state_to_document
+from statewright.playbooks.policies import Outcome, fail
 
 MAX_LOG_ENTRIES: Final = 1_000
 """Of one run; what comes after them is counted."""
@@ -40,12 +40,14 @@ class RunRecord:
     def __init__(self, dispatch: Dispatch) -> None:
         self._dispatch = dispatch
         self._secrets = list_secrets(dispatch.keychain)
-        self._log: list[JsonValue] = [
-            {"event": "step.started" if dispatch.element is None else "loop.iteration.started"}
-        ]
+        self._log: list[JsonValue] = []
+        if dispatch.resume is None:
+            self._log.append({"event": "step.started" if dispatch.element is None else "loop.iteration.started"})
         self._left_out = 0
         self._patches: list[JsonValue] = []
-        self._visits: Counter[str] = Counter()
+        self._visits = Counter[str]()
+        for label, visits in ({} if dispatch.resume is None else dispatch.resume.visits).items():
+            self._visits[label] = visits if is_whole(visits) else 0
         self._taken = {"patches": 0, "log": 0}
         """What the service has acknowledged."""
         self._is_refused = False
@@ -94,6 +96,27 @@ class RunRecord:
         first, entry = self._taken["patches"], self._taken["log"]
         log = [mask(each, self._secrets) for each in self._log[entry:]]
         return {"patches": self._patches[first:], "from": first, "log": log, "logFrom": entry}
+
+    def pause(self, state: PipelineState, call: ToolCall) -> "JsonObject | Outcome":
+        """The completion of a run that is given back for a task, to go on behind it; an outcome of the task where the
+        run would have to keep too much.
+        """
+        pause: JsonObject = {
+            "fields": call.fields,
+            "state": state_to_document(state),
+            "visits": dict[str, JsonValue](self._visits),
+        }
+        masked = mask(pause, self._secrets)
+        if (size := len(encode(masked))) > MAX_PAUSE_BYTES:
+            return fail("limit", f"a run that rests keeps {size} bytes, more than {MAX_PAUSE_BYTES}", retryable=False)
+        log: list[JsonValue] = [mask(entry, self._secrets) for entry in self._log]
+        return {
+            "status": PAUSED,
+            "pause": masked,
+            "patches": self._patches,
+            "log": log,
+            "logged": self._taken["log"],
+        }
 
     def complete(self, end: PipelineEnd, results: JsonObject) -> JsonObject:
         """The completion; ``results``: the latest by label."""

@@ -21,7 +21,7 @@ from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.playbooks.dispatch import Dispatch, has_secrets
 from statewright.playbooks.pipeline import ToolCall
 from statewright.playbooks.policies import Outcome, fail, succeed
-from statewright.playbooks.tasks import COMPUTE, find_due
+from statewright.playbooks.tasks import COMPUTE, PAUSING, WAIT, find_due
 
 METHODS: Final = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 DEFAULT_CONNECT_S: Final = 10.0
@@ -241,6 +241,30 @@ def measure_wait(fields: JsonObject, now: int) -> float | Outcome:
         limit = f"among other tasks a wait has {MAX_WAIT_S} s at most; make it a step of its own"
         return fail("wait", limit, retryable=False)
     return left_s
+
+
+MIN_PAUSE_US: Final = 1_000_000
+"""A shorter wait is not worth giving the run back for."""
+
+
+def find_pause(call: ToolCall, dispatch: Dispatch, now: int) -> bool | Outcome:
+    """Whether a run is given back for a task, at an instant in epoch microseconds; the outcome of one whose fields
+    cannot be used.
+    """
+    if not dispatch.pauses or call.kind not in PAUSING:
+        return False
+    if call.kind == WAIT:
+        due = find_due(call.fields, now)
+        return fail("wait", due, retryable=False) if isinstance(due, str) else due - now > MIN_PAUSE_US
+    path = call.fields.get("path")
+    if not isinstance(path, str) or not path:
+        return fail("playbook", "path must be a text", retryable=False)
+    return True
+
+
+def measure_pause_s(dispatch: Dispatch, now: int) -> float:
+    """How long a run has rested that goes on, in seconds."""
+    return 0.0 if dispatch.resume is None else max(now - dispatch.resume.since, 0) / 1_000_000
 
 
 DEFAULT_TIMEOUT_MS: Final = 60_000

@@ -186,6 +186,8 @@ def pipeline_from_document(document: Sequence[JsonObject]) -> tuple[PipelineTask
 
 
 WAIT: Final = "wait"
+PAUSING: Final = (PLAYBOOK, WAIT)
+"""The kinds of tasks for which a run is given back to the service: nobody has it until they are done."""
 MAX_WAIT_S: Final = 10 * 366 * 24 * 60 * 60
 _US_PER_S: Final = 1_000_000
 

@@ -27,12 +27,21 @@ from statewright.playbooks.pipeline import (
     PipelineState,
     ToolCall,
     begin,
+    get_given_outcome,
     prepare,
     settle,
 )
 from statewright.playbooks.policies import Outcome, fail, succeed
 from statewright.playbooks.run_record import RunRecord
-from statewright.playbooks.task_requests import HttpCall, build_call, measure_wait, read_response, report_failure
+from statewright.playbooks.task_requests import (
+    HttpCall,
+    build_call,
+    find_pause,
+    measure_pause_s,
+    measure_wait,
+    read_response,
+    report_failure,
+)
 from statewright.playbooks.tasks import HTTP, WAIT
 from statewright.sdk.functions import Function, describe_error
 from statewright.sdk.jobs import NonRetryable, TaskCall
@@ -122,19 +131,32 @@ class _Run:
         state = begin(self._dispatch)
         if isinstance(state, PipelineEnd):
             return self._record.complete(state, {})
+        given = get_given_outcome(self._dispatch)
         while True:
-            turn = await self._execute(state)
-            state = turn.state
+            turn = await self._execute(state, given)
+            if isinstance(turn, dict):
+                return turn
+            state, given = turn.state, None
             if turn.end is not None:
                 return self._record.complete(turn.end, state.results)
             await asyncio.sleep(turn.wait_ms / 1000)
 
-    async def _execute(self, state: PipelineState) -> PipelineDecision:
-        """One execution of the task that is next, and what it leads to."""
-        self._record.begin_attempt(state)
+    async def _execute(self, state: PipelineState, given: Outcome | None) -> "PipelineDecision | JsonObject":
+        """One execution of the task that is next, unless its outcome is given, and what it leads to; or what the run is
+        given back with for it.
+        """
         begun = time.monotonic()
-        prepared = prepare(self._dispatch, state)
-        outcome = prepared if isinstance(prepared, Outcome) else await self._call(prepared)
+        if given is None:
+            self._record.begin_attempt(state)
+            outcome = prepare(self._dispatch, state)
+            if isinstance(outcome, ToolCall):
+                done = await self._pause_or_call(state, outcome)
+                if isinstance(done, dict):
+                    return done
+                outcome = done
+        else:
+            outcome = given
+            begun -= measure_pause_s(self._dispatch, time.time_ns() // 1_000)
         duration_ms = int((time.monotonic() - begun) * 1000)
         ts = datetime.now(UTC).isoformat()
         outcome = self._record.end_attempt(state, outcome, duration_ms=duration_ms, ts=ts)
@@ -143,6 +165,13 @@ class _Run:
         if progress is not None and (taken := await self._report(progress)) is not None:
             self._record.acknowledge(taken)
         return turn
+
+    async def _pause_or_call(self, state: PipelineState, call: ToolCall) -> "Outcome | JsonObject":
+        if call.kind not in self._kinds:
+            paused = find_pause(call, self._dispatch, time.time_ns() // 1_000)
+            if paused:
+                return paused if isinstance(paused, Outcome) else self._record.pause(state, call)
+        return await self._call(call)
 
     async def _call(self, call: ToolCall) -> Outcome:
         """The outcome of a task, whatever its handler does."""

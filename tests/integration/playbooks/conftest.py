@@ -1,5 +1,6 @@
 """What the tests of hosted playbooks share: a service, and a worker that runs pipelines and speaks ``/v1/jobs``."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import quote
@@ -8,9 +9,10 @@ import pytest
 
 from statewright.jsonval.codec import decode, encode
 from statewright.playbooks.dispatch import Dispatch, dispatch_from_document
-from statewright.playbooks.pipeline import PipelineEnd, ToolCall, begin, prepare, settle
+from statewright.playbooks.pipeline import PipelineEnd, ToolCall, begin, get_given_outcome, prepare, settle
 from statewright.playbooks.policies import Outcome, succeed
 from statewright.playbooks.run_record import RunRecord
+from statewright.playbooks.task_requests import find_pause
 from tests.builders import Json
 from tests.integration.flows.conftest import an_error as an_error
 from tests.integration.flows.conftest import done
@@ -30,10 +32,17 @@ def run_pipeline(payload: Json, tool: Tool) -> Json:
     """What a worker reports of a job, which waits for nothing between attempts."""
     dispatch = dispatch_from_document(decode(encode(payload)))  # type: ignore[arg-type]
     record, state = RunRecord(dispatch), begin(dispatch)
+    given = get_given_outcome(dispatch)
     while not isinstance(state, PipelineEnd):
-        record.begin_attempt(state)
-        prepared = prepare(dispatch, state)
-        outcome = prepared if isinstance(prepared, Outcome) else tool(prepared, dispatch)
+        if given is None:
+            record.begin_attempt(state)
+            prepared = prepare(dispatch, state)
+            if isinstance(prepared, ToolCall) and find_pause(prepared, dispatch, time.time_ns() // 1_000) is True:
+                paused = record.pause(state, prepared)
+                assert isinstance(paused, dict)
+                return paused
+        outcome = given or (prepared if isinstance(prepared, Outcome) else tool(prepared, dispatch))
+        given = None
         outcome = record.end_attempt(state, outcome, duration_ms=0, ts="2026-06-01T09:30:00Z")
         turn = settle(dispatch, state, outcome)
         record.take_turn(state, outcome, turn)

@@ -19,7 +19,8 @@ def test_the_run_of_a_cancelled_execution_stops(
 ):
     monkeypatch.setattr(service_runs, "RENEW_INTERVAL_S", 0.05)
     before = list_runs(service)
-    execution = playbooks.run("workflow: [{step: only, tool: [{kind: wait, seconds: 250}, {kind: noop}]}]")
+    again = "{policy: {rules: [{then: {do: retry, delay: 250}}]}}"
+    execution = playbooks.run(f"workflow: [{{step: only, tool: {{kind: noop, spec: {again}}}}}]")
     eventually(lambda: list_runs(service) - before)
     [run] = list_runs(service) - before
     playbooks.do(execution, "cancel")

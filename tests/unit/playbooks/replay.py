@@ -21,7 +21,7 @@ from statewright.net import (
     Token,
     WorkId,
 )
-from statewright.net.marking import LIFECYCLE, MAX_FAILURES, BranchFailure, Round, Tally
+from statewright.net.marking import LIFECYCLE, MAX_FAILURES, PAUSE, BranchFailure, Round, Tally
 from statewright.playbooks.compiling import CompiledPlaybook
 from statewright.playbooks.context import HAS_GAPS, LAST, RESULTS, change_context
 from statewright.playbooks.events import LogEvent
@@ -106,6 +106,16 @@ class _Reader:
             return
         timers = (PendingTimer(TimerId(str(payload["timer"])), LIFECYCLE),) if "timer" in payload else ()
         self._tokens[token.id] = replace(token, stage="PENDING", was_denied=True, timers=timers)
+
+    def run_paused(self, event: LogEvent, payload: "JsonObject") -> None:
+        token = self._tokens[str(payload["token"])]
+        timers = (PendingTimer(TimerId(str(payload["timer"])), PAUSE),) if "timer" in payload else ()
+        self._tokens[token.id] = replace(token, work=None, is_paused=True, timers=(*token.timers, *timers))
+
+    def run_resumed(self, event: LogEvent, payload: "JsonObject") -> None:
+        token = self._tokens[str(payload["token"])]
+        timers = tuple(timer for timer in token.timers if timer.index != PAUSE)
+        self._tokens[token.id] = replace(token, work=WorkId(str(payload["job"])), is_paused=False, timers=timers)
 
     def join_fired(self, event: LogEvent, payload: "JsonObject") -> None:
         for token in cast("list[str]", payload["tokens"]):

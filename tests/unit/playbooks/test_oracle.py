@@ -10,6 +10,7 @@ import pytest
 
 from statewright.jsonval.codec import decode, encode
 from statewright.net import ExecutionId, marking_from_document, marking_to_document
+from statewright.net.effects import TaskPaused
 from statewright.playbooks import compile_playbook
 from statewright.playbooks.compiling import compile_net
 from statewright.playbooks.running import LocalExecution, OpenRun
@@ -116,12 +117,27 @@ class Duel:
         return True
 
     def _work(self, kind: str, where: tuple[str, int, int | None], changes: dict[str, Any]) -> None:
+        if self.playbook.steps[where[0]].kind != "children" and self.chance.random() < 0.1:
+            self.pause(where)
         if kind == "report" and self.playbook.steps[where[0]].kind != "children":
             self.report(where, changes)
         elif kind == "fail":
             self.fail(where)
         else:
             self.complete(where, self.chance.randint(0, 9))
+
+    def pause(self, where: tuple[str, int, int | None]) -> None:
+        """A run is given back and goes on, of which only the kernel knows."""
+        run = self.find(where)
+        if self.chance.random() < 0.5:
+            self.execution.play(TaskPaused(task=run.task, until=self.execution.clock.now + 1))
+            self.store()
+            self.execution.fire_timers(self.execution.clock.now + 1)
+        else:
+            self.execution.play(TaskPaused(task=run.task, net="other"))
+            self.store()
+            self.execution.end_child(ExecutionId(run.run_id), "what it gave")
+        self.execution.complete(run.task, "once more")
 
     def complete(self, where: tuple[str, int, int | None], value: Any) -> None:
         """A run or an element ends well; what is told twice changes nothing."""

@@ -176,8 +176,6 @@ def test_a_kind_can_be_disabled_where_the_service_runs_the_pipeline(tool: str, p
         ("workflow: [{step: a, tool: {kind: noop}}, {step: b, tool: {kind: noop}}]", "/workflow/1", "reached by no arc"),
         ("workflow: [{step: a}]", "/workflow/0", "neither tool nor next"),
         ("workflow: [{step: a, tool: {kind: noop}, spec: {policy: {admit: {rules: [{when: ctx.x, then: {allow: true}}]}}}}]", "/workflow/0/spec/policy/admit/rules", "has no else"),
-        ("workflow: [{step: a, tool: [{kind: playbook, path: p}, {kind: noop}]}]", "/workflow/0/tool", "playbook task beside others"),
-        ("workflow: [{step: a, tool: {kind: playbook, path: p, spec: {policy: {rules: [{else: {then: {do: break}}}]}}}}]", "/workflow/0/tool", "or with a policy"),
         ("workflow: [{step: a, tool: [{kind: compute, tags: t}, {kind: python}]}]", "/workflow/0/tool", "beside compute"),
         ("workflow: [{step: a, tool: {kind: x}, next: {arcs: [{step: a}]}}]", "/workflow/0/next/arcs/0", "has no when"),
         ("executor: {spec: {final_step: a}}\nworkflow: [{step: a, next: {arcs: [{step: a}]}}]", "/workflow/0/next", "no effect"),

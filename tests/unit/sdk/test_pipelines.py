@@ -15,7 +15,7 @@ from msgspec import Struct
 from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.values import JsonObject
 from statewright.playbooks import compile_playbook
-from statewright.playbooks.dispatch import Dispatch, Element, dispatch_to_document
+from statewright.playbooks.dispatch import Dispatch, Element, PausedRun, dispatch_to_document
 from statewright.playbooks.policies import fail
 from statewright.playbooks.run_record import MAX_LOG_ENTRIES
 from statewright.sdk.jobs import Job, JobLost, JobsRefused, JobsUnavailable, JobWorker, NonRetryable, Poll, TaskCall
@@ -211,6 +211,60 @@ async def test_a_wait_stands_among_the_tasks_of_a_worker(fields: str, error: str
     assert ran.completion["status"] == ("ok" if error is None else "error"), ran.completion
     if error is not None:
         assert (ran.completion["error"]["kind"], ran.completion["error"]["message"]) == ("wait", error)
+
+
+PAUSES = (
+    "[{name: a, kind: python}, {name: rest, kind: wait, seconds: 5}, {name: b, kind: python, of: '{{ a }} {{ rest }}'}]"
+)
+
+
+async def test_a_run_is_given_back_for_a_wait_and_goes_on_behind_it() -> None:
+    node, asked = Node(), list[Any]()
+
+    @node.task_kind("python")
+    def answer(fields: dict[str, Any]) -> int:
+        asked.append(fields)
+        return 7
+
+    paused = (await run(node, PAUSES, pauses=True)).completion
+    assert (paused["status"], paused["pause"]["fields"], paused["pause"]["state"]["counter"]) == (
+        "paused",
+        {"seconds": 5},
+        1,
+    )
+    kept = PausedRun(state=paused["pause"]["state"], visits=paused["pause"]["visits"])
+    ran = await run(node, PAUSES, pauses=True, resume=kept)
+    assert (ran.completion["status"], asked) == ("ok", [{}, {"of": "7 None"}])
+    told = [(entry["event"], entry.get("task")) for entry in [*paused["log"], *ran.completion["log"]]]
+    assert told.count(("step.started", None)) == told.count(("task.started", "rest")) == 1
+    assert told.count(("task.done", "rest")) == told.count(("task.done", "a")) == 1
+    failed = await run(
+        node,
+        PAUSES,
+        pauses=True,
+        resume=PausedRun(state=kept.state, outcome={"status": "error", "error": {"kind": "x"}}),
+    )
+    assert failed.completion["error"] == {"kind": "x"}
+
+
+async def test_what_a_run_keeps_that_rests_has_no_secrets_and_a_limit() -> None:
+    node = Node()
+
+    @node.task_kind("python")
+    def answer(fields: dict[str, Any]) -> Any:
+        return fields.get("seen") or "x" * 1_200_000
+
+    keychain = {"shop": {"token": "secret-token"}}
+    call = "{name: call, kind: playbook, path: p, args: {t: '{{ keychain.shop.token }}'}}"
+    told = await run(
+        node, f"[{{kind: python, seen: '{{{{ keychain.shop.token }}}}'}}, {call}]", pauses=True, keychain=keychain
+    )
+    assert told.completion["status"] == "paused"
+    assert "secret-token" not in json.dumps(told.completion)
+    large = await run(node, f"[{{kind: python}}, {call}]", pauses=True, keychain=keychain)
+    assert (large.completion["status"], large.completion["error"]["kind"]) == ("error", "limit")
+    lacking = await run(node, "[{kind: python, seen: 1}, {kind: playbook, path: ''}]", pauses=True)
+    assert lacking.completion["error"]["message"] == "path must be a text"
 
 
 async def test_the_log_of_a_long_pipeline_is_cut_and_says_so() -> None:

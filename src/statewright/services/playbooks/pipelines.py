@@ -30,10 +30,25 @@ from statewright.jsonval.values import JsonObject
 from statewright.loop.background import run_in_thread
 from statewright.playbooks import templates
 from statewright.playbooks.dispatch import Dispatch, NeededCredential, send_run
-from statewright.playbooks.pipeline import PipelineEnd, PipelineState, ToolCall, begin, prepare, settle
+from statewright.playbooks.pipeline import (
+    PipelineEnd,
+    PipelineState,
+    ToolCall,
+    begin,
+    get_given_outcome,
+    prepare,
+    settle,
+)
 from statewright.playbooks.policies import Outcome, fail, succeed
 from statewright.playbooks.run_record import RunRecord
-from statewright.playbooks.task_requests import build_call, measure_wait, read_response, report_failure
+from statewright.playbooks.task_requests import (
+    build_call,
+    find_pause,
+    measure_pause_s,
+    measure_wait,
+    read_response,
+    report_failure,
+)
 from statewright.playbooks.tasks import HTTP, SERVICE_KINDS, WAIT, find_due
 
 Args = TypeVarTuple("Args")
@@ -100,15 +115,22 @@ async def run_pipeline(
     computer, record = PipelineComputer(pool, tenant, dispatch), RunRecord(dispatch)
     state = PipelineState()
     try:
-        begun = await computer.compute(begin)
+        begun, given = await computer.compute(begin), get_given_outcome(dispatch)
         while not isinstance(begun, PipelineEnd):
             state = begun
-            record.begin_attempt(state)
             began = time.monotonic()
-            prepared = await computer.compute(prepare, state)
-            outcome = (
-                prepared if isinstance(prepared, Outcome) else await _call(egress, tenant, prepared, dispatch, others)
-            )
+            if given is None:
+                record.begin_attempt(state)
+                outcome = await computer.compute(prepare, state)
+                if isinstance(outcome, ToolCall):
+                    call = outcome
+                    done = await _pause(record, dispatch, state, call)
+                    if isinstance(done, dict):
+                        return done
+                    outcome = done or await _call(egress, tenant, call, dispatch, others)
+            else:
+                outcome, given = given, None
+                began -= measure_pause_s(dispatch, time.time_ns() // 1_000)
             duration_ms = int((time.monotonic() - began) * 1000)
             ts = datetime.now(UTC).isoformat()
             # What is written down is no more than what was made and answered: its size bounds the work of a thread.
@@ -129,6 +151,20 @@ async def run_pipeline(
 
 def _apply(dispatch: Dispatch, *, function: Callable[..., R], args: tuple[object, ...]) -> R:
     return function(dispatch, *args)
+
+
+async def _pause(
+    record: RunRecord, dispatch: Dispatch, state: PipelineState, call: ToolCall
+) -> "JsonObject | Outcome | None":
+    """What a run is given back with for a task, or the outcome of one that it cannot be given back for; ``None``: the
+    run goes on, as where it is one wait, whose job has rested.
+    """
+    if call.kind == WAIT and len(dispatch.tasks) == 1:
+        return None
+    paused = find_pause(call, dispatch, time.time_ns() // 1_000)
+    if isinstance(paused, Outcome):
+        return paused
+    return await run_in_thread(partial(record.pause, state, call)) if paused else None
 
 
 async def _call(

@@ -412,7 +412,13 @@ def _build_execution_rows(advance: Advance[P, I], instance_id: EntityId) -> list
     work: dict[str, str] = {
         effect.execution: effect.task for effect in advance.applied.effects if isinstance(effect, _WORK_EFFECTS)
     }
-    rows = [_build_execution_row(line, instance_id, work.get(line.id), raw) for line in lines.new]
+    rows = [_build_execution_row(line, instance_id, work.pop(line.id, None), raw) for line in lines.new]
+    for end in lines.ended:
+        work.pop(end.id, None)
+    rows += [  # that go on, with another job than before
+        ExecutionRow(instance=instance_id, id=to_entity_id(execution), status="RUNNING", work=to_entity_id(task))
+        for execution, task in work.items()
+    ]
     rows += [
         ExecutionRow(
             instance=instance_id,

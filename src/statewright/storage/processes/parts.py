@@ -30,7 +30,9 @@ class InstanceLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ExecutionRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A line of the history, or its end: then only status, end, output and reason count, the rest is as it was."""
+    """A line of the history, or its end: then only status, end, output and reason count, the rest is as it was; or the
+    work that it goes on with.
+    """
 
     instance: EntityId
     id: str

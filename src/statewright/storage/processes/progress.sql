@@ -32,7 +32,7 @@ process_executions AS (
                  ended_at bigint, input json, output json, failure_reason text, work uuid, element int)
         ON CONFLICT (tenant, instance, id) DO UPDATE
        SET status = excluded.status, ended_at = excluded.ended_at, output = excluded.output,
-           failure_reason = excluded.failure_reason
+           failure_reason = excluded.failure_reason, work = coalesce(excluded.work, process_execution.work)
 ),
 process_jobs_queued AS (
     INSERT INTO process_job (tenant, language, id, instance, execution, definition_id, node_id, job_type, retries, created_at,
