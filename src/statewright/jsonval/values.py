@@ -321,15 +321,27 @@ _DECIMAL_BYTES: Final = sys.getsizeof(Decimal(0))
 
 
 def weigh(value: JsonValue, most: int) -> int:
-    """How many values there are, in short texts and numbers; when it is more than ``most``, at least how many."""
+    """How many values there are, in short texts and numbers; when it is more than ``most``, at least how many.
+
+    Each level by few passes, and none over kinds of values that it does not have: to encode a value takes far less time
+    than to look at its members in Python.
+    """
     total, level = 0, [value]
-    while level and total <= most:
-        total += len(level) + sum([len(item) for item in level if type(item) is str]) // _CHARS_PER_WEIGHT
-        if numbers := [item for item in level if type(item) is int or type(item) is Decimal]:
-            total += _weigh_numbers(numbers)
-        members = [chain(item, item.values()) for item in level if type(item) is dict]  # names can be long, too
-        items = [item for item in level if type(item) is list]
-        level = list(islice(chain(*members, *items), most + 1)) if members or items else []
+    while level:
+        total += len(level)
+        kinds = {*map(type, level)}
+        if str in kinds:
+            total += sum(map(len, [item for item in level if type(item) is str])) // _CHARS_PER_WEIGHT
+        if int in kinds or Decimal in kinds:
+            total += _weigh_numbers([item for item in level if type(item) is int or type(item) is Decimal])
+        objects = [item for item in level if type(item) is dict] if dict in kinds else []
+        lists = [item for item in level if type(item) is list] if list in kinds else []
+        total += sum(map(len, objects))  # names, which can be long, too
+        count = sum(map(len, objects)) + sum(map(len, lists))
+        if total + count > most:
+            return total + count
+        total += sum(map(len, chain.from_iterable(objects))) // _CHARS_PER_WEIGHT
+        level = [*chain.from_iterable(map(dict.values, objects)), *chain.from_iterable(lists)]
     return total
 
 
@@ -338,6 +350,9 @@ def _weigh_numbers(values: Sequence[int | Decimal]) -> int:
     their length, whole numbers in one that grows with its square: 0.2 ms for 4,000 digits.
     """
     fractions = [sys.getsizeof(value) - _DECIMAL_BYTES for value in values if type(value) is Decimal]
-    wholes = [value for value in values if type(value) is int and not -_MAX_SHORT_WHOLE < value < _MAX_SHORT_WHOLE]
-    squares = sum([(value.bit_length() // _BITS_PER_WEIGHT) ** 2 for value in wholes])
+    wholes = [value for value in values if type(value) is int] if fractions else values
+    if not wholes or (min(wholes) > -_MAX_SHORT_WHOLE and max(wholes) < _MAX_SHORT_WHOLE):
+        squares = 0
+    else:
+        squares = sum([(int(value).bit_length() // _BITS_PER_WEIGHT) ** 2 for value in wholes])
     return sum(fractions) // _DECIMAL_BYTES_PER_WEIGHT + squares
