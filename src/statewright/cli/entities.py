@@ -176,7 +176,7 @@ _TASK_COLUMNS: Final = (
 @command(tasks, show_table(_TASK_COLUMNS), name="list")
 def list_tasks(
     client: "Client",
-    language: Annotated[str | None, typer.Option(help="`steps` or `flows`.", show_default=False)] = None,
+    language: Annotated[str | None, typer.Option(help="`steps`, `flows` or `playbooks`.", show_default=False)] = None,
     definition: Annotated[str | None, typer.Option(help="Id of a definition.", show_default=False)] = None,
     assignee: Annotated[str | None, typer.Option(help="For this person.", show_default=False)] = None,
     group: Annotated[str | None, typer.Option(help="For this group.", show_default=False)] = None,
@@ -202,7 +202,7 @@ def complete(
     result: DocumentFile = "{}",
     by: Annotated[str, typer.Option(help="Who did it.", show_default=False)] = "",
 ) -> None:
-    """Complete a user task: with variables that are merged into those of its instance, or the output of a flow."""
+    """Complete a user task: with variables for an instance of steps, of other languages with the output of the task."""
     document = read_document(result)
     if not isinstance(document, dict | list):
         raise ValueError("the result is neither a JSON object nor an array")  # noqa: TRY004 - of a file

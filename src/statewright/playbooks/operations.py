@@ -40,6 +40,7 @@ from statewright.net.effects import (
     Trace,
 )
 from statewright.net.marking import TimerId
+from statewright.playbooks.asking import TaskAnswer, ask_people
 from statewright.playbooks.completions import (
     Completion,
     PauseRequest,
@@ -64,6 +65,7 @@ Applied: TypeAlias = processes.Applied[Execution]
 """An execution after an operation."""
 
 ARGS: Final = "args"
+RESULT: Final = "result"
 MAX_PATCH_KEYS: Final = 1_000
 
 
@@ -83,6 +85,7 @@ def start_execution(process: PlaybookProcess, new: NewInstance, moment: Moment) 
     )
     payloads: tuple[JsonValue, ...] = ({ARGS: get_member(given, ARGS)},)
     result = start(process.compiled.net, process.create_language(), data, moment, payloads)
+    result = ask_people(process, Marking(data=data), result, moment)
     execution = Execution(
         id=new.id,
         definition_id=process.playbook.path,
@@ -104,7 +107,7 @@ def complete_job(
         completion = read_completion(result)
     except UnusableCompletion as unusable:
         return Rejection("bad-request", str(unusable))
-    token = _find_token(execution, job)
+    token = _find_token(process, execution, job)
     if token is None:
         return Applied(instance=execution, effects=(), transitions=())
     progress = execution.progress.get(job)
@@ -135,7 +138,7 @@ def report_progress(
         reported = read_report(report)
     except UnusableCompletion as unusable:
         return Rejection("bad-request", str(unusable))
-    token = _find_token(execution, job)
+    token = _find_token(process, execution, job)
     if token is None:
         return Rejection("conflict", "the run is over")
     before = execution.progress.get(job) or Progress(lease=lease)
@@ -164,9 +167,29 @@ def report_progress(
     return _apply_all(process, execution, events, places, _trace_log(token, entries), moment)
 
 
-def _find_token(execution: Execution, job: str) -> Token | None:
+def complete_task(
+    process: PlaybookProcess, execution: Execution, /, *, task: str, result: JsonValue, by: str, moment: Moment
+) -> Applied | Rejection:
+    """A person's answer to a user task, which is the result of its step; ``{}`` without one."""
+    if execution.status in ("COMPLETED", "CANCELLED"):
+        return _refuse_ended(execution)
+    if not _is_user_task(process, execution, task):
+        return Rejection("not-found", "user task not found")
+    output = tidy_numbers({RESULT: {} if result is None else result})[RESULT]
+    answer = TaskAnswer(task=WorkId(task), result=output, by=by)
+    return _apply_all(process, execution, [TaskCompleted(answer.task, output)], (), (), moment, answer)
+
+
+def _is_user_task(process: PlaybookProcess, execution: Execution, work: str) -> bool:
+    return any(token.work == work and token.node in process.asking for token in execution.marking.tokens)
+
+
+def _find_token(process: PlaybookProcess, execution: Execution, job: str) -> Token | None:
+    """That of a run which a worker does."""
     work = WorkId(job)
-    return next((token for token in execution.marking.tokens if token.work == work), None)
+    return next(
+        (token for token in execution.marking.tokens if token.work == work and token.node not in process.asking), None
+    )
 
 
 def _holds_patches(execution: Execution, token: Token) -> bool:
@@ -226,6 +249,8 @@ def _plan_pause(
 
 def fail_job(process: PlaybookProcess, execution: Execution, job: str, reason: str, moment: Moment) -> Applied:
     """No worker could run the pipeline."""
+    if _is_user_task(process, execution, job):
+        return Applied(instance=execution, effects=(), transitions=())
     message = reason or JOB_FAILED
     error: JsonObject = {"kind": "worker", "message": message}
     return _apply(process, execution, TaskFailed(WorkId(job), f"WORKER: {message}", error), moment)
@@ -363,6 +388,7 @@ def _apply_all(
     places: Sequence[int],
     traced: Sequence[Trace],
     moment: Moment,
+    answer: TaskAnswer | None = None,
 ) -> Applied:
     """The execution after several events, each decided on what the one before it left. ``traced`` are for the log,
     ``places`` say of the first events how many of them stand before each; all stand before an event without a place.
@@ -377,6 +403,7 @@ def _apply_all(
         done = max(done, upto)
         part = Moment(at=moment.at, first_id=moment.first_id + number * ids)
         result: KernelResult = advance(net, language, marking, event, part)
+        result = ask_people(process, marking, result, part, answer)
         marking = result.marking
         found.extend(result.effects)
     found.extend(traced[done:])

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from statewright.jsonval.values import JsonObject
 from statewright.net import Moment
-from statewright.net.effects import ChangePhase, Effect, RecordExit
+from statewright.net.effects import ChangePhase, CloseHumanTask, Effect, RecordExit
 from statewright.playbooks import operations
 from statewright.playbooks import source as process
 from statewright.playbooks.dispatch import JOB_PREFIX
@@ -32,6 +32,7 @@ from statewright.processes.language import (
     Rejection,
     source_from_text,
 )
+from statewright.processes.user_tasks import ASK, USER_TASK
 
 _PHASES: Final = {
     "RUNNING": "execution-resumed",
@@ -127,6 +128,8 @@ class PlaybookProcesses:
     models = LanguageModels(
         instance=EXECUTION,
         definition=DEFINITION,
+        user_task=USER_TASK,
+        task_types=(ASK,),
         namespace="playbooks/",
         value_paths=(
             *((name,) for name in (*SHARED, "data", "result", "conclusion")),
@@ -153,7 +156,7 @@ class PlaybookProcesses:
     fire_timer = staticmethod(operations.fire_timer)
     instance_to_document = staticmethod(execution_to_document)
     instance_from_document = staticmethod(execution_from_document)
-    complete_task = None
+    complete_task = staticmethod(operations.complete_task)
 
     def list_audit_entries(
         self, process: PlaybookProcess, before: Execution | None, applied: Applied[Execution]
@@ -167,8 +170,10 @@ class PlaybookProcesses:
         return process.playbook.name
 
     def get_node_type(self, process: PlaybookProcess, node: str) -> str:
-        """``loop``, ``step``, or ``route`` for one without tasks."""
+        """``ask``, ``loop``, ``step``, or ``route`` for one without tasks."""
         step = process.playbook.by_name[node]
+        if node in process.asking:
+            return ASK
         return "loop" if step.loop is not None else "step" if step.tasks else "route"
 
     def find_member_tags(self, process: PlaybookProcess, job_type: str) -> str | None:
@@ -194,6 +199,8 @@ def _describe_start(process: PlaybookProcess, execution: Execution) -> AuditEntr
 
 def _describe_effect(effect: Effect) -> Iterator[AuditEntry]:
     match effect:
+        case CloseHumanTask(status="COMPLETED", task=task, by=by):
+            yield AuditEntry("user-task-completed", {"userTaskId": task, "completedBy": by})
         case RecordExit(status="FAILED", node=node, reason=reason):
             yield AuditEntry("step-failed", {"stepId": node, "failureReason": reason})
         case ChangePhase(phase=phase, reason=reason):

@@ -37,8 +37,9 @@ from statewright.playbooks.tasks import (
     list_worker_kinds,
 )
 from statewright.playbooks.templates import Condition
+from statewright.processes.user_tasks import ASK, read_question
 
-_SERVICE_KINDS: Final = ("noop", COMPUTE, HTTP, PLAYBOOK, WAIT, WORKBOOK)
+_SERVICE_KINDS: Final = ("noop", ASK, COMPUTE, HTTP, PLAYBOOK, WAIT, WORKBOOK)
 _WORKER_KINDS: Final = (
     "agent artifact clickhouse container duckdb gcs iceberg kafka mcp mongodb mysql nats postgres python redis rhai s3 "
     "script secrets shell snowflake sqlite transfer transform"
@@ -156,6 +157,27 @@ def _check_kinds(scene: _Scene) -> None:
     for task, place in _list_tasks(scene):
         if task.kind not in _KNOWN_KINDS and (guess := guess_name(task.kind, _KNOWN_KINDS)):
             place.get("kind").warn(f"is {task.kind[:60]}, which only a worker of its own can do{guess}")
+
+
+def _check_question(scene: _Scene) -> None:
+    """Of a task that a person does."""
+    for task, place in _list_tasks(scene):
+        fields = task.fields.source
+        if task.kind != ASK or not isinstance(fields, dict):
+            continue
+        if len(scene.step.tasks) > 1:
+            place.get("kind").refuse("must be the only task of its step: people do no other tasks of a pipeline")
+        if task.policy is not None:
+            place.get("spec").get("policy").refuse("has no effect on what people do; expected arcs that look at it")
+        filled = {name: value if _is_literal(value) else _FILLED.get(name, "text") for name, value in fields.items()}
+        try:
+            read_question(filled)
+        except ValueError as defect:
+            place.refuse(f"cannot be asked: {defect}")
+
+
+_FILLED: Final[Mapping[str, JsonValue]] = {"groups": [], "form": {}}
+"""What stands for templates of these fields; a text for all others."""
 
 
 def _check_fields(scene: _Scene) -> None:
@@ -344,6 +366,7 @@ CHECKS: Final[tuple[Callable[[_Scene], None], ...]] = (
     _check_arcs,
     _check_rules,
     _check_kinds,
+    _check_question,
     _check_fields,
     _check_endless,
     _check_conflicts,

@@ -5,7 +5,7 @@ A version of a playbook, ready to run (docs/reference/executions.md#definitions)
 
 from typing import Final
 
-from msgspec import Struct, to_builtins
+from msgspec import UNSET, Struct, UnsetType, to_builtins
 
 from statewright.jsonval.values import JsonObject
 from statewright.net import Language
@@ -14,6 +14,7 @@ from statewright.playbooks.definition import Playbook
 from statewright.playbooks.place import Finding, InvalidPlaybook
 from statewright.playbooks.reading import Reading, read_playbook, restore_playbook
 from statewright.playbooks.templates import Turn
+from statewright.processes.user_tasks import ASK
 
 MAX_PATH_CHARS: Final = 256
 
@@ -22,6 +23,8 @@ class PlaybookSource(Struct, frozen=True, kw_only=True):
     """A playbook as its author wrote it, in YAML or JSON."""
 
     text: str
+    asks_people: bool | UnsetType = UNSET
+    """Set where tasks of the kind ``ask`` are for people: in definitions that were stored before, workers do them."""
 
 
 class ReadPlaybook(Struct, frozen=True, kw_only=True):
@@ -95,6 +98,8 @@ class PlaybookProcess(Struct, frozen=True, kw_only=True, eq=False):
     read: ReadPlaybook
     version: int
     compiled: CompiledPlaybook
+    asking: frozenset[str] = frozenset()
+    """The steps that ask people."""
     is_limited_to_turn: bool = False
     """Whether an operation that computes for long raises ``TurnExceeded``."""
 
@@ -111,7 +116,10 @@ class PlaybookProcess(Struct, frozen=True, kw_only=True, eq=False):
 def compile_source(source: PlaybookSource, version: int) -> PlaybookProcess:
     """A definition that is registered, as a process. Raises ``InvalidPlaybook``."""
     read = _take(restore_playbook(source.text))
-    return PlaybookProcess(source=source, read=read, version=version, compiled=compile_net(read.playbook))
+    steps = read.playbook.steps if source.asks_people is True else ()
+    asking = frozenset(step.name for step in steps if [task.kind for task in step.tasks] == [ASK])
+    compiled = compile_net(read.playbook)
+    return PlaybookProcess(source=source, read=read, version=version, compiled=compiled, asking=asking)
 
 
 def check_source(source: PlaybookSource, *, disabled_kinds: frozenset[str]) -> CheckedPlaybook:

@@ -99,7 +99,7 @@ def test_the_inbox_is_narrowed_by_language_person_and_group(flows: Flows) -> Non
         assert [task.get("title", "") for task in inbox(flows, query)] == titles, query
     assert done(flows.api.get("/v1/user-tasks?group=ops&pageSize=1"))["total"] == 2
     told = an_error(flows.api.get("/v1/user-tasks?language=flow"), 400, "bad-request")
-    assert told["reason"] == "language must be one of steps, flows"
+    assert told["reason"] == "language must be one of steps, flows, playbooks"
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ class StepExecution(
 
 
 class UserTask(Struct, frozen=True, kw_only=True, rename=rename_members()):
-    """An open task of a person. ``payload`` are the variables when it was opened, or what the task of a flow works on.
+    """An open task of a person. ``payload`` are the variables when it was opened, or what the task works on.
     What its author says of it begins with ``title``, which tasks of steps do not have.
     """
 
@@ -225,8 +225,8 @@ def tasks(
     size: int = MAX_PAGE_SIZE,
     number: int = 0,
 ) -> Script[Page[UserTask]]:
-    """Open tasks of people, oldest first, that match all that is given; ``language`` is ``steps`` or ``flows``,
-    ``older_than_s`` in seconds.
+    """Open tasks of people, oldest first, that match all that is given; ``language`` is ``steps``, ``flows`` or
+    ``playbooks``, ``older_than_s`` in seconds.
     """
     filters = {
         "language": language,
@@ -242,8 +242,8 @@ def tasks(
 def complete_task(
     task_id: str, variables: Mapping[str, object] | Sequence[object] | None = None, *, completed_by: str = ""
 ) -> Operation[None]:
-    """Complete a task. Of steps its variables are merged into those of the instance; of a flow it is the output of the
-    task, and may be an array.
+    """Complete a task. Of steps its variables are merged into those of the instance; of other languages they are the
+    output of the task, and may be an array.
     """
     given: dict[str, object] = {"result": variables}
     if variables is None or isinstance(variables, Mapping):

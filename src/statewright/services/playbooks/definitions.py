@@ -4,6 +4,9 @@
 from functools import partial
 from typing import Final
 
+from msgspec import UNSET
+from msgspec.structs import replace
+
 from statewright.failures import ProcessBadRequest
 from statewright.playbooks.place import Finding, InvalidPlaybook
 from statewright.playbooks.source import (
@@ -14,6 +17,7 @@ from statewright.playbooks.source import (
 )
 from statewright.playbooks.tasks import HTTP
 from statewright.processes.language import source_to_text
+from statewright.processes.user_tasks import ASK
 from statewright.services.core import Caller
 from statewright.services.playbooks.pipelines import Keychain
 from statewright.services.processes import definitions
@@ -37,6 +41,7 @@ async def accept(processes: Processes, caller: Caller, source: PlaybookSource) -
         checked = await definitions.check_by_size(processes.core, caller, _WEIGHT * len(source.text), check_it)
     except InvalidPlaybook as invalid:
         raise _to_failure(invalid) from None
+    source = replace(source, asks_people=ASK in checked.kinds or UNSET)
     return NewDefinition(
         id=checked.path,
         name=checked.name,

@@ -63,7 +63,7 @@ STEP_ROUTES: Final[tuple[ProcessRoute, ...]] = (
         tag="Step user tasks",
         summary="The inbox: open user tasks of all languages, the oldest first",
         query=(
-            Parameter("language", "string", "only of definitions in this language: steps or flows"),
+            Parameter("language", "string", "only of definitions in this language: steps, flows or playbooks"),
             Parameter("jobType", "string", "only of steps with this jobType"),
             Parameter("definitionId", "string", "only of this definition"),
             Parameter("assignee", "string", "only those that are for this person"),

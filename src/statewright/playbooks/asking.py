@@ -1,0 +1,87 @@
+"""User tasks of playbooks: steps whose only task is of the kind ``ask`` (docs/reference/playbooks.md#user-tasks).
+
+To the kernel such a task is one as all others. What it has done by workers is opened for people here.
+"""
+
+from msgspec import Struct
+
+from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.net import KernelResult, Marking, Moment, WorkId, advance
+from statewright.net.effects import CloseHumanTask, CloseTask, Effect, EnqueueTask, OpenHumanTask, TaskFailed
+from statewright.playbooks.definition import Playbook, Step
+from statewright.playbooks.dispatch import build_dispatch
+from statewright.playbooks.pipeline import PipelineEnd, ToolCall, begin, prepare
+from statewright.playbooks.source import PlaybookProcess
+from statewright.processes.user_tasks import ASK, describe_question, read_question
+
+
+class TaskAnswer(Struct, frozen=True, kw_only=True):
+    """What a person answered to a user task; ``by`` may be empty."""
+
+    task: WorkId
+    result: JsonValue
+    by: str
+
+
+def ask_people(
+    process: PlaybookProcess, before: Marking, result: KernelResult, moment: Moment, answer: TaskAnswer | None = None
+) -> KernelResult:
+    """What an event comes to, with user tasks in place of the jobs of steps that ask people. A task whose question
+    cannot be filled in fails.
+    """
+    if not process.asking:
+        return result
+    asked = {token.work for token in before.tokens if token.node in process.asking}
+    net, language = process.compiled.net, process.create_language()
+    marking, next_id, pending, effects = result.marking, result.next_id, list(result.effects), list[Effect]()
+    for effect in pending:  # it grows meanwhile
+        if isinstance(effect, EnqueueTask) and effect.node in process.asking:
+            opened = _open_task(process.playbook, marking.data, effect)
+            if isinstance(opened, OpenHumanTask):
+                asked.add(effect.task)
+                effects.append(opened)
+                continue
+            effects.append(effect)
+            failed = advance(net, language, marking, opened, Moment(at=moment.at, first_id=next_id))
+            marking, next_id = failed.marking, failed.next_id
+            pending.extend(failed.effects)
+        elif isinstance(effect, CloseTask) and effect.task in asked:
+            effects.append(_close_task(effect, answer))
+        else:
+            effects.append(effect)
+    return KernelResult(marking, tuple(effects), next_id)
+
+
+def _open_task(playbook: Playbook, data: JsonObject, effect: EnqueueTask) -> OpenHumanTask | TaskFailed:
+    given = effect.input if isinstance(effect.input, dict) else {}
+    step = playbook.by_name[effect.node]
+    fields = _fill_fields(playbook, step, data, given, effect)
+    if isinstance(fields, TaskFailed):
+        return fields
+    try:
+        about = describe_question(read_question(fields))
+    except ValueError as defect:
+        error: JsonObject = {"kind": ASK, "message": str(defect)}
+        return TaskFailed(effect.task, f"ASK: {defect}", error)
+    return OpenHumanTask(
+        task=effect.task, execution=effect.execution, node=effect.node, kind="", input=effect.input, about=about
+    )
+
+
+def _fill_fields(
+    playbook: Playbook, step: Step, data: JsonObject, given: JsonObject, effect: EnqueueTask
+) -> "JsonObject | TaskFailed":
+    """The fields of the task as a pipeline would render them."""
+    dispatch = build_dispatch(playbook, step, data, given, run=effect.execution, element=effect.element)
+    state = begin(dispatch)
+    prepared = state if isinstance(state, PipelineEnd) else prepare(dispatch, state)
+    if isinstance(prepared, ToolCall):
+        return prepared.fields
+    error = prepared.error or {}
+    return TaskFailed(effect.task, f"{str(error.get('kind')).upper()}: {error.get('message', '')}", error)
+
+
+def _close_task(effect: CloseTask, answer: TaskAnswer | None) -> CloseHumanTask:
+    if answer is None or answer.task != effect.task:
+        return CloseHumanTask(task=effect.task, status=effect.status)
+    return CloseHumanTask(task=effect.task, status=effect.status, result=answer.result, by=answer.by or None)
