@@ -63,6 +63,16 @@ def test_the_same_event_as_json():
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_long_texts_are_cut_and_say_how_long_they_were(form: LogFormat):
+    stream = written(form=form)
+    LOG.info("request_refused", message="x" * 5_000_000, path="/v1/definitions")
+    (line,) = lines(stream)
+    assert len(line) < 4_500
+    assert "5,000,000 characters" in line
+    assert "/v1/definitions" in line
+
+
 @hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text())
 def test_no_text_ends_its_line_or_forges_a_key(text: str):

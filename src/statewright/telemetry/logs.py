@@ -178,6 +178,20 @@ def _add_request(_logger: WrappedLogger, _method: str, event: EventDict) -> Even
     return event
 
 
+MAX_VALUE_CHARS: Final = 4_096
+"""Of a text in a line: clients choose what refusals say, by what they send."""
+MAX_TRACEBACK_CHARS: Final = 65_536
+
+
+def _cut_long_texts(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    for key, value in event.items():
+        if isinstance(value, str) and len(value) > MAX_VALUE_CHARS:
+            most = MAX_TRACEBACK_CHARS if key == "exception" else MAX_VALUE_CHARS
+            if len(value) > most:
+                event[key] = f"{value[:most]}… (of {len(value):,} characters)"
+    return event
+
+
 class _Output:
     """Where lines go; ``None`` is stdout."""
 
@@ -235,6 +249,7 @@ _processors: list[Processor] = [
     structlog.contextvars.merge_contextvars,
     _add_request,
     structlog.processors.format_exc_info,
+    _cut_long_texts,
     _stamp,
     _render_text,
 ]
