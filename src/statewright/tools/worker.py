@@ -131,7 +131,9 @@ async def _run_task(kind: Kind, fields: JsonObject, credentials: JsonObject, set
     request = TaskRequest(
         kind=kind,
         fields=msgspec.Raw(encode(fields)),
-        credentials=msgspec.Raw(encode(credentials)),
+        credentials=msgspec.Raw(
+            encode(credentials if kind == "postgres" else {})
+        ),  # others could read what they need not
         limits=settings.limits,
         directories=settings.directories,
         is_open=settings.is_open,

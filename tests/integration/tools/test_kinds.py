@@ -171,6 +171,12 @@ async def test_the_worker_may_have_credentials_of_its_own(database: str, tmp_pat
     assert told.result == "***"
 
 
+async def test_programs_are_given_no_credentials_but_those_in_their_fields() -> None:
+    code = "import sys; result = len(sys._getframe(1).f_locals['request'].credentials)"
+    told = await Tools().call("python", {"db": "postgres://ada:secret-of-ada@127.0.0.1/x"}, code=code)
+    assert (told.error, told.result) == (None, len("{}"))
+
+
 async def test_secrets_are_masked_in_what_tasks_come_to() -> None:
     credentials = {"db": "postgres://ada:secret-of-ada@127.0.0.1/x"}
     tools = Tools(secrets=("key-of-shop",))
