@@ -51,6 +51,8 @@ class PauseRequest(Struct, frozen=True, kw_only=True):
     """Its place in the pipeline."""
     state: JsonObject
     visits: JsonObject
+    entries: int
+    """Of its log so far."""
 
 
 class Completion(Struct, frozen=True, kw_only=True):
@@ -129,14 +131,20 @@ def read_completion(given: JsonValue) -> Completion:
 
 
 def _read_pause(given: JsonValue) -> PauseRequest:
-    fields, state, visits = (
-        given.get(name) if isinstance(given, dict) else None for name in ("fields", "state", "visits")
+    fields, state, visits, entries = (
+        given.get(name) if isinstance(given, dict) else None for name in ("fields", "state", "visits", "entries")
     )
     if not isinstance(fields, dict) or not isinstance(state, dict) or not is_whole(counter := state.get("counter")):
         raise UnusableCompletion("pause must have fields, and a state with a counter")
     if (size := len(encode([fields, state, visits]))) > MAX_PAUSE_BYTES:
         raise UnusableCompletion(f"pause has {size} bytes, of {MAX_PAUSE_BYTES} at most")
-    return PauseRequest(fields=fields, counter=counter, state=state, visits=visits if isinstance(visits, dict) else {})
+    return PauseRequest(
+        fields=fields,
+        counter=counter,
+        state=state,
+        visits=visits if isinstance(visits, dict) else {},
+        entries=entries if is_whole(entries) else 0,
+    )
 
 
 def _read_list(given: JsonObject, name: str, most: int) -> list[JsonValue]:

@@ -103,6 +103,8 @@ class PausedRun(Struct, frozen=True, kw_only=True):
     """Of the pipeline (``pipeline.state_to_document``)."""
     visits: JsonObject = {}
     """How often each task has been next."""
+    entries: int = 0
+    """Of its log, before it paused."""
     since: int = 0
     """In microseconds of the epoch."""
     outcome: "JsonObject | None" = None
@@ -111,15 +113,17 @@ class PausedRun(Struct, frozen=True, kw_only=True):
 
 def pause_to_document(pause: PausedRun) -> JsonObject:
     """As it is stored, and sent."""
-    return {"state": pause.state, "visits": pause.visits, "since": pause.since, "outcome": pause.outcome}
+    known: JsonObject = {"entries": pause.entries, "since": pause.since, "outcome": pause.outcome}
+    return {"state": pause.state, "visits": pause.visits, **known}
 
 
 def pause_from_document(document: JsonObject) -> PausedRun:
     """What :func:`pause_to_document` wrote."""
-    since, outcome = document.get("since"), document.get("outcome")
+    entries, since, outcome = (document.get(name) for name in ("entries", "since", "outcome"))
     return PausedRun(
         state=_get_object(document, "state"),
         visits=_get_object(document, "visits"),
+        entries=entries if isinstance(entries, int) else 0,
         since=since if isinstance(since, int) else 0,
         outcome=outcome if isinstance(outcome, dict) else None,
     )

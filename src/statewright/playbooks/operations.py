@@ -227,7 +227,7 @@ def _plan_pause(
     task = step.tasks[asked.counter] if 0 <= asked.counter < len(step.tasks) else None
     if task is None or task.kind not in PAUSING:
         return Rejection("bad-request", "pause: state.counter is the place of no task that a run can pause for")
-    pause = PausedRun(state=asked.state, visits=asked.visits, since=at)
+    pause = PausedRun(state=asked.state, visits=asked.visits, entries=asked.entries, since=at)
     if task.kind == WAIT:
         due = find_due(asked.fields, at)
         if isinstance(due, int):

@@ -41,6 +41,7 @@ class RunRecord:
         self._dispatch = dispatch
         self._secrets = list_secrets(dispatch.keychain)
         self._log: list[JsonValue] = []
+        self._entries_before = 0 if dispatch.resume is None else dispatch.resume.entries
         if dispatch.resume is None:
             self._log.append({"event": "step.started" if dispatch.element is None else "loop.iteration.started"})
         self._left_out = 0
@@ -105,6 +106,7 @@ class RunRecord:
             "fields": call.fields,
             "state": state_to_document(state),
             "visits": dict[str, JsonValue](self._visits),
+            "entries": self._entries_before + len(self._log),
         }
         masked = mask(pause, self._secrets)
         if (size := len(encode(masked))) > MAX_PAUSE_BYTES:
@@ -134,7 +136,7 @@ class RunRecord:
         return self._dispatch.tasks[state.counter].label
 
     def _note(self, event: str, label: str, **known: JsonValue) -> None:
-        if len(self._log) < MAX_LOG_ENTRIES:
+        if self._entries_before + len(self._log) < MAX_LOG_ENTRIES:
             self._log.append({"event": event, "task": label, "visit": self._visits[label], **known})
         else:
             self._left_out += 1

@@ -94,7 +94,9 @@ Report: TypeAlias = Callable[[JsonObject], Awaitable["JsonObject | None"]]
 
 
 class PipelineRunner:
-    """Runs pipelines whose tasks are of kinds that there are handlers for, of ``noop``, ``http`` and ``wait``."""
+    """Runs pipelines whose tasks are of kinds that there are handlers for, of ``noop``, ``http`` and ``wait``; it gives
+    one back for a wait or another playbook, where it may.
+    """
 
     def __init__(self, kinds: Mapping[str, Function]) -> None:
         self._kinds = kinds

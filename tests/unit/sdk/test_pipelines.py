@@ -247,6 +247,20 @@ async def test_a_run_is_given_back_for_a_wait_and_goes_on_behind_it() -> None:
     assert failed.completion["error"] == {"kind": "x"}
 
 
+async def test_the_log_of_a_run_that_rests_again_and_again_is_cut_as_any_other() -> None:
+    jump = "{policy: {rules: [{then: {do: jump, to: a}}]}}"
+    tool = f"[{{name: a, kind: noop}}, {{name: rest, kind: wait, seconds: 5, spec: {jump}}}]"
+    kept, entries = None, 0
+    for _ in range(200):
+        paused = (await run(Node(), tool, pauses=True, resume=kept)).completion
+        entries += len(paused["log"])
+        pause = paused["pause"]
+        kept = PausedRun(state=pause["state"], visits=pause["visits"], entries=pause["entries"])
+    assert entries == MAX_LOG_ENTRIES
+    ended = await run(Node(), tool, pauses=True, resume=kept, max_task_executions=400)
+    assert ended.completion["error"]["kind"] == "limit"
+
+
 async def test_what_a_run_keeps_that_rests_has_no_secrets_and_a_limit() -> None:
     node = Node()
 
