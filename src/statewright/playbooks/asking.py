@@ -29,8 +29,6 @@ def ask_people(
     """What an event comes to, with user tasks in place of the jobs of steps that ask people. A task whose question
     cannot be filled in fails.
     """
-    if not process.asking:
-        return result
     asked = {token.work for token in before.tokens if token.node in process.asking}
     net, language = process.compiled.net, process.create_language()
     marking, next_id, pending, effects = result.marking, result.next_id, list(result.effects), list[Effect]()

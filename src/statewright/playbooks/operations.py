@@ -85,7 +85,8 @@ def start_execution(process: PlaybookProcess, new: NewInstance, moment: Moment) 
     )
     payloads: tuple[JsonValue, ...] = ({ARGS: get_member(given, ARGS)},)
     result = start(process.compiled.net, process.create_language(), data, moment, payloads)
-    result = ask_people(process, Marking(data=data), result, moment)
+    if process.asking:
+        result = ask_people(process, Marking(data=data), result, moment)
     execution = Execution(
         id=new.id,
         definition_id=process.playbook.path,
@@ -403,7 +404,8 @@ def _apply_all(
         done = max(done, upto)
         part = Moment(at=moment.at, first_id=moment.first_id + number * ids)
         result: KernelResult = advance(net, language, marking, event, part)
-        result = ask_people(process, marking, result, part, answer)
+        if process.asking:
+            result = ask_people(process, marking, result, part, answer)
         marking = result.marking
         found.extend(result.effects)
     found.extend(traced[done:])
