@@ -25,7 +25,7 @@ from statewright.operations.process_nouns import FLOW_NOUNS
 from statewright.operations.records import ClosedRecord, Instant, Int32, Members, Ulid, Value
 from statewright.processes.changes import list_moves
 from statewright.processes.language import BuiltinModel, ProcessInstance, build_states, read_stored
-from statewright.processes.loop_results import SavedLoop, SavedLoops, count_saved_chars
+from statewright.processes.loop_results import SavedLoop, SavedLoops
 
 
 class NodePlace(ClosedRecord, frozen=True, kw_only=True):
@@ -69,17 +69,10 @@ class FlowInstance(ProcessInstance, frozen=True, kw_only=True):
     failed_nodes: tuple[NodePlace, ...] = ()
     waiting_nodes: tuple[NodePlace, ...] = ()
     """Where values wait for others, of an instance that does not go on."""
-    saved: SavedLoops = field(default_factory=dict[ExecutionId, SavedLoop])
-    """What is stored apart from the document."""
     held: Mapping[str, int] = {}
     """By counter, how much it is up by this instance."""
     events: tuple[FlowEvent, ...] = ()
     """Addressed to it before any of its tasks waited for them, the oldest first."""
-
-    @property
-    def saved_chars(self) -> int:
-        """Of what is stored apart."""
-        return count_saved_chars(self.saved)
 
     @property
     def input(self) -> JsonValue:

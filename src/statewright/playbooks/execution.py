@@ -30,7 +30,6 @@ from statewright.processes.language import BuiltinModel, ProcessInstance, build_
 from statewright.processes.loop_results import (
     SavedLoop,
     SavedLoops,
-    count_saved_chars,
     leave_out_results,
     list_result_parts,
 )
@@ -51,13 +50,6 @@ class Execution(ProcessInstance, frozen=True, kw_only=True):
     """What runs have reported that go on, by job."""
     pauses: Mapping[str, PausedRun] = {}
     """Where runs and elements that have paused go on, by their tokens."""
-    saved: SavedLoops = field(default_factory=dict[ExecutionId, SavedLoop])
-    """What of its loops is stored apart from the document."""
-
-    @property
-    def saved_chars(self) -> int:
-        """Of what is stored apart."""
-        return count_saved_chars(self.saved)
 
     @property
     def outcome(self) -> Status:
@@ -142,7 +134,8 @@ def render_execution(execution: Execution) -> JsonObject:
 
 def execution_to_document(execution: Execution) -> JsonObject:
     """The document to store. :func:`execution_from_document` reads it back unchanged."""
-    inner = marking_to_document(leave_out_results(execution.marking, execution.saved))
+    marking, saved = execution.marking, execution.saved
+    inner = marking_to_document(leave_out_results(marking, saved) if saved else marking)
     for known_otherwise in ("phase", "reason", "result"):
         inner.pop(known_otherwise, None)
     data = {name: value for name, value in execution.marking.data.items() if name not in SHARED}

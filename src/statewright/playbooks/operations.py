@@ -425,7 +425,7 @@ def _to_applied(
     completed_at = execution.completed_at
     for phase in _list_phases(effects):
         completed_at = None if phase in ("RUNNING", "WAITING") else moment.at
-    saved, stored = save_loops(marking, execution.saved)
+    saved, stored = save_loops(marking, execution.saved) if marking.loops else ({}, ())
     after = replace(execution, marking=marking, completed_at=completed_at, saved=saved)
     if after.progress or after.pauses:
         working = [token for token in marking.tokens if token.stage == "WORKING"]

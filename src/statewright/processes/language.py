@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Generic, Literal, Protocol, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from statewright.entity import ModelKey
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.net import Marking, Moment, Phase
+from statewright.net import ExecutionId, Marking, Moment, Phase
 from statewright.net.effects import Effect
 from statewright.processes.changes import Backoff
+from statewright.processes.loop_results import SavedLoop, SavedLoops
 
 _encode_source = msgspec.json.Encoder(order="deterministic").encode
 SourceT = TypeVar("SourceT")
@@ -90,16 +91,13 @@ class ProcessInstance(Struct, frozen=True, kw_only=True):
     """The instance that started this one."""
     awaited_by: str | None = None
     """The execution of the parent that goes on when this one has ended; ``None``: nobody waits for it."""
+    saved: SavedLoops = field(default_factory=dict[ExecutionId, SavedLoop])
+    """What of its loops is stored apart from its document, where its language does that."""
 
     @property
     def status(self) -> str:
         """The state of the entity. What is ``COMPLETED`` or ``CANCELLED`` may be purged."""
         return self.marking.phase
-
-    @property
-    def saved_chars(self) -> int:
-        """Characters of what its language stores apart from its document."""
-        return 0
 
     @property
     def is_terminal(self) -> bool:

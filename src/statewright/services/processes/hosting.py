@@ -106,7 +106,8 @@ class LoadedInstance(Struct, Generic[I], frozen=True, eq=False):
 
 
 def _weigh_instance(loaded: LoadedInstance[I]) -> int:
-    apart = sum([one.chars for one in loaded.apart.values()]) + loaded.instance.saved_chars
+    apart = sum([one.chars for one in loaded.apart.values()])
+    apart += sum([loop.chars for loop in loaded.instance.saved.values()])
     return max(len(loaded.entity.document or "") + apart, MIN_INSTANCE_CHARS)
 
 
