@@ -369,6 +369,10 @@ class InstanceLocks:
     def __init__(self) -> None:
         self._locks: dict[tuple[TenantId, EntityId], tuple[asyncio.Lock, int]] = {}
 
+    def is_held(self, tenant: TenantId, instance: EntityId) -> bool:
+        """Whether another task would have to wait for its turn at the instance."""
+        return (tenant, instance) in self._locks
+
     @asynccontextmanager
     async def hold(self, tenant: TenantId, instance: EntityId) -> AsyncIterator[None]:
         """No other task of this process is in such a block for the instance; first come, first served."""

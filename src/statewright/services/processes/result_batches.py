@@ -61,13 +61,14 @@ class ResultBatches(Generic[P, I]):
         self, caller: Caller, instance: EntityId, job: str, result: JsonValue, unknown: ProcessNotFound
     ) -> None:
         """Apply the result of a job together with others of the caller; one of which more is to be committed by itself,
-        such as its record. Raises ``unknown``, ``ProcessBadRequest``, ``Conflict``, ``StorageUnavailable``.
+        such as its record, and so is one that meets no other. Raises ``unknown``, ``ProcessBadRequest``, ``Conflict``,
+        ``StorageUnavailable``.
         """
-        if caller.around:
-            await complete_job(self._host, caller, instance, job, result, unknown)
-            return
         key = (caller.tenant, instance, caller.principal.id)
         batch = self._open.get(key)
+        if caller.around or (batch is None and not self._host.shared.locks.is_held(caller.tenant, instance)):
+            await complete_job(self._host, caller, instance, job, result, unknown)
+            return
         if batch is None or not batch.add(job, result):
             batch = self._open[key] = _Batch()
             batch.add(job, result)
