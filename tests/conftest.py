@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import logging
 import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -9,7 +10,9 @@ from typing import Any
 
 import hypothesis
 import pytest
+import structlog
 
+from statewright.telemetry import logs
 from tests.database import Run, Template
 
 # How long an example takes says something about the machine, not about the law it tests. Every run draws the same
@@ -47,6 +50,18 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """The run ends with its main process."""
     if not hasattr(config, "workerinput") and RUN in config.stash:
         config.stash[RUN].end()
+
+
+@pytest.fixture(autouse=True)
+def _restore_log() -> Iterator[None]:
+    """Level, form and stream of the log belong to the process: a test that changes them does so for itself."""
+    root = logging.getLogger()
+    level, handlers, severity = logs.get_level(), list(root.handlers), root.level
+    yield
+    logs.configure(level, "text")
+    root.handlers = handlers
+    root.setLevel(severity)
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")

@@ -2,8 +2,6 @@
 
 import io
 import json
-import logging
-from collections.abc import Iterator
 
 import pytest
 
@@ -12,14 +10,6 @@ from statewright.settings import Settings
 from statewright.supervisor.serving import SupervisedService
 from statewright.telemetry import logs
 from statewright.telemetry.logs import LogFormat
-
-
-@pytest.fixture(autouse=True)
-def _restored() -> Iterator[None]:
-    level, handlers = logs.get_level(), list(logging.getLogger().handlers)
-    yield
-    logs.configure(level, "text")
-    logging.getLogger().handlers = handlers
 
 
 def announced(form: LogFormat, capsys: pytest.CaptureFixture[str], **settings: object) -> tuple[str, str]:

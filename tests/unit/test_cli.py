@@ -15,7 +15,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import structlog
 import yaml
 from jsonschema import Draft202012Validator
 from typer.testing import CliRunner, Result
@@ -26,17 +25,8 @@ from statewright.cli import main
 from statewright.playbooks.reading import read_playbook
 from statewright.settings import Settings, SettingsError
 from statewright.steps.documents import read_definition
-from statewright.telemetry import logs
 from statewright.workflow.import_request import decode_import
 from tests.builders import a_workflow
-
-
-@pytest.fixture(autouse=True)
-def _restored() -> Iterator[None]:
-    level = logs.get_level()
-    yield
-    logs.configure(level, "text")
-    structlog.reset_defaults()
 
 
 class App:

@@ -6,7 +6,6 @@ import json
 import logging
 import re
 import shlex
-from collections.abc import Iterator
 
 import pytest
 import structlog
@@ -19,16 +18,6 @@ from statewright.telemetry import logs
 from statewright.telemetry.logs import LogFormat
 
 LOG = logs.logger("statewright.tests")
-
-
-@pytest.fixture(autouse=True)
-def _restored() -> Iterator[None]:
-    level, handlers, severity = logs.get_level(), list(logging.getLogger().handlers), logging.getLogger().level
-    yield
-    logs.configure(level, "text")
-    logging.getLogger().handlers = handlers
-    logging.getLogger().setLevel(severity)
-    structlog.reset_defaults()
 
 
 def written(level: str = "debug", form: LogFormat = "text") -> io.BytesIO:

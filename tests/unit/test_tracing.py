@@ -85,14 +85,11 @@ async def look_after(event: asyncio.Event) -> TraceContext | None:
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_lines_of_the_log_name_the_trace(form: LogFormat):
-    stream, level = io.BytesIO(), logs.get_level()
+    stream = io.BytesIO()
     logs.configure("info", form, stream)
-    try:
-        with Span(PLACE):
-            logs.logger("statewright.tests").info("inside")
-        logs.logger("statewright.tests").info("outside")
-    finally:
-        logs.configure(level, "text")
+    with Span(PLACE):
+        logs.logger("statewright.tests").info("inside")
+    logs.logger("statewright.tests").info("outside")
     inside, outside = stream.getvalue().decode().splitlines()
     if form == "json":
         assert json.loads(inside) | {"trace_id": TRACE, "span_id": SPAN} == json.loads(inside)

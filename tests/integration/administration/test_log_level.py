@@ -1,10 +1,7 @@
 """The log level of a running process (docs/reference/service.md#log-level)."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from statewright.telemetry import logs
 from tests.builders import Json
 from tests.service import Api, RunningService, done, refused
 
@@ -12,11 +9,9 @@ PATH = "/admin/log-level"
 
 
 @pytest.fixture
-def admin(service: RunningService, tenant: str) -> Iterator[Api]:
-    """An administrator; the level is put back afterwards, for the service is shared."""
-    before = logs.get_level()
-    yield service.api(tenant, user_roles=["ROLE_ADMIN"])
-    logs.set_level(before)
+def admin(service: RunningService, tenant: str) -> Api:
+    """An administrator."""
+    return service.api(tenant, user_roles=["ROLE_ADMIN"])
 
 
 def test_the_level_can_be_read_and_changed(admin: Api) -> None:

@@ -2,7 +2,6 @@
 
 import io
 import json
-import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -83,7 +82,7 @@ def test_what_an_http_callback_writes_through_another_node_commits_with_its_owne
 
 
 def test_both_nodes_log_a_callback_under_the_same_name(elsewhere: Elsewhere) -> None:
-    stream, level, handlers, named = io.BytesIO(), logs.get_level(), list(logging.getLogger().handlers), list[str]()
+    stream, named = io.BytesIO(), list[str]()
 
     def work(context: Context, _document: Json) -> None:
         response = elsewhere.joined(context).get("/entity/unreadable")
@@ -92,11 +91,7 @@ def test_both_nodes_log_a_callback_under_the_same_name(elsewhere: Elsewhere) -> 
 
     api = elsewhere.during(work)
     logs.configure("info", "json", stream)
-    try:
-        api.create()
-    finally:
-        logs.configure(level, "text")
-        logging.getLogger().handlers = handlers
+    api.create()
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
     [refusal] = [
         line for line in lines if str(line.get("path")).endswith("/entity/unreadable")

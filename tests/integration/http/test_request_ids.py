@@ -2,7 +2,6 @@
 
 import io
 import json
-import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,13 +22,11 @@ def logging_service(database_template: Template) -> Iterator[RunningService]:
 
 
 @pytest.fixture
-def stream() -> Iterator[io.BytesIO]:
-    """Where the log goes meanwhile, as JSON."""
-    stream, level, handlers = io.BytesIO(), logs.get_level(), list(logging.getLogger().handlers)
+def stream() -> io.BytesIO:
+    """Where the log goes, as JSON."""
+    stream = io.BytesIO()
     logs.configure("info", "json", stream)
-    yield stream
-    logs.configure(level, "text")
-    logging.getLogger().handlers = handlers
+    return stream
 
 
 def read_lines(stream: io.BytesIO, event: str) -> list[dict[str, Any]]:

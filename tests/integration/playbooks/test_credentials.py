@@ -20,6 +20,7 @@ from statewright.sdk import Node, TaskCall
 from statewright.services.processes import jobs
 from statewright.services.processes.hosting import find_shared_queue
 from statewright.services.processes.jobs import JobClaim
+from statewright.telemetry import logs
 from tests.builders import Json
 from tests.integration.flows.conftest import done
 from tests.integration.playbooks.conftest import HEADER, Playbooks
@@ -198,7 +199,8 @@ def test_secrets_reach_workers_and_members_and_are_stored_nowhere(
         seen["member"] = data
         return data
 
-    settings: dict[str, Any] = {"playbooks_secrets": tmp_path, "log_level": "debug"}
+    settings: dict[str, Any] = {"playbooks_secrets": tmp_path}
+    logs.configure("debug", "text")
     with an_echo() as (url, heads):
         with hosted(nullcontext(database), **settings) as service:
             playbooks = Playbooks(Api(service.root, a_token(tenant)))
