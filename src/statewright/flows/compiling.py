@@ -14,7 +14,6 @@ from statewright.net import (
     AnyInput,
     Arc,
     Body,
-    Delay,
     Language,
     Many,
     Net,
@@ -26,11 +25,16 @@ from statewright.net import (
     conclude_by_language,
 )
 from statewright.net.nodes import Activity, Arrival
+from statewright.processes.changes import JobPolicy
 
 MAX_VISITS: Final = 1_000
 """How often a node can be activated, in an instance or in the run of one element."""
 MAX_CONCURRENT_ITERATIONS: Final = 100
 """How many elements of an iteration run at once."""
+
+
+_WITH_JOBS: Final = ("task", "read", "write")
+"""Kinds of nodes."""
 
 
 class FlowLimits(Struct, frozen=True, kw_only=True):
@@ -42,18 +46,13 @@ class FlowLimits(Struct, frozen=True, kw_only=True):
     """How often a task that failed can be tried again."""
 
 
-class TaskLimits(Struct, frozen=True, kw_only=True):
-    """What is set for the task, the read or the write of a node."""
-
-    retries: int
-    time_limit: Delay | None = None
-
-
 class Flow(Struct, frozen=True, kw_only=True):
     """A flow ready to run; immutable, shared by all its instances."""
 
     graph: FlowGraph
     net: Net
+    policies: dict[NodeId, JobPolicy]
+    """Of the nodes that have jobs: tasks, reads and writes."""
     columns: dict[NodeId, int]
     """Of the joins of iterated subflows whose result has a column for each incoming edge: how many there are."""
     guards: dict[str, Guard] = field(default_factory=dict[str, Guard])
@@ -72,10 +71,10 @@ def to_node_id(index: int) -> NodeId:
 def compile_graph(
     graph: FlowGraph,
     limits: FlowLimits = FlowLimits(),  # noqa: B008 - a constant
-    find_limits: Callable[[FlowNode], TaskLimits] | None = None,
+    find_policy: Callable[[FlowNode], JobPolicy] | None = None,
 ) -> Flow:
-    """The net of a graph. Nodes that cannot be reached take no part. ``find_limits``: those of single nodes."""
-    compiler = _Compiler(graph, limits, find_limits or (lambda _: TaskLimits(retries=limits.retries)))
+    """The net of a graph. Nodes that cannot be reached take no part. ``find_policy``: of a node that has jobs."""
+    compiler = _Compiler(graph, limits, find_policy or (lambda _: JobPolicy(retries=limits.retries)))
     nodes = {to_node_id(index): compiler.compile_node(graph.nodes[index]) for index in sorted(compiler.reachable)}
     net = Net(
         nodes=nodes,
@@ -87,27 +86,33 @@ def compile_graph(
         max_entries=len(nodes) * (limits.max_visits + 1) * 10,
     )
     columns = {to_node_id(node.index): compiler.count_columns(node) for node in graph.nodes if node.kind == "join"}
-    return Flow(graph=graph, net=net, columns={node: count for node, count in columns.items() if count > 1})
+    columns = {node: count for node, count in columns.items() if count > 1}
+    return Flow(graph=graph, net=net, policies=compiler.policies, columns=columns)
 
 
 class _Compiler:
-    def __init__(self, graph: FlowGraph, limits: FlowLimits, find_limits: Callable[[FlowNode], TaskLimits]) -> None:
+    def __init__(self, graph: FlowGraph, limits: FlowLimits, find_policy: Callable[[FlowNode], JobPolicy]) -> None:
         self._graph = graph
         self._limits = limits
-        self._find_limits = find_limits
         self.reachable = find_reachable(graph)
+        self.policies = {
+            to_node_id(index): find_policy(graph.nodes[index])
+            for index in sorted(self.reachable)
+            if graph.nodes[index].kind in _WITH_JOBS
+        }
         self._back = frozenset(graph.back_edges)
 
     def compile_node(self, node: FlowNode) -> Node:
         """A node, with one activity at a time."""
+        policy = self.policies.get(to_node_id(node.index))
         return Node(
             id=to_node_id(node.index),
             arrival=self._compile_arrival(node.index),
-            activity=self._compile_activity(node),
-            time_limit=self._find_limits(node).time_limit if node.kind in ("task", "read", "write") else None,
+            activity=self._compile_activity(node, 0 if policy is None else policy.retries),
+            time_limit=None if policy is None else policy.time_limit,
             skip_unless=node.condition,
             routing=Routing(mode="ALL", arcs=self._compile_arcs(node)),
-            concurrency=1 if node.kind in ("task", "read", "write") or node.is_iterated else None,
+            concurrency=1 if policy is not None or node.is_iterated else None,
             yields=node.kind == "end" or self._is_iterated_join(node),
         )
 
@@ -132,15 +137,15 @@ class _Compiler:
         back = [source for source in self._graph.predecessors[index] if (source, index) in self._back]
         return AllInputs((tuple(map(to_node_id, forward)), *((to_node_id(source),) for source in back)))
 
-    def _compile_activity(self, node: FlowNode) -> Activity:
+    def _compile_activity(self, node: FlowNode, retries: int) -> Activity:
         if node.kind == "fork" and node.is_iterated:
             entries = tuple(map(to_node_id, self._graph.successors[node.index]))
             return Many(Body(entries), self._limits.iteration)
         if node.kind in ("read", "write"):
-            return Task(node.job_type, self._find_limits(node).retries)
+            return Task(node.job_type, retries)
         if node.kind != "task":
             return NoActivity()
-        task = Task(str(node.base), self._find_limits(node).retries)
+        task = Task(str(node.base), retries)
         return Many(task, self._limits.iteration) if node.is_iterated else task
 
     def _compile_arcs(self, node: FlowNode) -> tuple[Arc, ...]:

@@ -10,13 +10,13 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from statewright.flows.building import compile_text
 from statewright.flows.builtin_tasks import Ask, BuiltinTask, find_builtin_tasks
-from statewright.flows.compiling import Flow, FlowLimits, TaskLimits, compile_graph
+from statewright.flows.compiling import Flow, FlowLimits, compile_graph
 from statewright.flows.graph import FlowNode
 from statewright.flows.lexer import CURRENT, Rules
 from statewright.jsonval.values import JsonObject
 from statewright.net import Language, NodeId, parse_delay
 from statewright.operations.records import Int32
-from statewright.processes.changes import Backoff
+from statewright.processes.changes import Backoff, JobPolicy
 
 MAX_ID_CHARS: Final = 256
 MAX_RETRIES: Final = 100
@@ -134,10 +134,17 @@ def _read_duration(text: str, longest: timedelta) -> timedelta:
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
-def find_policy(settings: FlowSettings, node: FlowNode) -> TaskPolicy:
+def find_policy(settings: FlowSettings, node: FlowNode) -> JobPolicy:
     """How the task, the read or the write of a node is done."""
     names = (str(node.name), node.job_type, ANY_TASK)
-    return next((settings.tasks[name] for name in names if name in settings.tasks), TaskPolicy())
+    policy = next((settings.tasks[name] for name in names if name in settings.tasks), TaskPolicy())
+    retries = settings.retries if policy.retries is None else policy.retries
+    return JobPolicy(
+        retries=retries,
+        backoff=None if policy.backoff is None else policy.backoff.to_backoff(retries),
+        deliveries=policy.deliveries,
+        time_limit=None if policy.time_limit is None else parse_delay(policy.time_limit),
+    )
 
 
 class FlowSource(Struct, frozen=True, kw_only=True):
@@ -203,16 +210,10 @@ def compile_source(source: FlowSource, version: int, rules: Rules = CURRENT) -> 
     graph = compile_text(source.text, rules)
     settings = source.settings
     limits = FlowLimits(max_visits=settings.max_visits, iteration=settings.concurrency, retries=settings.retries)
-    flow = compile_graph(graph, limits, partial(_find_limits, settings) if settings.tasks else None)
+    flow = compile_graph(graph, limits, partial(find_policy, settings) if settings.tasks else None)
     asks_people = source.asks_people is True or rules.asks_people
     tasks = find_builtin_tasks(graph, asks_people=asks_people)
     return FlowProcess(source=source, version=version, flow=flow, builtin_tasks=tasks)
-
-
-def _find_limits(settings: FlowSettings, node: FlowNode) -> TaskLimits:
-    policy = find_policy(settings, node)
-    limit = None if policy.time_limit is None else parse_delay(policy.time_limit)
-    return TaskLimits(retries=settings.retries if policy.retries is None else policy.retries, time_limit=limit)
 
 
 def check_source(source: FlowSource) -> CheckedFlow:

@@ -16,7 +16,7 @@ from statewright.flows.lexer import STORED
 from statewright.loop.turns import MAX_TURN_ELEMENTS
 from statewright.net import Moment, NodeId
 from statewright.net.effects import ChangePhase, CloseHumanTask, Effect, RecordExit, RecordPatch
-from statewright.processes.changes import Backoff
+from statewright.processes.changes import JobPolicy
 from statewright.processes.language import (
     LEASE_LOST,
     Applied,
@@ -43,11 +43,6 @@ class FlowLeaseLosses:
     """Tasks are handed out so often, and then fail (docs/reference/flows.md#definitions)."""
 
     limit = definition.DELIVERIES - 1
-
-    def find_limit(self, process: FlowProcess, node: str) -> int | None:
-        """That of the policy of the task; ``None`` where it has none."""
-        policy = definition.find_policy(process.source.settings, process.flow.graph.nodes[int(node)])
-        return None if policy.deliveries is None else policy.deliveries - 1
 
     def fail_lost_job(
         self, process: FlowProcess, instance: FlowInstance, job: str, moment: Moment
@@ -115,12 +110,9 @@ class FlowProcesses:
         """Always ``None``: the type of a task is the tag of the members that do it."""
         return None
 
-    def find_backoff(self, process: FlowProcess, node: str) -> Backoff | None:
-        """That of the policy of the task; ``None`` where it has none."""
-        settings = process.source.settings
-        policy = definition.find_policy(settings, process.flow.graph.nodes[int(node)])
-        retries = settings.retries if policy.retries is None else policy.retries
-        return None if policy.backoff is None else policy.backoff.to_backoff(retries)
+    def find_policy(self, process: FlowProcess, node: str) -> JobPolicy:
+        """That of the task, the read or the write."""
+        return process.flow.policies[NodeId(node)]
 
 
 def _describe_start(process: FlowProcess, instance: FlowInstance) -> AuditEntry:

@@ -29,6 +29,7 @@ from statewright.playbooks.dispatch import choose_job_type
 from statewright.playbooks.language import PlaybookLanguage, StepRules, build_rules
 from statewright.playbooks.pipeline import is_child, is_inline
 from statewright.playbooks.templates import Turn
+from statewright.processes.changes import JobPolicy
 
 SERVICE: Final = "playbook"
 """The type of jobs that the service does itself: pipelines without a task that runs code."""
@@ -110,10 +111,15 @@ def _compile_step(step: Step, rules: StepRules, playbook: Playbook) -> Node:
         arrival=_compile_arrival(step),
         admission=_compile_admission(step, rules),
         activity=_compile_activity(step),
-        time_limit=_compile_delay(step.timeout_ms),
+        time_limit=read_policy(step).time_limit,
         keeps_input=step.loop is not None or is_child(step),
         routing=routing,
     )
+
+
+def read_policy(step: Step) -> JobPolicy:
+    """How the runs of a step are done: once, and within its time; tasks are tried again within a run."""
+    return JobPolicy(time_limit=_compile_delay(step.timeout_ms))
 
 
 def _compile_delay(timeout_ms: int | None) -> Delay | None:

@@ -10,6 +10,7 @@ from statewright.net import Moment
 from statewright.net.effects import ChangePhase, CloseHumanTask, Effect, RecordExit
 from statewright.playbooks import operations
 from statewright.playbooks import source as process
+from statewright.playbooks.compiling import read_policy
 from statewright.playbooks.dispatch import JOB_PREFIX
 from statewright.playbooks.events import list_events, list_start_events, store_event
 from statewright.playbooks.execution import (
@@ -21,7 +22,7 @@ from statewright.playbooks.execution import (
     execution_to_document,
 )
 from statewright.playbooks.source import PlaybookProcess, PlaybookSource
-from statewright.processes.changes import Backoff
+from statewright.processes.changes import JobPolicy
 from statewright.processes.language import (
     Applied,
     AuditEntry,
@@ -104,10 +105,6 @@ class PlaybookLeaseLosses:
 
     limit = 3
 
-    def find_limit(self, process: PlaybookProcess, node: str) -> int | None:
-        """Always ``None``: it is the same for all."""
-        return None
-
     def fail_lost_job(
         self, process: PlaybookProcess, instance: Execution, job: str, moment: Moment
     ) -> Applied[Execution]:
@@ -180,9 +177,9 @@ class PlaybookProcesses:
         """The kind that a member must offer: the job type without its prefix."""
         return job_type.removeprefix(JOB_PREFIX)
 
-    def find_backoff(self, process: PlaybookProcess, node: str) -> Backoff | None:
-        """Always ``None``: tasks are tried again by their policies, within a run."""
-        return None
+    def find_policy(self, process: PlaybookProcess, node: str) -> JobPolicy:
+        """Time alone is limited: tasks are tried again by the rules of their pipelines, within a run."""
+        return read_policy(process.playbook.by_name[node])
 
 
 def _describe_start(process: PlaybookProcess, execution: Execution) -> AuditEntry:

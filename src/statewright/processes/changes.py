@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright.jsonval.values import JsonValue
-from statewright.net import Phase
+from statewright.net import Delay, Phase
 from statewright.net.effects import (
     AdjustCounter,
     ArmTimer,
@@ -300,6 +300,24 @@ class Backoff(Struct, frozen=True, kw_only=True):
         failed_before = min(max(self.retries - retries_left, 0), MAX_GROWTH)
         pause_s = min(self.max_delay_s, self.delay_s * self.factor**failed_before)
         return round(pause_s * (1 + self.jitter * (2 * chance - 1)) * 1_000_000)
+
+
+class JobPolicy(Struct, frozen=True, kw_only=True):
+    """How the jobs of a node are done, in any language: how often again, after which rest, and for how long."""
+
+    retries: int = 0
+    """How often a job that failed can be claimed again."""
+    backoff: Backoff | None = None
+    """How long it rests before; ``None``: not at all."""
+    deliveries: int | None = None
+    """How often it is handed out to workers that are not heard of any more; ``None``: as all jobs of the language."""
+    time_limit: Delay | None = None
+    """How long the node may be active, with rests and retries."""
+
+    @property
+    def max_losses(self) -> int | None:
+        """How often a lease of a job may run out without an end of the job."""
+        return None if self.deliveries is None else self.deliveries - 1
 
 
 MAX_GROWTH: Final = 100

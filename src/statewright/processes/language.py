@@ -13,7 +13,7 @@ from statewright.entity import ModelKey
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import ExecutionId, Marking, Moment, Phase
 from statewright.net.effects import Effect
-from statewright.processes.changes import Backoff
+from statewright.processes.changes import JobPolicy
 from statewright.processes.loop_results import SavedLoop, SavedLoops
 
 _encode_source = msgspec.json.Encoder(order="deterministic").encode
@@ -267,8 +267,8 @@ class ProcessRecords(Protocol[P_contra, I]):
         """The tags of the calculation members that jobs of a type are pushed to; None: the job type is the tag."""
         ...
 
-    def find_backoff(self, process: P_contra, node: str) -> Backoff | None:
-        """How long failed jobs of a node rest; None: they can be claimed again at once."""
+    def find_policy(self, process: P_contra, node: str) -> JobPolicy:
+        """How the jobs of a node are done."""
         ...
 
 
@@ -323,11 +323,7 @@ class LeaseLosses(Protocol[P_contra, I]):
 
     @property
     def limit(self) -> int | None:
-        """How often a job is handed out again because of that, where its definition says nothing; ``None``: always."""
-        ...
-
-    def find_limit(self, process: P_contra, node: str) -> int | None:
-        """How often jobs of a node are, where the definition says it; ``None``: as all others."""
+        """How often a job is handed out again because of that, where its policy says nothing; ``None``: always."""
         ...
 
     def fail_lost_job(self, process: P_contra, instance: I, job: str, moment: Moment) -> Applied[I] | Rejection:

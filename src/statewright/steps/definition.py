@@ -16,13 +16,14 @@ Metadata are the author's own, so what has another shape there has no effect; it
 
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import Final, Literal, TypeAlias
+from functools import partial
+from typing import Final, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
 from statewright.jsonval.values import JsonObject, JsonValue, is_whole, quote
 from statewright.net.durations import parse_delay
-from statewright.processes.changes import Backoff
+from statewright.processes.changes import Backoff, JobPolicy
 
 StepType: TypeAlias = Literal[
     "SERVICE_TASK",
@@ -186,6 +187,8 @@ def find_member_tags(definition: Definition, job_type: str) -> str | None:
     return place if isinstance(place, str) and place.strip(" ,;") else None
 
 
+V = TypeVar("V")
+
 RETRY_BACKOFF: Final = "retryBackoff"
 
 ANY_TYPE: Final = "*"
@@ -196,29 +199,25 @@ MAX_PAUSE_S: Final = 30 * 86_400
 MAX_DELIVERIES: Final = 1_000
 
 
-def find_backoff(definition: Definition, job_type: str, retries: int) -> Backoff | None:
-    """The backoff of a job type, whose steps have so many ``retries``; None: there is none."""
-    source = _find_of_type(definition, RETRY_BACKOFF, job_type)
-    try:
-        return None if source is None else _parse(source, retries)
-    except ValueError:
-        return None
+def find_policy(definition: Definition, step: Step) -> JobPolicy:
+    """How the jobs of a step are done; what metadata say in another way has no effect (:func:`list_misfits`)."""
+    retries = max(step.retry_count, 0)
+    return JobPolicy(
+        retries=retries,
+        backoff=_read_of_type(definition, RETRY_BACKOFF, step.job_type, partial(_parse, retries=retries)),
+        deliveries=_read_of_type(definition, DELIVERIES, step.job_type, _read_deliveries),
+    )
 
 
-def find_deliveries(definition: Definition, job_type: str) -> int | None:
-    """How often a job of a type is handed out to workers that are not heard of any more; None: however often."""
-    source = _find_of_type(definition, DELIVERIES, job_type)
-    try:
-        return None if source is None else _read_deliveries(source)
-    except ValueError:
-        return None
-
-
-def _find_of_type(definition: Definition, member: str, job_type: str) -> JsonValue:
+def _read_of_type(definition: Definition, member: str, job_type: str, read: Callable[[JsonValue], V]) -> V | None:
     declared = (definition.metadata or {}).get(member)
     if not isinstance(declared, dict):
         return None
-    return declared[job_type] if job_type in declared else declared.get(ANY_TYPE)
+    source = declared[job_type] if job_type in declared else declared.get(ANY_TYPE)
+    try:
+        return None if source is None else read(source)
+    except ValueError:
+        return None
 
 
 def list_misfits(definition: Definition) -> tuple[str, ...]:

@@ -34,7 +34,16 @@ from statewright.net import (
     Wait,
     parse_delay,
 )
-from statewright.steps.definition import STEP_TYPES, TIMED_TYPES, BoundaryEvent, Definition, Step, StepType
+from statewright.processes.changes import JobPolicy
+from statewright.steps.definition import (
+    STEP_TYPES,
+    TIMED_TYPES,
+    BoundaryEvent,
+    Definition,
+    Step,
+    StepType,
+    find_policy,
+)
 from statewright.steps.tables import apply_transformations, evaluate_table
 
 StepOutcome: TypeAlias = Callable[[Step, JsonObject, JsonObject, int, ExpressionBudget], Completed | Problem]
@@ -154,6 +163,8 @@ class Process(Struct, frozen=True, kw_only=True):
     steps: Mapping[str, Step]
     typed_steps: Mapping[NodeId, tuple[Step, StepType]]
     net: Net
+    policies: Mapping[NodeId, JobPolicy]
+    """Of the steps that have jobs."""
     turn_elements: int | None = None
     """After so many elements operations raise ``TurnExceeded``; None: never."""
 
@@ -168,7 +179,13 @@ def compile_definition(definition: Definition, version: int) -> Process:
     typed: dict[NodeId, tuple[Step, StepType]] = {
         NodeId(step.id): (step, _get_step_type(step)) for step in steps.values()
     }
-    nodes = {node_id: _compile_step(step, step_type, steps) for node_id, (step, step_type) in typed.items()}
+    policies = {
+        node_id: find_policy(definition, step) for node_id, (step, kind) in typed.items() if kind == "SERVICE_TASK"
+    }
+    nodes = {
+        node_id: _compile_step(step, step_type, steps, policies.get(node_id))
+        for node_id, (step, step_type) in typed.items()
+    }
     for end in map(NodeId, definition.chaining_ends):
         nodes[end] = replace(nodes[end], successor=definition.successor)
     net = Net(
@@ -177,7 +194,7 @@ def compile_definition(definition: Definition, version: int) -> Process:
         on_failure=HOLD,
         node_label="step",
     )
-    return Process(definition=definition, version=version, steps=steps, typed_steps=typed, net=net)
+    return Process(definition=definition, version=version, steps=steps, typed_steps=typed, net=net, policies=policies)
 
 
 def _get_step_type(step: Step) -> StepType:
@@ -185,8 +202,8 @@ def _get_step_type(step: Step) -> StepType:
     return STEP_TYPES.get(step.type, "END")
 
 
-def _compile_step(step: Step, step_type: StepType, steps: Mapping[str, Step]) -> Node:
-    node = _NODES[step_type](step)
+def _compile_step(step: Step, step_type: StepType, steps: Mapping[str, Step], policy: JobPolicy | None) -> Node:
+    node = _NODES[step_type](step) if policy is None else _compile_service_task(step, policy)
     if step.type not in STEP_TYPES:
         return replace(node, defect=f"step {quote(step.id)}: unsupported type {quote(step.type)}")
     if step_type not in TIMED_TYPES:
@@ -195,8 +212,8 @@ def _compile_step(step: Step, step_type: StepType, steps: Mapping[str, Step]) ->
     return replace(node, timers=timers, defect=defect)
 
 
-def _compile_service_task(step: Step) -> Node:
-    activity = Task(kind=step.job_type or step.id, retries=max(step.retry_count, 0))
+def _compile_service_task(step: Step, policy: JobPolicy) -> Node:
+    activity = Task(kind=step.job_type or step.id, retries=policy.retries)
     return Node(id=NodeId(step.id), activity=activity, routing=_build_task_routing(step, stays=True))
 
 
@@ -273,7 +290,6 @@ def _find_timer_defect(event: BoundaryEvent, delay: Delay | None, steps: Mapping
 
 
 _NODES: Final = {
-    "SERVICE_TASK": _compile_service_task,
     "USER_TASK": _compile_user_task,
     "DECISION": _compile_decision,
     "DECISION_TABLE": _compile_linear,

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from statewright.jsonval.values import JsonObject, JsonValue, json_type
 from statewright.loop.turns import MAX_TURN_ELEMENTS
-from statewright.net import Moment
+from statewright.net import Moment, NodeId
 from statewright.net.effects import (
     ChangePhase,
     CloseHumanTask,
@@ -18,7 +18,7 @@ from statewright.net.effects import (
     RecordEntry,
     RecordExit,
 )
-from statewright.processes.changes import Backoff
+from statewright.processes.changes import JobPolicy
 from statewright.processes.language import (
     LEASE_LOST,
     Applied,
@@ -31,7 +31,7 @@ from statewright.processes.language import (
 )
 from statewright.processes.user_tasks import USER_TASK
 from statewright.steps import operations
-from statewright.steps.definition import find_backoff, find_deliveries, find_member_tags
+from statewright.steps.definition import find_member_tags
 from statewright.steps.documents import definition_from_text
 from statewright.steps.instance import (
     DEFINITION,
@@ -130,11 +130,6 @@ class StepLeaseLosses:
 
     limit = None
 
-    def find_limit(self, process: Process, node: str) -> int | None:
-        """What the definition says for the type of a step's jobs."""
-        deliveries = find_deliveries(process.definition, process.steps[node].job_type)
-        return None if deliveries is None else deliveries - 1
-
     def fail_lost_job(
         self, process: Process, instance: Instance, job: str, moment: Moment
     ) -> Applied[Instance] | Rejection:
@@ -211,10 +206,9 @@ class StepProcesses:
         """What the definition names for a job type."""
         return find_member_tags(process.definition, job_type)
 
-    def find_backoff(self, process: Process, node: str) -> Backoff | None:
+    def find_policy(self, process: Process, node: str) -> JobPolicy:
         """What the definition says for the type of a step's jobs."""
-        step = process.steps[node]
-        return find_backoff(process.definition, step.job_type, step.retry_count)
+        return process.policies[NodeId(node)]
 
 
 def _refuse_result(result: JsonValue) -> Rejection:

@@ -56,7 +56,7 @@ from statewright.net.effects import (
     TaskFailed,
     TimerFired,
 )
-from statewright.processes.changes import Backoff
+from statewright.processes.changes import JobPolicy
 from statewright.processes.language import (
     Applied,
     AuditEntry,
@@ -278,8 +278,8 @@ class Errands:
     def find_member_tags(self, process: Plan, job_type: str) -> str | None:
         return None
 
-    def find_backoff(self, process: Plan, node: str) -> Backoff | None:
-        return None
+    def find_policy(self, process: Plan, node: str) -> JobPolicy:
+        return JobPolicy()
 
 
 ERRANDS: ProcessLanguage[Plan, Errand] = Errands()

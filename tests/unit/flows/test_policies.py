@@ -40,20 +40,20 @@ def test_a_policy_is_found_by_the_name_as_written_then_by_what_implements_it_the
 def test_deliveries_are_those_of_the_policy_or_of_all_flows():
     policies = {"alias": TaskPolicy(deliveries=3), "*": TaskPolicy(deliveries=1)}
     process = compile_source(FlowSource(id="f", text=TEXT, settings=FlowSettings(tasks=policies)), 1)
+    assert [FLOWS.find_policy(process, node).max_losses for node in ("1", "2")] == [0, 2]
+    assert FLOWS.find_policy(compile_source(FlowSource(id="f", text=TEXT), 1), "1").max_losses is None
     assert FLOWS.lease_losses is not None
-    assert [FLOWS.lease_losses.find_limit(process, node) for node in ("1", "2")] == [0, 2]
-    assert FLOWS.lease_losses.find_limit(compile_source(FlowSource(id="f", text=TEXT), 1), "1") is None
     assert FLOWS.lease_losses.limit == 9
 
 
 def test_rests_are_fixed_or_grow_up_to_the_longest():
     process = compile_source(FlowSource(id="f", text=TEXT, settings=SETTINGS), 1)
-    growing, fixed = FLOWS.find_backoff(process, "1"), FLOWS.find_backoff(process, "2")
+    growing, fixed = (FLOWS.find_policy(process, node).backoff for node in ("1", "2"))
     assert growing is not None
     assert fixed is not None
     assert [growing.compute_pause_us(left, 0.5) // 1_000_000 for left in (3, 2, 1, 0)] == [1, 2, 4, 4]
     assert [fixed.compute_pause_us(left, 0.5) // 1_000_000 for left in (2, 1)] == [2, 2]
-    assert FLOWS.find_backoff(process, "3") is None
+    assert FLOWS.find_policy(process, "3").backoff is None
 
 
 @pytest.mark.parametrize("text", ["A → B", "* A → B", "wait:event (- event: e -) → B"])

@@ -4,14 +4,14 @@ import pytest
 
 from statewright.jsonval.values import JsonValue
 from statewright.processes.changes import Backoff
-from statewright.steps.definition import find_backoff, find_deliveries
+from statewright.steps.definition import find_policy
 from statewright.steps.upload import lint_definition
 from tests.unit.steps.builders import a_process, end, service
 
 
 def backoff(declared: JsonValue) -> Backoff | None:
-    process = a_process(service("rate", "end"), end(), metadata={"retryBackoff": declared})
-    return find_backoff(process.definition, "rate", 4)
+    process = a_process(service("rate", "end", retryCount=4), end(), metadata={"retryBackoff": declared})
+    return find_policy(process.definition, process.steps["rate"]).backoff
 
 
 def warnings(declared: JsonValue) -> list[str]:
@@ -76,5 +76,5 @@ def test_what_has_no_effect_is_a_warning(declared, told):
 )
 def test_deliveries_are_limited_by_type(declared, found, told):
     process = a_process(service("rate", "end"), end(), metadata={"deliveries": declared})
-    assert find_deliveries(process.definition, "rate") == found
+    assert find_policy(process.definition, process.steps["rate"]).deliveries == found
     assert [text for text in lint_definition(process.definition) if "deliveries" in text] == told

@@ -92,8 +92,8 @@ async def _compute_pause_us(
     """How long the job is to rest: as the worker says, else as the definition does."""
     if report.retry_after_s is not None:
         return min(max(report.retry_after_s, 0), MAX_RETRY_AFTER_S) * 1_000_000
-    backoff = await queue.get_language(language).find_backoff(tenant, judged)
-    return 0 if backoff is None else backoff.compute_pause_us(judged.retries, random.random())  # noqa: S311 - spreads load
+    policy = await queue.get_language(language).find_policy(tenant, judged)
+    return 0 if policy.backoff is None else policy.backoff.compute_pause_us(judged.retries, random.random())  # noqa: S311 - spreads load
 
 
 def build_audit_line(core: Core, event: Event, at: int) -> AuditLine:

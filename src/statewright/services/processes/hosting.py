@@ -36,7 +36,7 @@ from statewright.loop.lru import LruCache
 from statewright.net import Moment
 from statewright.net.arrivals import OpenJoin
 from statewright.network.sockets import PrivateConnections
-from statewright.processes.changes import Backoff
+from statewright.processes.changes import JobPolicy
 from statewright.processes.computing import DefinitionSource
 from statewright.processes.language import DefinitionCompiler, I, P, ProcessInstance, ProcessLanguage
 from statewright.services.builtin import FireRequest
@@ -246,8 +246,8 @@ class HostedLanguage(Struct, frozen=True, kw_only=True):
     """What a worker is given, but for secrets."""
     add_secrets: "AddSecrets | None"
     """``None``: its jobs need none."""
-    find_backoff: Callable[[TenantId, QueuedJob], Awaitable[Backoff | None]]
-    """How long the job rests after a failure."""
+    find_policy: Callable[[TenantId, QueuedJob], Awaitable[JobPolicy]]
+    """How the job is done."""
     fire_timer: Callable[[DueTimer], Awaitable[bool]]
     """Whether it fired."""
     start_child: Callable[[DueChild], Awaitable[None]]

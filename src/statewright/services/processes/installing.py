@@ -30,7 +30,7 @@ from statewright.services.processes.jobs import (
     complete_job,
     fail_job,
     fail_lost_job,
-    find_backoff,
+    find_policy,
     render_job,
     take_report,
 )
@@ -131,7 +131,7 @@ def host_language(
         lost_jobs=None if losses is None else LostJobs(losses.limit, partial(fail_lost_job, host, losses)),
         build_payload=partial(build_payload, host),
         add_secrets=add_secrets,
-        find_backoff=partial(find_backoff, host),
+        find_policy=partial(find_policy, host),
         fire_timer=fire_timer,
         list_joins=list_joins,
         start_child=start_child,

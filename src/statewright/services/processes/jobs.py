@@ -31,9 +31,7 @@ from statewright.loop.background import log_failures, run_in_thread, wait_at_mos
 from statewright.loop.turns import is_large
 from statewright.net import uuid_to_ulid
 from statewright.operations.active_suspensions import Hold
-from statewright.processes.changes import (
-    Backoff,
-)
+from statewright.processes.changes import JobPolicy
 from statewright.processes.language import I, InputPayloads, InstancePayloads, JobPlace, LeaseLosses, P, RunReports
 from statewright.services.core import Caller, Core
 from statewright.services.processes.advancing import (
@@ -539,10 +537,10 @@ async def build_payload(host: ProcessHost[P, I], tenant: TenantId, job: LockedJo
             assert_never(never)
 
 
-async def find_backoff(host: ProcessHost[P, I], tenant: TenantId, job: QueuedJob) -> Backoff | None:
-    """How long a failed job rests, by its definition. Raises ``StorageUnavailable``."""
+async def find_policy(host: ProcessHost[P, I], tenant: TenantId, job: QueuedJob) -> JobPolicy:
+    """How a job is done, by its definition. Raises ``StorageUnavailable``."""
     published = await host.processes.find(tenant, job.definition_id, job.definition_version)
-    return None if published is None else host.language.find_backoff(published.process, job.node_id)
+    return JobPolicy() if published is None else host.language.find_policy(published.process, job.node_id)
 
 
 async def complete_job(

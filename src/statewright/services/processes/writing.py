@@ -470,7 +470,7 @@ def _build_job_rows(
     advance: Advance[P, I], changed: RowChanges, instance_id: EntityId, executions: Sequence[ExecutionRow]
 ) -> list[JobRow]:
     sizes = {row.id: len(memoryview(row.input)) for row in executions if row.input is not None}
-    losses = advance.language.lease_losses
+    language, process = advance.language, advance.process
     return [
         JobRow(
             id=to_entity_id(new.task.task),
@@ -484,8 +484,8 @@ def _build_job_rows(
             created_at=advance.at,
             held=changed.is_held or False,
             input_bytes=sizes.get(to_entity_id(new.task.execution), 0),
-            tags=advance.language.find_member_tags(advance.process, new.task.kind),
-            max_losses=None if losses is None else losses.find_limit(advance.process, new.task.node),
+            tags=language.find_member_tags(process, new.task.kind),
+            max_losses=language.find_policy(process, new.task.node).max_losses,
         )
         for new in changed.new_jobs
         if new.status == "UNLOCKED"
