@@ -1,6 +1,5 @@
 # Statewright. `make` lists what there is.
-PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
-	if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$python; break; fi; done)
+PYTHON ?= $(shell scripts/find_python.sh)
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
@@ -13,16 +12,16 @@ WAITING_WORKERS ?= $(shell expr $(WORKERS) + 1)
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
+$(BIN)/python:
+	@python="$(PYTHON)"; test -n "$$python" || { echo "Statewright needs Python 3.11 or newer, with venv." >&2; exit 1; }; \
+	"$$python" -m venv $(VENV)
+
 # grpc-h2, which the service requires, is of this repository and in no index.
-$(BIN)/statewright: pyproject.toml packages/grpc-h2/pyproject.toml
-	@test -n "$(PYTHON)" || { echo "Statewright needs Python 3.11 or newer." >&2; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+$(BIN)/statewright: pyproject.toml packages/grpc-h2/pyproject.toml | $(BIN)/python
 	$(BIN)/pip install --quiet --editable packages/grpc-h2 --editable '.[server]'
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml packages/grpc-h2/pyproject.toml
-	@test -n "$(PYTHON)" || { echo "Statewright needs Python 3.11 or newer." >&2; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+$(VENV)/.dev: pyproject.toml packages/grpc-h2/pyproject.toml | $(BIN)/python
 	$(BIN)/pip install --quiet --editable packages/grpc-h2 --editable '.[dev]'
 	@touch $(BIN)/statewright $@
 

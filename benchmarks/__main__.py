@@ -137,7 +137,7 @@ async def main(options: Options, console: Console) -> int:
             await run.measure(progress)
         wrong = run.failures + await run.wrong_rows()
     report.show(console, run.results, options.only, options.clients)
-    report.show_disturbance(console, run.disturbance)
+    report.show_machine(console, run.disturbance)
     for line in wrong:
         console.print(f"[bold red]INVALID[/] {line}")
     if wrong:

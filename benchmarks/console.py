@@ -30,6 +30,7 @@ from msgspec import Struct
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import report
 from benchmarks.console_data import MAIN, SAMPLE, define_models, fill
 from benchmarks.console_statements import Read, StatementLog
 from benchmarks.processes import HOST, Disturbance, ProcessorTime, Starter, free_ports, service_settings
@@ -39,8 +40,6 @@ from statewright.storage.embedded.data_directory import DataDirectory
 
 MODELS: Final = 50
 READY_WITHIN_S: Final = 60.0
-QUIET: Final = 0.1
-"""Share of the machine that others may take while times by the clock are judged."""
 BUDGET_MS: Final = 30.0
 TEMPLATE_BUDGET_MS: Final = 8.0
 MAX_CALLS: Final = 8
@@ -286,11 +285,12 @@ def _measure_all(installation: Installation, pages: Sequence[Page], rounds: int,
         for page in pages
     }
     others = disturbance.share()
-    faults = _show(console, samples, is_quiet=others <= QUIET)
+    faults = _show(console, samples, is_quiet=others <= report.QUIET)
     first = measure_first_page(browser)
     console.print(f"First page with everything it loads: {first:,} bytes of {MAX_FIRST_PAGE_BYTES:,}.")
-    judged = "times by the clock" if others <= QUIET else "processor time of service and database"
-    console.print(f"Other programs used {others:.0%} of the machine meanwhile; judged are {judged}.")
+    judged = "times by the clock" if others <= report.QUIET else "processor time of service and database"
+    report.show_machine(console, others)
+    console.print(f"Judged are {judged}.")
     return faults + ([f"first page: {first:,} bytes"] if first > MAX_FIRST_PAGE_BYTES else [])
 
 

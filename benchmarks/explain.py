@@ -26,6 +26,7 @@ from rich.table import Table
 from benchmarks.console import Installation, open_installation
 from benchmarks.console_data import STATES
 from benchmarks.processes import HOST, Disturbance, ProcessorTime
+from benchmarks.report import show_machine
 
 BUDGET_MS: Final = 20.0
 SEED: Final = 7
@@ -96,7 +97,7 @@ async def run(options: argparse.Namespace, logs: Path, console: Console) -> bool
             figures = (f"{figure:.1f}" for figure in (p50, p99, times[-1], used))
             table.add_row(str(clients), f"{len(times):,}", *figures, verdict)
     console.print(table)
-    console.print(f"Other programs used {disturbance.share():.0%} of the machine meanwhile.")
+    show_machine(console, disturbance.share())
     return is_met
 
 

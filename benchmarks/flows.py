@@ -25,6 +25,7 @@ from msgspec import Struct
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.report import show_machine
 from benchmarks.steps import BATCH, TENTHS, TYPES, WORKERS, Engine, Measured, chains, start_sides
 from statewright.entity import Principal
 from statewright.flows import compile_graph, compile_text
@@ -173,6 +174,7 @@ def measure_compiling(nodes: int) -> float:
 async def run(options: argparse.Namespace, console: Console) -> None:
     """All parts, and their figures."""
     flows, steps = list[Measured](), list[Measured]()
+    show_machine(console)
     async with start_sides() as (runtime, _, database):
         for _ in range(options.rounds):
             engine = FlowEngine(runtime)

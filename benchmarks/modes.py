@@ -25,6 +25,7 @@ from msgspec import Struct
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import report
 from benchmarks.held import CONNECTIONS
 from benchmarks.http_load import TAILS, Client, Load, Prize
 from benchmarks.jobs import Job, Outcome
@@ -179,7 +180,7 @@ async def main(options: Options, console: Console) -> int:
                         results[row].append(await (floor if contender == FLOOR else ours).work(row, job))
         others = disturbance.share()
     show(console, results, options)
-    console.print(f"Other programs used {others:.0%} of the machine meanwhile.")
+    report.show_machine(console, others)
     failed = [f"{row}: {each.first_failure}" for row, each in each_of(results) if each.failed]
     for line in failed:
         console.print(f"[bold red]INVALID[/] {line}")

@@ -39,6 +39,7 @@ from benchmarks.processes import (
     free_ports,
     service_settings,
 )
+from benchmarks.report import show_machine
 from statewright.storage.embedded.server import run_embedded_server
 
 OPERATIONS: tuple[Operation, ...] = ("create", "get", "transition", "dispatch")
@@ -132,7 +133,7 @@ async def main(options: argparse.Namespace) -> None:
             f"{cpu[0]:.0f} → {cpu[1]:.0f}",
         )
     console.print(table)
-    console.print(f"Other programs took {share:.0%} of the machine meanwhile.")
+    show_machine(console, share)
 
 
 def parsed() -> argparse.Namespace:

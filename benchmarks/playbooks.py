@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.flows import describe_loop, iterate
+from benchmarks.report import show_machine
 from benchmarks.steps import BATCH, Engine, Measured, chains, start_sides
 from statewright.entity import Principal
 from statewright.ids import TenantId
@@ -141,6 +142,7 @@ async def measure(action: Callable[[], Awaitable[object]]) -> tuple[float, float
 async def run(options: argparse.Namespace, console: Console) -> None:
     """All parts, and their figures."""
     playbooks, steps = list[Measured](), list[Measured]()
+    show_machine(console)
     async with start_sides() as (runtime, _, database):
         for _ in range(options.rounds):
             engine = PlaybookEngine(runtime)

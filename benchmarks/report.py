@@ -1,5 +1,8 @@
 """The tables at the end of a run."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -20,10 +23,18 @@ def show(console: Console, results: Results, operations: Sequence[Operation], cl
     _show_verdict(console, results)
 
 
-def show_disturbance(console: Console, share: float) -> None:
-    """How far the machine was ours."""
-    console.print(f"Other programs used {share:.0%} of the machine meanwhile.")
-    if share > QUIET:
+_TELL_INTERPRETER = (
+    "import platform as p; print(p.python_implementation(), p.python_version(), *p.python_build(), p.python_compiler())"
+)
+
+
+def show_machine(console: Console, share: float | None = None, *, interpreter: str = sys.executable) -> None:
+    """What ran the programs, and how far the machine was ours: the ``share`` that others used, if it was measured."""
+    told = subprocess.check_output([interpreter, "-c", _TELL_INTERPRETER], text=True)
+    console.print(f"{told.strip()}; {os.cpu_count()} processors.")
+    if share is not None:
+        console.print(f"Other programs used {share:.0%} of the machine meanwhile.")
+    if share is not None and share > QUIET:
         console.print(
             "[bold yellow]Not a quiet machine:[/] a service of one process loses more to them than floors that are "
             "spread over many; the ratio of processor times suffers least."

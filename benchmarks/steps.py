@@ -30,6 +30,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.jobs import percentiles
+from benchmarks.report import show_machine
 from statewright import app
 from statewright.entity import Principal
 from statewright.ids import TenantId
@@ -260,6 +261,7 @@ def appear_alive(runtime: Runtime) -> None:
 
 async def run(options: argparse.Namespace, console: Console) -> None:
     """Both parts, and their tables."""
+    show_machine(console)
     async with start_sides() as (runtime, floor, database):
         ours: list[Measured] = []
         theirs: list[Measured] = []

@@ -22,6 +22,7 @@ from rich.table import Table
 
 from benchmarks.jobs import Job, Operation
 from benchmarks.processes import Disturbance, Stage
+from benchmarks.report import show_machine
 
 PRELOADED = 5_000
 
@@ -34,6 +35,11 @@ class Turn(Struct, frozen=True):
     threads_us: float
     database_us: float
     p99: float
+
+    @property
+    def sum_us(self) -> float:
+        """All processor time of an operation but for that of the load."""
+        return self.loop_us + self.threads_us + self.database_us
 
 
 class ThreadTimes(Struct, frozen=True):
@@ -88,19 +94,30 @@ async def compare(options: argparse.Namespace, console: Console) -> None:
                         )
                         turns.setdefault((operation, name), []).append(turn)
     show(console, turns, options.only)
-    console.print(f"Other programs used {disturbance.share():.0%} of the machine meanwhile.")
+    for name, program in (("other", options.other), ("this", sys.executable)):
+        console.print(f"{name}: ", end="")
+        show_machine(console, interpreter=str(Path(program).parent / "python"))
+    show_machine(console, disturbance.share())
 
 
 def show(console: Console, turns: dict[tuple[Operation, str], list[Turn]], only: list[Operation]) -> None:
     """Medians, and the median of the ratios of single rounds with the lowest and the highest."""
     table = Table(
-        "operation", "installation", "ops/s", "p99 ms", "loop µs", "other threads µs", "PostgreSQL µs", "rate / other"
+        "operation",
+        "installation",
+        "ops/s",
+        "p99 ms",
+        "loop µs",
+        "other threads µs",
+        "PostgreSQL µs",
+        "sum µs",
+        "rate / other",
+        "sum / other",
     )
     for operation in only:
-        ratios = sorted(
-            this.rate / other.rate
-            for this, other in zip(turns[operation, "this"], turns[operation, "other"], strict=True)
-        )
+        pairs = list(zip(turns[operation, "this"], turns[operation, "other"], strict=True))
+        ratios = sorted(this.rate / other.rate for this, other in pairs)
+        costs = sorted(this.sum_us / other.sum_us for this, other in pairs)
         for name in ("other", "this"):
             figures = turns[operation, name]
             table.add_row(
@@ -111,7 +128,11 @@ def show(console: Console, turns: dict[tuple[Operation, str], list[Turn]], only:
                 f"{median(turn.loop_us for turn in figures):.0f}",
                 f"{median(turn.threads_us for turn in figures):.0f}",
                 f"{median(turn.database_us for turn in figures):.0f}",
-                f"{median(ratios):.2f} ({ratios[0]:.2f}–{ratios[-1]:.2f})" if name == "this" else "",
+                f"{median(turn.sum_us for turn in figures):.0f}",
+                *(
+                    f"{median(found):.2f} ({found[0]:.2f}–{found[-1]:.2f})" if name == "this" else ""
+                    for found in (ratios, costs)
+                ),
             )
     console.print(table)
 
