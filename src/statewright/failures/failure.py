@@ -355,7 +355,7 @@ class StorageUnavailable(Failure):
 
     code, status, retryable = "STORAGE_UNAVAILABLE", 503, True
 
-    def __init__(self, message: str = "storage is not available") -> None:
+    def __init__(self, message: str = "storage is not available; try again later") -> None:
         super().__init__(message)
 
 

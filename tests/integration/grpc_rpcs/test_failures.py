@@ -79,7 +79,10 @@ async def error_of(runtime: Runtime, failure: Exception) -> Json:
     [
         (EntityNotFound("entity x not found"), {"message": "ENTITY_NOT_FOUND: entity x not found"}),
         (Conflict(), {"message": "CONFLICT: transaction conflict — retry", "retryable": True}),
-        (StorageUnavailable(), {"message": "STORAGE_UNAVAILABLE: storage is not available", "retryable": True}),
+        (
+            StorageUnavailable(),
+            {"message": "STORAGE_UNAVAILABLE: storage is not available; try again later", "retryable": True},
+        ),
     ],
 )
 async def test_a_failure_that_clients_may_know_is_told_with_its_code(

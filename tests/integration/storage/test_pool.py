@@ -338,7 +338,7 @@ class TestFailure:
         with pytest.raises(StorageUnavailable) as failure:
             async with single.connection():
                 raise asyncpg.DiskFullError("could not extend file base/5/16396")
-        assert failure.value.detail == "STORAGE_UNAVAILABLE: storage is not available"
+        assert failure.value.detail == "STORAGE_UNAVAILABLE: storage is not available; try again later"
 
     @pytest.mark.parametrize(
         "break_url",
