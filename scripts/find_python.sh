@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Print the interpreter to make .venv of: the newest one >= 3.11 on the path that is about as fast as the fastest.
 #
-# Builds of one version differ by up to a third, for some were optimised by a profile (PGO, as distributions' are) and
-# others not, and no build says so of itself. So each one is timed; nothing is printed when there is none.
+# Builds of one version differ by up to a third in a loop like the one below, for some were optimised by a profile (PGO)
+# and others not, and not all say so of themselves. So each one is timed; nothing is printed when there is none.
 set -euo pipefail
 
 # Writes version, processor time of a short loop in microseconds, and path; nothing where it is too old or has no venv.
