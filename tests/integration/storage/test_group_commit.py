@@ -12,7 +12,6 @@ import pytest
 from msgspec.structs import replace
 
 from statewright.failures import Conflict, OutcomeUnknown, StorageUnavailable
-from statewright.ids import EntityId
 from statewright.storage.commit import group_commit, statement
 from statewright.storage.commit.unit_of_work import UnitOfWork
 from statewright.storage.pool import ConnectionLost
@@ -263,7 +262,7 @@ async def test_a_commit_whose_answer_was_lost_is_looked_up(database: str):
     """The statement commits, and the network breaks before its answer arrives: the caller is told the truth."""
     async with a_network(database) as network, a_store(network.url, tables=database) as store:
         entity, doomed = await store.created({"n": 0}), await store.created({"n": 0})
-        await delete(store, await store.created())  # prepares the form of the statement that is wanted below
+        await commit_each_form(store)
         updating, creating, deleting = store.unit(), store.unit(), store.unit()
         await rewrite(updating, entity, {"n": 1})
         new = store.new(creating)
@@ -287,6 +286,7 @@ async def test_a_conflict_whose_answer_was_lost_is_not_told_as_a_success(databas
         await rewrite(losing, entity, {"n": 1})
         store.new(winning)
         await store.change(entity, {"n": 7})
+        await commit_each_form(store)
         network.mute()
         tasks = [asyncio.create_task(unit.commit()) for unit in (losing, winning)]
         await until(lambda: written_by(store, winning))
@@ -297,12 +297,22 @@ async def test_a_conflict_whose_answer_was_lost_is_not_told_as_a_success(databas
         assert await data_of(store.unit(), entity) == {"n": 7}
 
 
-async def delete(store: Store, entity_id: EntityId) -> None:
-    unit = store.unit()
-    victim = await unit.get_entity(entity_id)
+async def commit_each_form(store: Store) -> None:
+    """Of the commit statement: that for new entities, that for updates, and those for several kinds of writes. A
+    connection that is muted afterwards prepares no other.
+    """
+    entity = await store.created({"n": 0})
+    await store.change(entity, {"n": 1})
+    creating, updating = store.unit(), store.unit()
+    store.new(creating)
+    await rewrite(updating, entity, {"n": 2})
+    await asyncio.gather(creating.commit(), updating.commit())
+    creating, deleting = store.unit(), store.unit()
+    store.new(creating)
+    victim = await deleting.get_entity(entity)
     assert victim is not None
-    unit.delete(victim)
-    await unit.commit()
+    deleting.delete(victim)
+    await asyncio.gather(creating.commit(), deleting.commit())
 
 
 async def written_by(store: Store, unit: UnitOfWork) -> bool:
@@ -313,6 +323,7 @@ async def written_by(store: Store, unit: UnitOfWork) -> bool:
 async def test_a_database_that_cannot_be_reached_is_told_and_recovered_from(database: str):
     async with a_network(database) as network, a_store(network.url, tables=database) as store:
         entity = await store.created({"n": 0})
+        await commit_each_form(store)
         network.mute()
         unit = store.unit()
         await rewrite(unit, entity, {"n": 1})
@@ -356,6 +367,7 @@ async def test_a_whole_batch_is_looked_up_as_soon_as_the_database_can_be_asked(d
             store.new(unit)
         await rewrite(units[5], stale, {"n": 1})
         await store.change(stale, {"n": 7})
+        await commit_each_form(store)
         network.mute()
         tasks = [asyncio.create_task(unit.commit()) for unit in units]
         await until(lambda: written_by(store, units[0]))

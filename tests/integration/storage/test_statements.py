@@ -11,7 +11,7 @@ import pytest
 
 from statewright import storage
 from statewright.storage import deletion, entities, models, takings, versions
-from statewright.storage.commit.statement import CommitStatement
+from statewright.storage.commit.statement import KINDS, CommitStatement
 from statewright.storage.idempotency import KEY_PARTS
 from statewright.storage.processes.parts import PROCESS_PARTS
 from statewright.storage.work import WORKS
@@ -55,6 +55,12 @@ COMMIT = CommitStatement((*PROCESS_PARTS, *KEY_PARTS))
 COMPOSED = {
     f"commit with {', '.join(names) or 'nothing else'}": COMMIT.compose(*names)
     for names in [(), *((name,) for name in COMMIT.part_names), ("claims", "tasks"), COMMIT.part_names]
+} | {
+    f"commit of {kind or 'nothing'}s with {', '.join(names) or 'nothing else'}": COMMIT.compose(
+        *names, kinds=frozenset(filter(None, (kind,)))
+    )
+    for kind in ("", *sorted(KINDS))
+    for names in ((), COMMIT.part_names)
 }
 OF_WORK = {
     f"{work.name}: {template.split()[0]} {number}": takings.write_statement(template, work)

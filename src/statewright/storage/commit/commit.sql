@@ -19,6 +19,9 @@
 -- A line with a name in brackets is where optional parts add their section of that name (storage/commit/statement.py), if a transaction of the
 -- batch needs them: a CTE costs its start in every execution, also when it is empty (measured: 85 µs for four).
 --
+-- What stands between a line with kinds of writes in parentheses and the next () is left out of batches that have none of these kinds: that
+-- saves opening tables with all their indexes.
+--
 -- reads      CTEs that look, and lock, after all entities are locked
 -- guard      what lets a transaction write entities that are suspended
 -- stale      more of what makes a transaction fail because the state it relied on is gone
@@ -73,12 +76,15 @@ applied AS MATERIALIZED (
      WHERE t NOT IN (SELECT t FROM stale)
 -- [conditions]
 ),
+-- (update, delete)
 superseded AS (
     INSERT INTO entity_history ({columns.entity}, valid_to)
     SELECT {columns.entity:locked.}, applied.at
       FROM locked JOIN applied USING (t)
      WHERE locked.change IN ('update', 'delete')
 ),
+-- ()
+-- (delete)
 tombstones AS (
     INSERT INTO entity_history ({columns.kept}, {columns.stamp}, valid_from, valid_to)
     SELECT {columns.kept:locked.}, {columns.stamp:locked.next_}, applied.at, 9223372036854775807
@@ -90,18 +96,23 @@ deleted AS (
      USING locked JOIN applied USING (t)
      WHERE locked.change = 'delete' AND entity.tenant = locked.tenant AND entity.id = locked.id
 ),
+-- ()
+-- (update)
 updated AS (
     UPDATE entity
        SET {columns.assignments}, valid_from = applied.at
       FROM locked JOIN applied USING (t)
      WHERE locked.change = 'update' AND entity.tenant = locked.tenant AND entity.id = locked.id
 ),
+-- ()
+-- (create)
 created AS (
     INSERT INTO entity ({columns.version}, created_at, valid_from)
     SELECT {columns.version_values:staged.}, applied.at, applied.at
       FROM staged JOIN applied USING (t)
      WHERE staged.change = 'create'
 ),
+-- ()
 -- [writes]
 audited AS (
     INSERT INTO entity_audit (tenant, entity, at, transaction_id, n, events)

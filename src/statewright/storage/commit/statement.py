@@ -128,6 +128,12 @@ async def lock_models(connection: asyncpg.Connection, submission: Submission, *,
 PLACE: Final = re.compile(r"^-- \[(\w+)\]\n", re.MULTILINE)
 """A line that begins a section in the text of a part, and stands for it in the statement."""
 
+OF_KINDS: Final = re.compile(r"^-- \((\w[\w, ]*)\)\n(.*?)^-- \(\)\n", re.MULTILINE | re.DOTALL)
+"""What ``commit.sql`` has for batches with writes of some kinds only."""
+
+KINDS: Final = frozenset(("create", "update", "delete"))
+"""Changes that write entities."""
+
 PACKAGE: Final = "statewright.storage.commit"
 
 
@@ -226,7 +232,7 @@ class CommitStatement:
         self._template = template.format(columns=columns)
         self._first_part = len(columns.staged) + 2  # after an array for each column, and the transactions' numbers
         self._parts = (*CORE_PARTS, *parts)
-        self._texts: dict[tuple[str, ...], str] = {}
+        self._texts: dict[tuple[frozenset[str], tuple[str, ...]], str] = {}
         self._refusals: dict[str, Refusal] = {}
         places = {*PLACE.findall(template)}
         for part in self._parts:
@@ -239,15 +245,20 @@ class CommitStatement:
         """The optional parts, in their order."""
         return tuple(part.name for part in self._parts)
 
-    def compose(self, *names: str) -> str:
-        """The text with these optional parts, each with one more parameter, in the order of ``part_names``."""
-        text = self._texts.get(names)
+    def compose(self, *names: str, kinds: frozenset[str] = KINDS) -> str:
+        """The text with these optional parts, each with one more parameter, in the order of ``part_names``, for
+        batches of writes of these kinds. Where there are several it is the text for all, or there would be many.
+        """
+        kinds = kinds if len(kinds) < 2 else KINDS
+        text = self._texts.get((kinds, names))
         if text is None:
-            text = self._texts[names] = self._build_text([part for part in self._parts if part.name in names])
+            text = self._build_text([part for part in self._parts if part.name in names], kinds)
+            self._texts[kinds, names] = text
         return text
 
-    def _build_text(self, parts: Sequence[Part]) -> str:
-        text = PLACE.sub(lambda place: "".join(part.sections.get(place[1], "") for part in parts), self._template)
+    def _build_text(self, parts: Sequence[Part], kinds: frozenset[str]) -> str:
+        text = OF_KINDS.sub(lambda of: "" if kinds.isdisjoint(of[1].split(", ")) else of[2], self._template)
+        text = PLACE.sub(lambda place: "".join(part.sections.get(place[1], "") for part in parts), text)
         for number, part in enumerate(parts, start=self._first_part):
             text = text.replace(f"${part.name}::", f"${number}::")
         return text
@@ -256,6 +267,7 @@ class CommitStatement:
         """Try to apply the batch; what became of its submissions, in order."""
         numbers = [number for number, submission in enumerate(batch) for _ in submission.rows]
         columns = zip(*[astuple(row) for submission in batch for row in submission.rows], strict=True)
+        kinds = KINDS.intersection([row.change for submission in batch for row in submission.rows])
         size = sum([part.size for submission in batch for part in submission.parts.values()])
         more: dict[str, str] = {}
         staged = {name for submission in batch for name in submission.parts}
@@ -268,7 +280,7 @@ class CommitStatement:
             if text is not None:
                 more[part.name] = text
         records = await connection.fetch(
-            self.compose(*more), numbers, *columns, *more.values(), timeout=STATEMENT_TIMEOUT_S
+            self.compose(*more, kinds=kinds), numbers, *columns, *more.values(), timeout=STATEMENT_TIMEOUT_S
         )
         attempts: dict[int, Attempt] = {}
         for number, at, stale, busy, suspended, refusal in records:
