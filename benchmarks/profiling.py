@@ -45,7 +45,7 @@ async def main(arguments: argparse.Namespace, sampler: str) -> None:
         cpu = (stage.server_cpu["statewright"]() - before) / plain.succeeded * 1e6
         working = asyncio.create_task(load.do(job))
         process = await asyncio.create_subprocess_exec(
-            sampler, "record", "--pid", str(stage.service_pid), *sampling, "--output", str(output)
+            sampler, "record", "--nonblocking", "--pid", str(stage.service_pid), *sampling, "--output", str(output)
         )
         await process.wait()
         outcome = await working
