@@ -128,6 +128,7 @@ SOURCES: Final[Mapping[str, Source]] = {
     "ops.queues": Source(_OPERATIONS, "Queues"),
     "ops.rates": Source(_OPERATIONS, "Rates"),
     "ops.restore": Source(_OPERATIONS, "Restoring a version"),
+    "ops.revisions": Source(_OPERATIONS, "Revisions of workflows"),
     "ops.search": Source(_OPERATIONS, "Searching page by page"),
     "ops.settings": Source(_OPERATIONS, "Settings"),
     "ops.simulate": Source(_OPERATIONS, "Simulating workflows"),

@@ -102,6 +102,7 @@ from statewright.failures.operations import (
     IncidentNotRetryable,
     IncidentStale,
     LimitReached,
+    RevisionNotFound,
     Suspended,
     SuspensionNotFound,
 )
@@ -206,6 +207,7 @@ __all__ = [
     "ProviderNotFound",
     "ProviderTaken",
     "ReadOnly",
+    "RevisionNotFound",
     "RunCutOff",
     "ScanBudgetExhausted",
     "ScheduleFunctionInvalidResult",

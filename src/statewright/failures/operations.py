@@ -127,6 +127,12 @@ class SuspensionNotFound(Failure):
     code, status = "SUSPENSION_NOT_FOUND", 404
 
 
+class RevisionNotFound(Failure):
+    """The workflows of the model have no such revision."""
+
+    code, status = "REVISION_NOT_FOUND", 404
+
+
 class AlreadyExists(Failure):
     """There is one already, which ``existingId`` names."""
 

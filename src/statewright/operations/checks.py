@@ -1,9 +1,12 @@
-"""Checks and simulations of workflows (docs/reference/operations.md#checking-workflows)."""
+"""Checks and simulations of workflows (docs/reference/operations.md#checking-workflows), and their revisions
+(docs/reference/operations.md#revisions-of-workflows).
+"""
 
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from msgspec import Meta, field
 
+from statewright.entity import Actor
 from statewright.operations.records import Instant, Int32, Int64, Members, Record, Value, name_words
 
 FindingSeverity: TypeAlias = Literal["ERROR", "WARNING", "INFO"]
@@ -147,3 +150,30 @@ class Simulation(Record, frozen=True, kw_only=True):
     timers: tuple[SimulatedTimer, ...]
     findings: tuple[SimulationFinding, ...]
     failure: str | None
+
+
+Origin: TypeAlias = Literal["IMPORT", "ROLLBACK", "UPGRADE"]
+"""An import; bringing an older revision back; what was there without one."""
+
+
+class WorkflowRevision(Record, frozen=True, kw_only=True):
+    """What an import has left, if that was something new. ``mode`` is that of the import, None for other origins;
+    ``hash`` tells documents apart.
+    """
+
+    revision: Int32
+    imported_at: Instant
+    imported_by: Actor
+    mode: str | None
+    hash: str
+    origin: Annotated[str, name_words(Origin)]
+    note: str | None
+    current: bool
+
+
+class WholeRevision(WorkflowRevision, frozen=True, kw_only=True):
+    """A revision with its export document."""
+
+    SCHEMA: ClassVar[str] = "OpsWorkflowRevisionDocument"
+
+    document: Members

@@ -617,5 +617,22 @@ CHECK_WORKFLOWS: Final = ApiOperation(
     problems=("BAD_REQUEST", "MODEL_NOT_FOUND", "FORBIDDEN"),
 )
 
+LIST_WORKFLOW_REVISIONS: Final = ApiOperation(
+    id="listWorkflowRevisions",
+    path="/ops/v1/models/{entityName}/{modelVersion}/workflow/revisions",
+    summary="The workflows that a model has and has had, newest first",
+    query=LISTING,
+    answer=Listed[checks.WorkflowRevision],
+    problems=("BAD_REQUEST", "MODEL_NOT_FOUND", "FORBIDDEN"),
+)
+
+GET_WORKFLOW_REVISION: Final = ApiOperation(
+    id="getWorkflowRevision",
+    path="/ops/v1/models/{entityName}/{modelVersion}/workflow/revisions/{revision}",
+    summary="One revision of the workflows of a model, with its export document",
+    answer=checks.WholeRevision,
+    problems=("BAD_REQUEST", "MODEL_NOT_FOUND", "FORBIDDEN", "REVISION_NOT_FOUND"),
+)
+
 OPERATIONS: Final = tuple(one for one in globals().values() if isinstance(one, ApiOperation))
 """In the order in which they stand above."""

@@ -19,6 +19,7 @@ from statewright.ids import ModelId, TenantId, model_id
 from statewright.loop.background import repeat
 from statewright.operations.service import Act
 from statewright.storage.connections import DatabaseUrl
+from statewright.storage.ops.revisions import SYSTEM, NewRevision, add_revision, find_newest
 from statewright.storage.ops.service import record_act
 from statewright.storage.pool import Pool, connect
 from statewright.telemetry import logs
@@ -244,11 +245,32 @@ class ModelEdit:
         VALUES ($1, $2, $3, now_us(), nextval('definition_revision'))
             ON CONFLICT (tenant, model) DO UPDATE
            SET workflows = excluded.workflows, changed_at = excluded.changed_at, revision = excluded.revision
+        RETURNING revision
     """
 
-    async def save_workflows(self, workflows: str) -> None:
-        """Replace the whole list of workflows."""
-        await self._connection.execute(self.SAVE_WORKFLOWS, self.tenant, self.id, workflows)
+    async def save_workflows(self, workflows: str) -> int:
+        """Replace the whole list of workflows; the definition revision that they have."""
+        revision: int = await self._connection.fetchval(self.SAVE_WORKFLOWS, self.tenant, self.id, workflows)
+        return revision
+
+    async def find_revision(self, stored: StoredWorkflows | None) -> int:
+        """The number of the revision that the model has with the workflows ``stored``, 0: none yet.
+
+        A node of a version without revisions may have imported them; then they become one.
+        """
+        newest, is_stored = await find_newest(self._connection, self.tenant, self.id)
+        if stored is None or is_stored:
+            return newest
+        return await self._add_revision(NewRevision(by=SYSTEM, origin="UPGRADE"), stored)
+
+    async def save_revision(self, new: NewRevision, workflows: str) -> int:
+        """Replace the whole list of workflows, as the next revision; its number."""
+        return await self._add_revision(new, StoredWorkflows(workflows, await self.save_workflows(workflows)))
+
+    async def _add_revision(self, new: NewRevision, stored: StoredWorkflows) -> int:
+        return await add_revision(
+            self._connection, self.tenant, self.id, new, text=stored.text, definition_revision=stored.revision
+        )
 
 
 @asynccontextmanager

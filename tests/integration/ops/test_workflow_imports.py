@@ -23,6 +23,7 @@ def test_an_import_is_recorded_with_mode_and_hash(service: RunningService, tenan
         "mode": "REPLACE",
         "hash": f"sha256:{hashlib.sha256(body.encode()).hexdigest()}",
         "workflows": 1,
+        "revision": 1,
     }
     told = CommandRunner().invoke(
         program,

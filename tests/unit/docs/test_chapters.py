@@ -114,6 +114,12 @@ CHAPTERS = {
         commands=("ops workflow simulate",),
         methods=("ops.simulate",),
     ),
+    "revisions": Chapter(
+        topic="ops.revisions",
+        calls=("listWorkflowRevisions", "getWorkflowRevision"),
+        commands=("ops revisions list", "ops revisions show"),
+        methods=("ops.workflow_revisions", "ops.workflow_revision"),
+    ),
     "traces": Chapter(topic="telemetry.traces", metrics=("statewright_spans_dropped_total",)),
     "settings": Chapter(
         topic="ops.settings", calls=("listSettings",), commands=("ops settings",), methods=("ops.settings",)
@@ -201,5 +207,5 @@ def test_every_call_belongs_to_a_chapter() -> None:
 
 def test_every_command_of_operators_belongs_to_a_chapter() -> None:
     told = {command for chapter in CHAPTERS.values() for command in chapter.commands}
-    leaves = {name for name in COMMANDS if name.startswith("ops ")} - {"ops incidents", "ops workflow"}
+    leaves = {name for name in COMMANDS if name.startswith("ops ")} - {"ops incidents", "ops revisions", "ops workflow"}
     assert leaves == told

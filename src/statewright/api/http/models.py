@@ -192,10 +192,10 @@ async def import_workflows(request: Request) -> Response:
     except BodyTooLarge as oversized:
         raise BodyTooLarge(f"failed to read request body: {oversized.message}") from oversized
     dry_run, tells_findings = request.query_flag("dryRun"), request.query_flag("warnings")
-    findings = await workflows.import_workflows(
+    result = await workflows.import_workflows(
         request.runtime.core, request.principal, key=key, body=body, dry_run=dry_run
     )
-    told = findings if dry_run or tells_findings else None
+    told = result.findings if dry_run or tells_findings else None
     return Response(encode_json(ImportedWorkflows(success=True, dry_run=dry_run, warnings=told)))
 
 

@@ -7,7 +7,16 @@ from typing import Final
 import typer
 
 from statewright.cli.client import Run, add_command
-from statewright.cli.ops import checks, explanations, history, incidents, listings, queues, service, suspensions
+from statewright.cli.ops import (
+    checks,
+    explanations,
+    history,
+    incidents,
+    listings,
+    queues,
+    service,
+    suspensions,
+)
 from statewright.cli.ops.calls import add_operation
 from statewright.operations import table
 
@@ -47,6 +56,7 @@ FIRST: Final[tuple[Run | table.ApiOperation[object], ...]] = (
 
 ops.add_typer(incidents.incidents, name="incidents")
 ops.add_typer(checks.workflow, name="workflow")
+ops.add_typer(checks.revisions, name="revisions")
 others = (one for one in table.OPERATIONS if one.command and " " not in one.command.words and one not in FIRST)
 for one in (*FIRST, *others):
     if isinstance(one, table.ApiOperation):

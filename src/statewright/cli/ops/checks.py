@@ -1,6 +1,8 @@
 """``statewright ops workflow …``: workflows are checked, and played through, before they are imported
 (docs/reference/operations.md#checking-workflows, docs/reference/operations.md#simulating-workflows).
 
+``statewright ops revisions …``: what they are and have been (docs/reference/operations.md#revisions-of-workflows).
+
 Simulations without a service (docs/reference/operations.md#simulating-workflows): the model is known by a sample
 document, and the scenario brings its workflows. What this needs is imported when it is called: few commands do.
 """
@@ -13,6 +15,7 @@ from statewright.cli.client import (
     AsJson,
     DocumentFile,
     Json,
+    Model,
     command,
     print_answer,
     print_table,
@@ -21,12 +24,17 @@ from statewright.cli.client import (
     show_table,
     split_model,
 )
-from statewright.cli.ops.calls import ask
+from statewright.cli.ops.calls import DEFAULT_LIMIT, Limit, ask, list_first
 from statewright.cli.workflows import wrap_workflows
-from statewright.operations.table import CHECK_WORKFLOWS, SIMULATE_WORKFLOWS
+from statewright.operations.table import (
+    CHECK_WORKFLOWS,
+    GET_WORKFLOW_REVISION,
+    LIST_WORKFLOW_REVISIONS,
+    SIMULATE_WORKFLOWS,
+)
 
 if TYPE_CHECKING:
-    from statewright.engine.models import Model
+    from statewright.engine.models import Model as EngineModel
     from statewright.jsonval.values import JsonObject, JsonValue
     from statewright.sdk import Client
 
@@ -66,15 +74,16 @@ def simulate_here(document: "JsonObject", name: str, version: int, sample: "Json
     return decode(encode_json(show_simulation(found)))
 
 
-def _build_model(name: str, version: int, sample: "JsonObject", workflows: "JsonValue") -> "Model":
-    from statewright.engine.models import DocumentRules, Model
+def _build_model(name: str, version: int, sample: "JsonObject", workflows: "JsonValue") -> "EngineModel":
+    from statewright.engine.models import DocumentRules
+    from statewright.engine.models import Model as EngineModel
     from statewright.engine.simulation.simulator import read_importable
     from statewright.entity import ModelKey
     from statewright.ids import model_id
     from statewright.schema import compile_validator, flatten_fields, infer
 
     key, id_, schema = ModelKey(name, version), model_id(name, version), infer(sample)
-    return Model(
+    return EngineModel(
         key=key,
         id=id_,
         declared=flatten_fields(schema),
@@ -192,3 +201,27 @@ def _show_check(found: Json) -> None:
     affected = found["affected"]
     if affected is not None:
         typer.echo(f"{affected['total']} entities, {affected['armedTimers']} armed timers")
+
+
+revisions = typer.Typer(help="Look at the workflows that a model has and has had.", no_args_is_help=True)
+
+Revision = Annotated[int, typer.Argument(min=1, max=2**31 - 1, help="The number of the revision.")]
+
+
+@command(
+    revisions, show_table("revision | current | importedAt | by: importedBy.id | origin | mode | note"), name="list"
+)
+def list_revisions(client: "Client", model: Model, limit: Limit = DEFAULT_LIMIT) -> list[Json]:
+    """List the revisions of the workflows of a model, newest first."""
+    return list_first(client, LIST_WORKFLOW_REVISIONS, limit, *_split(model))
+
+
+@command(revisions)
+def show(client: "Client", model: Model, revision: Revision) -> Json:
+    """Show a revision, with its export document."""
+    return ask(client, GET_WORKFLOW_REVISION, *_split(model), str(revision))
+
+
+def _split(model: str) -> tuple[str, str]:
+    name, version = split_model(model)
+    return name, str(version)

@@ -1,14 +1,16 @@
 """Checks of workflows as clients read them (docs/reference/operations.md#checking-workflows), and simulations as they
-ask for them (docs/reference/operations.md#simulating-workflows).
+ask for them (docs/reference/operations.md#simulating-workflows); revisions of workflows
+(docs/reference/operations.md#revisions-of-workflows).
 """
 
 from typing import Annotated, Final, TypeVar
 
 from msgspec import Meta, Raw, Struct
 
+from statewright.api.http.ops.paging import build_list_response, read_page_request
 from statewright.api.http.ops.route import MAX_BYTES, decode_body, refuse_member, serve
-from statewright.api.http.request import Request, read_entity_id, uuid_text
-from statewright.api.http.response import Response, encode_json
+from statewright.api.http.request import Request, int32, read_entity_id, uuid_text
+from statewright.api.http.response import Response, encode_json, encode_json_in_order
 from statewright.engine.simulation import (
     Advance,
     Fire,
@@ -26,9 +28,15 @@ from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net.durations import parse_delay
 from statewright.operations.checks import SimulatedTimer, Simulation
-from statewright.operations.table import CHECK_WORKFLOWS, SIMULATE_WORKFLOWS
-from statewright.services.ops import checks
+from statewright.operations.table import (
+    CHECK_WORKFLOWS,
+    GET_WORKFLOW_REVISION,
+    LIST_WORKFLOW_REVISIONS,
+    SIMULATE_WORKFLOWS,
+)
+from statewright.services.ops import checks, revisions
 from statewright.services.ops.checks import SimulationRequest
+from statewright.services.ops.revisions import RevisionKey
 from statewright.workflow import MAX_IMPORT_BYTES
 
 MAX_EVENTS: Final = 1_000
@@ -220,3 +228,19 @@ async def check_workflows(request: Request) -> Response:
     body = await request.body(MAX_IMPORT_BYTES)
     found = await checks.check_workflows(request.runtime.operations, request.caller, request.model_key(), body)
     return Response(encode_json(found))
+
+
+@serve(LIST_WORKFLOW_REVISIONS)
+async def list_revisions(request: Request) -> Response:
+    """The workflows that a model has and has had, newest first."""
+    page = read_page_request(request, LIST_WORKFLOW_REVISIONS, RevisionKey)
+    found = await revisions.list_revisions(request.runtime.core, request.caller, request.model_key(), page)
+    return build_list_response(request, LIST_WORKFLOW_REVISIONS, found)
+
+
+@serve(GET_WORKFLOW_REVISION)
+async def get_revision(request: Request) -> Response:
+    """One revision, with its export document."""
+    number = int32("revision", request.path_params["revision"])
+    found = await revisions.get_revision(request.runtime.core, request.caller, request.model_key(), number)
+    return Response(encode_json_in_order(found))

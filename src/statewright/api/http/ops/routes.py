@@ -3,7 +3,16 @@
 from typing import Final
 
 from statewright.api.http.declaration import list_routes
-from statewright.api.http.ops import checks, explanations, history, incidents, listings, queues, service, suspensions
+from statewright.api.http.ops import (
+    checks,
+    explanations,
+    history,
+    incidents,
+    listings,
+    queues,
+    service,
+    suspensions,
+)
 from statewright.api.http.ops.route import OpsRoute, serve
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
@@ -35,6 +44,7 @@ FEATURES: Final = (
     "versions",
     "wait",
     "workflow-checks",
+    "workflow-revisions",
 )
 """The parts of the API that this program has, as clients look for them."""
 

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from msgspec.structs import replace
 
-from statewright.operations import explanations, history, service, table
+from statewright.operations import checks, explanations, history, service, table
 from statewright.sdk.exchange import Items, make_method, make_script_method
 from statewright.sdk.operations.calls import MAX_PAGE_SIZE, Instant, Operation, Page, Script, ask
 from statewright.sdk.operations.ops.work import Given, read_list, request, write_duration
@@ -122,6 +122,16 @@ def audit(
     )
 
 
+def workflow_revisions(model: str, version: int) -> Script[Page[checks.WorkflowRevision]]:
+    """The revisions of the workflows of a model, newest first."""
+    return read_list(table.LIST_WORKFLOW_REVISIONS, model, str(version))
+
+
+def workflow_revision(model: str, version: int, revision: int) -> Operation[checks.WholeRevision]:
+    """One revision of the workflows of a model, with its export document."""
+    return request(table.GET_WORKFLOW_REVISION, model, str(version), str(revision))
+
+
 def idempotency(key: str, *, principal: str | None = None) -> Operation[service.IdempotencyRecord]:
     """What became of a request with an idempotency key; of another principal, for operators."""
     return request(table.GET_IDEMPOTENCY_RECORD, key, query={"principal": principal})
@@ -195,6 +205,8 @@ class HistoryMethods:
     transaction = Items(transaction)
     events = Items(events)
     changes = Items(changes)
+    workflow_revisions = Items(workflow_revisions)
+    workflow_revision = make_method(workflow_revision)
     idempotency = make_method(idempotency)
     audit = Items(audit)
     settings = make_method(settings)
