@@ -143,14 +143,16 @@ def list_names_used_twice(root: Path) -> dict[str, int]:
 
 
 def count_places_of_column(root: Path) -> int:
-    """Lines of storage and of the entity itself that name the column."""
+    """Places of storage and of the entity itself that name the column; a table has its name, too."""
     package = root / "src" / "statewright"
     files = [
         package / "entity.py",
         *(path for path in (package / "storage").rglob("*") if path.suffix in {".py", ".sql"}),
     ]
     return sum(
-        len(re.findall(rf"\b(?:\w+_)?{COLUMN}\b", path.read_text())) for path in files if "migrations" not in path.parts
+        len(re.findall(rf"(?<!FROM )(?<!INTO )\b(?:\w+_)?{COLUMN}\b", path.read_text()))
+        for path in files
+        if "migrations" not in path.parts
     )
 
 
