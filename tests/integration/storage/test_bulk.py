@@ -4,19 +4,23 @@ import asyncio
 
 import pytest
 
-from statewright.failures import ModelNotFound, StorageUnavailable, UniqueViolation
+from statewright.entity import Actor, Arming, TaskKey
+from statewright.failures import BadRequest, ModelNotFound, StorageUnavailable, UniqueViolation
 from statewright.ids import EntityId, system_clock
 from statewright.schema import Claim
 from statewright.storage import entities
 from statewright.storage.commit import statement
+from statewright.storage.commit.group_commit import PendingCommit
 from statewright.storage.commit.overlay import Submission
 from statewright.storage.commit.unit_of_work import UnitOfWork
 from tests.database import connected
 from tests.integration.storage.network import a_network
 from tests.integration.storage.store import ACME, MODEL, Store, a_store, fetch, happened, scalar
+from tests.integration.storage.test_columns_and_parts import Notes, with_notes
 from tests.integration.storage.test_group_commit import blocked, until, written_by
 
 MANY = statement.MIN_COPY_ROWS + 5
+LAPSE = TaskKey("NEW", "lapse")
 
 
 def submit(unit: UnitOfWork) -> Submission:
@@ -116,20 +120,28 @@ async def test_a_claim_being_taken_is_waited_for(store: Store):
     assert await scalar(store, "SELECT count(*) FROM entity") == 0
 
 
+SAME_ID = """
+    INSERT INTO entity
+    SELECT (jsonb_populate_record(entity, jsonb_build_object('id', $2::uuid))).* FROM entity WHERE id = $1::uuid
+"""
+
+
 async def test_a_read_of_the_past_waits_for_a_copy_that_has_its_instant(patient_store: Store):
-    """A lock stops the copy after it has taken its instant, and before anybody sees it (decision S11)."""
+    """A row of the same id stops the copy after it has taken its instant, and before anybody sees it (decision S11)."""
     store = patient_store
-    unit = store.unit()
-    [first, *_] = many(store, unit)
+    unit, other = store.unit(), await store.created()
+    [first, *_, last] = many(store, unit)
     async with connected(store.url) as obstacle:
-        async with obstacle.transaction():
-            await obstacle.execute("LOCK TABLE entity_audit IN EXCLUSIVE MODE")
-            commit = asyncio.create_task(unit.commit())
-            await until(blocked(store))
-            instant = system_clock()
-            read = asyncio.create_task(entities.fetch_entity_at(store.pool, ACME, first, instant))
-            waited, _ = await asyncio.wait([read], timeout=0.2)
-            assert not waited, "the instant was taken before it, and is not visible yet"
+        held = obstacle.transaction()
+        await held.start()
+        await obstacle.execute(SAME_ID, other, last)
+        commit = asyncio.create_task(unit.commit())
+        await until(blocked(store))
+        instant = system_clock()
+        read = asyncio.create_task(entities.fetch_entity_at(store.pool, ACME, first, instant))
+        waited, _ = await asyncio.wait([read], timeout=0.2)
+        assert not waited, "the instant was taken before it, and is not visible yet"
+        await held.rollback()
         at = await commit
     seen = await read
     assert at is not None
@@ -157,6 +169,34 @@ async def test_a_copy_whose_answer_was_lost_is_looked_up(database: str):
         ids = many(store, again)
         assert isinstance(await again.commit(), int)
         assert await scalar(store, "SELECT count(*) FROM entity WHERE model = $1", MODEL) == 2 * len(ids)
+
+
+async def test_what_else_a_transaction_writes_is_written_beside_copied_rows(store: Store):
+    async with with_notes(store) as noting:
+        unit = noting.unit()
+        ids = many(noting, unit)
+        arming = Arming(model=MODEL, fire_at=10**15, timeout_ms=None, armed_at=1, principal=Actor("alice", "user"))
+        for entity in (ids[0], ids[-1]):
+            unit.tasks.arm(entity, LAPSE, arming)
+        unit.parts["notes"] = Notes(entity=ids[1], texts=["a", "b"])
+        pending = PendingCommit(submit(unit), asyncio.get_running_loop().create_future(), 0.0)
+        assert pending.is_bulk
+        at = await unit.commit()
+        assert await fetch(store, "SELECT text, at FROM note ORDER BY text") == [("a", at), ("b", at)]
+        assert {row[0] for row in await fetch(store, "SELECT entity::text FROM scheduled_task")} == {ids[0], ids[-1]}
+        assert await fetch(store, "SELECT count(*), min(valid_from), max(valid_from) FROM entity") == [(MANY, at, at)]
+        assert await scalar(store, "SELECT count(*) FROM entity_audit") == MANY
+
+
+async def test_a_part_may_refuse_copied_rows(store: Store):
+    async with with_notes(store) as noting:
+        unit = noting.unit()
+        [first, *_] = many(noting, unit, keys=range(MANY))
+        unit.parts["notes"] = Notes(entity=first, texts=["rude"])
+        with pytest.raises(BadRequest, match=r"^a: b$"):
+            await unit.commit()
+        for table in ("note", "entity", "entity_audit", "unique_claim"):
+            assert await scalar(store, f"SELECT count(*) FROM {table}") == 0
 
 
 async def test_copied_entities_need_their_model_too(store):

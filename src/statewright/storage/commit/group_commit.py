@@ -66,10 +66,8 @@ from statewright.ids import EntityId, ModelId, TenantId
 from statewright.storage.columns import StagedRow
 from statewright.storage.commit.overlay import AppliedSubmission, Busy, Stale, Submission, Verdict
 from statewright.storage.commit.statement import (
-    MIN_COPY_ROWS,
     CommitStatement,
     Part,
-    copy_in,
     find_applied,
     get_transaction_id,
     is_bulk,
@@ -209,7 +207,7 @@ class PendingCommit:
             self.keys |= {(growth.tenant, f"@{growth.model}") for growth in submission.growth}
         self.blocked_since: float | None = None
         self.is_sent = False
-        self.is_bulk = len(rows) >= MIN_COPY_ROWS and not submission.tasks and not submission.parts and is_bulk(rows)
+        self.is_bulk = is_bulk(rows)
         self.model_locks = {(tenant, model): lock for tenant, model, lock in submission.model_locks}
         characters = sum([len(row.document or "") for row in rows])
         for part, staged in submission.parts.items():
@@ -498,7 +496,7 @@ class GroupCommit:
                 for pending in batch:
                     pending.is_sent = True
                 if batch[0].is_bulk:
-                    attempts = [await copy_in(connection, batch[0].submission)]
+                    attempts = [await self._statement.copy_in(connection, batch[0].submission)]
                 elif batch[0].submission.growth:
                     attempts = [await self._statement.apply_growing(connection, batch[0].submission)]
                 else:

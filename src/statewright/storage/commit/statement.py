@@ -32,20 +32,21 @@ Many new entities of one transaction, written by COPY.
 
 The commit statement takes its rows as arrays, which cost more per row than COPY does; for a handful of rows its one
 round trip is cheaper, for hundreds it is not. What is written is the same: entities, one audit row each, unique keys,
-growth of models. It happens in one database transaction:
+growth of models, optional parts. It happens in one database transaction:
 
 1. Models grow under the locks of their rows (``storage/commit/growth.py``), those of new entities stay locked (ADR 8).
 2. Unique keys are claimed, in the one global order. A claim that another transaction is just taking is waited for;
    one that is taken ends the transaction.
-3. The instant is taken behind the fence (``storage/entities.py``), which is held until all of it is visible.
-4. Rows are copied.
+3. The statement applies the first row and the optional parts. It takes the instant of all behind the fence
+   (``storage/entities.py``), which is held until all of it is visible.
+4. The other rows are copied.
 
 New entities have no former versions, so there is nothing to lock, to compare or to supersede.
 """
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from importlib.resources import files
@@ -303,14 +304,35 @@ class CommitStatement:
 
     async def apply_growing(self, connection: asyncpg.Connection, submission: Submission) -> Attempt:
         """Apply a submission together with what its documents teach their models, or nothing of it."""
+        return await self._apply_or_roll_back(connection, submission, self._apply_alone)
+
+    async def copy_in(self, connection: asyncpg.Connection, submission: Submission) -> Attempt:
+        """Apply a submission of many new entities, with its optional parts, or nothing of it. Raises the failures of
+        ``storage.commit.growth.write_growing``.
+        """
+        return await self._apply_or_roll_back(connection, submission, self._copy_in)
+
+    async def _apply_or_roll_back(
+        self,
+        connection: asyncpg.Connection,
+        submission: Submission,
+        apply: Callable[[asyncpg.Connection, Submission], Awaitable[Attempt]],
+    ) -> Attempt:
         try:
-            apply = partial(self._apply_alone, connection, submission)
-            return await write_growing(connection, submission.growth, apply)
+            return await write_growing(connection, submission.growth, partial(apply, connection, submission))
         except SubmissionRefused as refused:
             return refused.attempt
 
-    async def _apply_alone(self, connection: asyncpg.Connection, submission: Submission) -> Attempt:
+    async def _apply_alone(self, connection: asyncpg.Connection, submission: Submission) -> AppliedSubmission:
         return _require_applied(*await self.apply(connection, [submission]))
+
+    async def _copy_in(self, connection: asyncpg.Connection, submission: Submission) -> Attempt:
+        await _lock_models(connection, submission)
+        await _claim(connection, [claim for claim in submission.claims if claim[2] is not None])
+        first = replace(submission, rows=submission.rows[:1], claims=(), model_locks=frozenset())
+        applied = await self._apply_alone(connection, first)
+        await _copy(connection, submission.rows[1:], applied.at)
+        return applied
 
 
 class SubmissionRefused(Exception):
@@ -448,30 +470,10 @@ CLAIM: Final = """
         ON CONFLICT (tenant, hash) DO NOTHING
 """
 
-TAKE_INSTANT: Final = """
-    SELECT CASE WHEN pg_advisory_xact_lock_shared(5371, 1)::text IS NOT NULL THEN now_us() END
-"""
-
 
 def is_bulk(rows: Sequence[StagedRow]) -> bool:
     """Whether these rows of one transaction are better copied: many new entities, and nothing else."""
     return len(rows) >= MIN_COPY_ROWS and all(row.change == "create" for row in rows)
-
-
-async def copy_in(connection: asyncpg.Connection, submission: Submission) -> Attempt:
-    """Write new entities, all or none. Raises the failures of ``storage.commit.growth.write_growing``."""
-    try:
-        return await write_growing(connection, submission.growth, partial(_copy_in, connection, submission))
-    except SubmissionRefused as refused:
-        return refused.attempt
-
-
-async def _copy_in(connection: asyncpg.Connection, submission: Submission) -> Attempt:
-    await _lock_models(connection, submission)
-    await _claim(connection, [claim for claim in submission.claims if claim[2] is not None])
-    at: int = await connection.fetchval(TAKE_INSTANT, timeout=STATEMENT_TIMEOUT_S)
-    await _copy(connection, submission.rows, at)
-    return AppliedSubmission(at)
 
 
 async def _lock_models(connection: asyncpg.Connection, submission: Submission) -> None:
