@@ -5,6 +5,7 @@ clients can reach it.
 To add a process language is to name it in ``LANGUAGES`` (docs/process-languages.md).
 """
 
+from collections import Counter
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
@@ -251,6 +252,7 @@ def _assemble(
         ids=ids,
         clock=system_clock,
         detached_runs=set(),
+        workflow_imports=Counter(),
         search=_build_search(settings, pools),
         search_jobs=jobs,
         search_runner=SearchRunner(

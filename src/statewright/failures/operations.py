@@ -127,6 +127,15 @@ class SuspensionNotFound(Failure):
     code, status = "SUSPENSION_NOT_FOUND", 404
 
 
+class RevisionMismatch(Failure):
+    """The workflows of the model have another revision than the one that the change is for."""
+
+    code, status = "REVISION_MISMATCH", 412
+
+    def __init__(self, current: int) -> None:
+        super().__init__(f"the workflows are at revision {current}", {"currentRevision": current})
+
+
 class RevisionNotFound(Failure):
     """The workflows of the model have no such revision."""
 

@@ -133,6 +133,8 @@ class OpsCollector(Collector):
         yield build_counter("statewright_restores", "Versions of entities that were restored", self._metrics.restores)
         yield build_counter("statewright_simulations", "Simulations of workflows", self._metrics.simulations)
         yield build_counters("statewright_checks", "Checks of workflows", "result", self._metrics.checks.items())
+        imports = self._runtime.core.workflow_imports
+        yield build_counters("statewright_workflow_imports", "Imports of workflows", "origin", imports.items())
         yield build_counters("statewright_swept_rows", "Rows removed after their retention", "table", swept)
         yield from self._collect_suspensions()
         yield from self._collect_incidents()

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 from msgspec import Meta, field
 
 from statewright.entity import Actor
-from statewright.operations.records import Instant, Int32, Int64, Members, Record, Value, name_words
+from statewright.operations.records import Instant, Int32, Int64, Members, Record, RequestBody, Value, name_words
 
 FindingSeverity: TypeAlias = Literal["ERROR", "WARNING", "INFO"]
 ChangeKind: TypeAlias = Literal["ADDED", "REMOVED", "CHANGED"]
@@ -169,6 +169,25 @@ class WorkflowRevision(Record, frozen=True, kw_only=True):
     origin: Annotated[str, name_words(Origin)]
     note: str | None
     current: bool
+
+
+class Activation(RequestBody, frozen=True, kw_only=True):
+    """Why a revision is to be brought back. ``if_match``: only while the model has this one, 0 stands for none."""
+
+    SCHEMA: ClassVar[str] = "OpsActivation"
+
+    reason: Annotated[str, Meta(min_length=1, max_length=500)]
+    if_match: Annotated[int, Meta(ge=0, le=2**31 - 1, extra_json_schema={"format": "int32"})] | None = None
+
+
+class RevisionDifference(Record, frozen=True, kw_only=True):
+    """What changed between two revisions. ``patch`` is a JSON Patch: applied to the older export document it gives the
+    newer one. The first revision is compared with no workflows.
+    """
+
+    older: Int32 | None = field(name="from")
+    newer: Int32 = field(name="to")
+    patch: tuple[Members, ...]
 
 
 class WholeRevision(WorkflowRevision, frozen=True, kw_only=True):

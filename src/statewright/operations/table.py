@@ -634,5 +634,28 @@ GET_WORKFLOW_REVISION: Final = ApiOperation(
     problems=("BAD_REQUEST", "MODEL_NOT_FOUND", "FORBIDDEN", "REVISION_NOT_FOUND"),
 )
 
+COMPARE_WORKFLOW_REVISIONS: Final = ApiOperation(
+    id="compareWorkflowRevisions",
+    path="/ops/v1/models/{entityName}/{modelVersion}/workflow/revisions/{revision}/diff",
+    summary="What changed between two revisions, as a JSON Patch",
+    query=(QueryParameter("to", "integer", "the newer one; when absent, what came before is compared", "int32"),),
+    answer=checks.RevisionDifference,
+    problems=("BAD_REQUEST", "MODEL_NOT_FOUND", "FORBIDDEN", "REVISION_NOT_FOUND"),
+)
+
+ACTIVATE_WORKFLOW_REVISION: Final = ApiOperation(
+    id="activateWorkflowRevision",
+    method="POST",
+    path="/ops/v1/models/{entityName}/{modelVersion}/workflow/revisions/{revision}/activate",
+    summary="Bring the workflows of a revision back, as a new one",
+    role=OPERATOR,
+    body=checks.Activation,
+    answer=checks.WorkflowRevision,
+    problems=(
+        *("BAD_REQUEST", "FORBIDDEN", "VALIDATION_FAILED"),
+        *("MODEL_NOT_FOUND", "REVISION_NOT_FOUND", "REVISION_MISMATCH"),
+    ),
+)
+
 OPERATIONS: Final = tuple(one for one in globals().values() if isinstance(one, ApiOperation))
 """In the order in which they stand above."""

@@ -1,6 +1,7 @@
 """What use cases of entities need of the running service, put together once in ``app``."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -281,6 +282,8 @@ class Core(Struct, frozen=True, kw_only=True):
     takings: Takings
     requests: IdempotentRequests
     """Those with idempotency keys."""
+    workflow_imports: Counter[str]
+    """Imports and what else changes workflows, by the origin of their revisions, since the start."""
     max_stats_groups: int = 10_000
     """Most groups of one grouped statistic."""
     max_sort_keys: int = 16

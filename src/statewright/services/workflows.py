@@ -3,17 +3,18 @@ docs/reference/workflows.md#export).
 """
 
 import hashlib
+from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec import Struct, structs
 
 from statewright.conditions import KnownFields
 from statewright.entity import Actor, ModelKey, Principal
-from statewright.failures import WorkflowNotFound
-from statewright.ids import model_id
+from statewright.failures import RevisionMismatch, WorkflowNotFound
+from statewright.ids import TenantId, model_id
 from statewright.jsonval.codec import decode
+from statewright.jsonval.patches import build_json_patch
 from statewright.jsonval.values import JsonObject
 from statewright.loop.background import run_by_size
 from statewright.operations.service import Act
@@ -48,39 +49,72 @@ class ImportResult(Struct, frozen=True):
     revision: int
 
 
+class ImportOptions(Struct, frozen=True, kw_only=True):
+    """How an import is carried out. ``dry_run``: all is checked and nothing saved. ``if_match``: only while the model
+    has this revision, 0 stands for none. The ``note`` is kept with the revision.
+    """
+
+    dry_run: bool = False
+    if_match: int | None = None
+    note: str | None = None
+
+
 async def import_workflows(
-    core: Core, principal: Principal, *, key: ModelKey, body: bytes, dry_run: bool = False
+    core: Core, principal: Principal, *, key: ModelKey, body: bytes, options: ImportOptions
 ) -> ImportResult:
     """Import workflows in the order of checks of docs/reference/workflows.md#order-of-checks-of-an-import; imports of
     one model follow each other. What is doubtful is logged, and returned. What changes something is a new revision.
-
-    With ``dry_run`` all is checked and nothing saved.
     """
     core.builtin.refuse_model(key)
     request = await run_by_size(len(body), partial(decode_import, body))
     request.require_model(key)
-    async with models.edit_model(core.pool, principal.tenant, key) as edit:
+    actor = Actor(principal.id, principal.kind)
+    new = NewRevision(by=actor, origin="IMPORT", mode=request.mode, note=options.note)
+    act = _describe_import(key, request, body)
+    given = NewWorkflows(request=request, size=len(body), new=new, act=act, if_match=options.if_match)
+    return await change_workflows(core, principal.tenant, key, given, dry_run=options.dry_run)
+
+
+class NewWorkflows(Struct, frozen=True, kw_only=True):
+    """Workflows for a model, of ``size`` bytes, and what is recorded with them; see ``ImportOptions``."""
+
+    request: ImportRequest
+    size: int
+    new: NewRevision
+    act: Act
+    if_match: int | None
+
+
+async def change_workflows(
+    core: Core, tenant: TenantId, key: ModelKey, given: NewWorkflows, *, dry_run: bool = False
+) -> ImportResult:
+    """Check and save workflows. Raises ``ModelNotFound``, ``RevisionMismatch``, ``ValidationFailed``."""
+    request = given.request
+    async with models.edit_model(core.pool, tenant, key) as edit:
         model = await edit.get_model()
         if model is None:
             raise build_not_found(key)
-        size = len(body) + len(model.schema) + _BYTES_PER_STEP * count_pattern_steps(request.workflows)
-        findings = await run_by_size(size, partial(_check, request, model.schema))
         stored = await edit.get_workflows()
-        text = stored.text if stored else "[]"
-        merged, saved = await run_by_size(len(body) + len(text), partial(_merge, request, text))
         revision = await edit.find_revision(stored)
+        if given.if_match not in (None, revision):
+            raise RevisionMismatch(revision)
+        size = given.size + len(model.schema) + _BYTES_PER_STEP * count_pattern_steps(request.workflows)
+        findings = await run_by_size(size, partial(_check, request, model.schema))
+        text = stored.text if stored else "[]"
+        merged, saved = await run_by_size(given.size + len(text), partial(_merge, request, text))
         if not dry_run:
-            actor = Actor(principal.id, principal.kind)
             if saved != text:
-                revision = await edit.save_revision(NewRevision(by=actor, origin="IMPORT", mode=request.mode), saved)
-            await edit.record(actor, _describe_import(key, request, body, revision))
-    record = log.bind(tenant=principal.tenant, entityName=key.name, modelVersion=key.version)
+                revision = await edit.save_revision(given.new, saved)
+            details = {**given.act.details, "revision": revision}
+            await edit.record(given.new.by, structs.replace(given.act, details=details))
+    record = log.bind(tenant=tenant, entityName=key.name, modelVersion=key.version)
     for finding in findings:
-        record.warning("workflow_criterion_doubtful", **asdict(finding))
+        record.warning("workflow_criterion_doubtful", **structs.asdict(finding))
     result = ImportResult(findings, revision)
     if dry_run:
         return result
-    core.definitions.forget(principal.tenant, edit.id)
+    core.definitions.forget(tenant, edit.id)
+    core.workflow_imports[given.new.origin] += 1
     summary = summarise_import(request, merged)
     if merged:
         record.info("workflow_import_applied", **summary)
@@ -89,15 +123,20 @@ async def import_workflows(
     return result
 
 
-def _describe_import(key: ModelKey, request: ImportRequest, body: bytes, revision: int) -> Act:
+def _describe_import(key: ModelKey, request: ImportRequest, body: bytes) -> Act:
     """The import as the trail of operators has it; the hash is that of the body as it was sent."""
     details = {
         "mode": request.mode,
         "hash": f"sha256:{hashlib.sha256(body).hexdigest()}",
         "workflows": len(request.workflows),
-        "revision": revision,
     }
-    return Act(action="workflow.import", target_kind="MODEL", target_id=f"{key.name}/{key.version}", details=details)
+    return describe_act("workflow.import", key, details)
+
+
+def describe_act(action: str, key: ModelKey, details: Mapping[str, object], reason: str | None = None) -> Act:
+    """What was done to the workflows of a model; the number of the revision is added when it is known."""
+    target = f"{key.name}/{key.version}"
+    return Act(action=action, target_kind="MODEL", target_id=target, reason=reason, details=details)
 
 
 _BYTES_PER_STEP: Final = 10
@@ -125,6 +164,24 @@ async def export_workflows(core: Core, principal: Principal, *, key: ModelKey) -
     if not document["workflows"]:
         raise WorkflowNotFound(f"no workflows found for model {key.name}/{key.version}")
     return document
+
+
+async def restore_workflows(
+    core: Core, tenant: TenantId, key: ModelKey, text: str, *, new: NewRevision, act: Act, if_match: int | None
+) -> int:
+    """Make workflows in their stored form all that a model has; the number of its revision then. Endless cascades are
+    allowed in them: an import has allowed them once. Raises as ``change_workflows`` does.
+    """
+    workflows = await run_by_size(len(text), lambda: workflows_from_stored(text.encode()))
+    request = ImportRequest(mode="REPLACE", allow_cycles=True, workflows=workflows)
+    given = NewWorkflows(request=request, size=len(text), new=new, act=act, if_match=if_match)
+    return (await change_workflows(core, tenant, key, given)).revision
+
+
+async def compare_exports(key: ModelKey, old: str, new: str) -> list[JsonObject]:
+    """The JSON Patch that leads from one export document to another; both are given in their stored form."""
+    documents = await build_export(key, old), await build_export(key, new)
+    return await run_by_size(len(old) + len(new), lambda: build_json_patch(*documents))
 
 
 async def build_export(key: ModelKey, text: str) -> JsonObject:

@@ -1,13 +1,17 @@
 """Revisions of the workflows of a model (docs/reference/operations.md#revisions-of-workflows)."""
 
 import random
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
+import httpx
 import pytest
 
 from statewright.cli.main import program
+from statewright.jsonval.patches import apply_json_patch
 from statewright.sdk import Client
 from statewright.storage import migrate
-from tests.builders import Json, a_workflow, manual
+from tests.builders import Json, a_workflow, automated, manual
 from tests.commands import CommandRunner
 from tests.database import connected, temporary_database
 from tests.integration.ops.builders import ops_api, walk
@@ -140,3 +144,119 @@ async def test_an_upgrade_makes_the_first_revision_of_what_is_there(database_ser
             " FROM workflow_revision JOIN workflow_document USING (tenant, hash) ORDER BY tenant"
         )
     assert [tuple(row) for row in rows] == [(tenant, 1, 3, "UPGRADE", 7, "system", '["ü"]') for tenant in ("a", "b")]
+
+
+@pytest.fixture
+def operator(service: RunningService, tenant: str) -> Api:
+    return ops_api(service, tenant, "ROLE_OPERATOR", user="olga")
+
+
+def activate(operator: Api, number: int, **members: Json) -> httpx.Response:
+    return operator.post(f"{REVISIONS}/{number}/activate", {"reason": "v2 loses orders", **members})
+
+
+def test_a_revision_that_is_brought_back_is_a_new_one(api: Api, ops: Api, operator: Api) -> None:
+    api.import_model()
+    api.import_workflows(named("one"), named("two"))
+    exported = done(api.get(EXPORT))
+    api.import_workflows(named("three"), mode="ACTIVATE")
+    made = done(activate(operator, 1))
+    assert (made["revision"], made["origin"], made["note"]) == (3, "ROLLBACK", "v2 loses orders")
+    assert (made["importedBy"]["id"], made["mode"], made["current"]) == ("olga", None, True)
+    assert done(api.get(EXPORT)) == exported
+    first = done(ops.get(f"{REVISIONS}/1"))
+    assert (made["hash"], first["document"], first["current"]) == (first["hash"], exported, False)
+    [act] = done(operator.get("/audit?action=workflow.activate"))["items"]
+    assert (act["actor"]["id"], act["reason"]) == ("olga", "v2 loses orders")
+    assert act["details"] == {"activated": 1, "revision": 3, "hash": f"sha256:{first['hash']}"}
+    assert done(activate(operator, 1))["revision"] == 3
+
+
+def test_what_is_brought_back_moves_entities_at_once(api: Api, operator: Api) -> None:
+    api.a_model(a_workflow(New=[manual("GO", to="Gone")], Gone=[]))
+    made = api.create()
+    api.import_workflows(a_workflow(New=[]))
+    refused(api.put(f"/entity/JSON/{made.id}/GO", "{}"), 404, "TRANSITION_NOT_FOUND")
+    done(activate(operator, 1))
+    api.update(made.id, fire="GO")
+    assert api.read(made.id)["meta"]["state"] == "Gone"
+
+
+def test_a_cycle_that_an_import_allowed_can_be_brought_back(api: Api, operator: Api) -> None:
+    api.import_model()
+    endless = a_workflow(A=[automated("ON", to="B")], B=[automated("BACK", to="A")])
+    done(api.post(IMPORT, {"allowCycles": True, "workflows": [endless]}))
+    api.import_workflows(named("one"))
+    assert done(activate(operator, 1))["revision"] == 3
+
+
+def test_bringing_back_is_for_operators_and_says_what_is_wrong(api: Api, ops: Api, operator: Api) -> None:
+    api.import_model()
+    for name in ("one", "two"):
+        api.import_workflows(named(name))
+    refused(activate(ops, 1), 403, "FORBIDDEN")
+    refused(activate(operator, 3), 404, "REVISION_NOT_FOUND")
+    for members, pointer in (({"reason": ""}, "/reason"), ({"ifMatch": -1}, "/ifMatch"), ({"to": 1}, "/to")):
+        assert refused(activate(operator, 1, **members), 400, "BAD_REQUEST")["properties"]["parameter"] == pointer
+    stale = refused(activate(operator, 1, ifMatch=1), 412, "REVISION_MISMATCH")
+    assert stale["properties"]["currentRevision"] == 2
+    assert done(activate(operator, 1, ifMatch=2))["revision"] == 3
+
+
+def test_of_two_imports_for_one_revision_the_second_is_refused(api: Api) -> None:
+    api.import_model()
+    api.import_workflows(named("zero"))
+    bodies = [{"importMode": "REPLACE", "workflows": [named(name)]} for name in ("one", "two")]
+    with ThreadPoolExecutor(2) as threads:
+        answers = list(threads.map(lambda body: api.post(IMPORT, body, If_Match='"1"'), bodies))
+    carried_out, late = sorted(answers, key=lambda answer: answer.status_code)
+    assert done(carried_out) == {"success": True}
+    assert carried_out.headers["X-Workflow-Revision"] == "2"
+    assert refused(late, 412, "REVISION_MISMATCH")["properties"]["currentRevision"] == 2
+
+
+def test_an_import_tells_its_revision_and_keeps_a_note(api: Api, ops: Api) -> None:
+    api.import_model()
+    body = {"workflows": [named("one")]}
+    dry = api.post(f"{IMPORT}?dryRun=true", body, If_Match="0")
+    assert (dry.status_code, dry.headers["X-Workflow-Revision"]) == (200, "0")
+    headers = {b"Authorization": f"Bearer {api.token}".encode(), b"X-Import-Note": "für den Herbst".encode()}
+    noted = httpx.post(f"{api.url}{IMPORT}", json=body, headers={**headers, b"If-Match": b'"0"'})
+    assert (noted.content, noted.headers["X-Workflow-Revision"]) == (b'{"success":true}\n', "1")
+    assert api.post(IMPORT, body).headers["X-Workflow-Revision"] == "1"
+    assert done(ops.get(f"{REVISIONS}/1"))["note"] == "für den Herbst"
+    for name, value in (("If_Match", "*"), ("If_Match", "99999999999"), ("If_Match", ""), ("X_Import_Note", "x" * 201)):
+        wrong = refused(api.post(IMPORT, body, **{name: value}), 400, "BAD_REQUEST")
+        assert wrong["properties"]["parameter"] == name.replace("_", "-")
+
+
+def test_a_difference_leads_from_one_export_to_another(api: Api, ops: Api) -> None:
+    api.import_model()
+    exports: list[Json] = [{"entityName": "prize", "modelVersion": 1, "workflows": []}]
+    for name, state in (("one", "New"), ("two", "New"), ("two", "Fresh")):
+        api.import_workflows(named(name, state), mode="MERGE")
+        exports.append(done(api.get(EXPORT)))
+    for query, older, newer in (("/1/diff", 0, 1), ("/3/diff", 2, 3), ("/1/diff?to=3", 1, 3), ("/3/diff?to=2", 3, 2)):
+        found = done(ops.get(f"{REVISIONS}{query}"))
+        assert (found["from"], found["to"]) == (older or None, newer)
+        assert apply_json_patch(exports[older], found["patch"]) == exports[newer]
+    for query in ("/4/diff", "/1/diff?to=4", "/0/diff", "/0/diff?to=1"):
+        refused(ops.get(f"{REVISIONS}{query}"), 404, "REVISION_NOT_FOUND")
+    assert refused(ops.get(f"{REVISIONS}/1/diff?to=x"), 400, "BAD_REQUEST")["properties"]["parameter"] == "to"
+
+
+def test_the_command_line_compares_and_brings_back(service: RunningService, tenant: str, api: Api) -> None:
+    api.import_model()
+    for name in ("one", "two"):
+        api.import_workflows(named(name))
+    token = a_token(tenant, user_roles=["ROLE_OPERATOR"])
+    run = partial(CommandRunner().invoke, program, env={"STATEWRIGHT_URL": service.root, "STATEWRIGHT_TOKEN": token})
+    compared = run(["ops", "revisions", "diff", "prize/1", "2"])
+    assert compared.output.splitlines() == ["1 -> 2", 'replace /workflows/0/name "two"']
+    assert run(["ops", "revisions", "activate", "prize/1", "1", "--reason", "no", "--if-match", "1"]).exit_code == 1
+    activated = run(["ops", "revisions", "activate", "prize/1", "1", "--reason", "two was worse"])
+    assert activated.exit_code == 0, activated.output
+    with Client(service.root, token=token) as client:
+        assert client.ops.workflow_revision("prize", 1, 3).note == "two was worse"
+        assert client.ops.workflow_diff("prize", 1, 2).older == 1
+        assert client.ops.activate_workflows("prize", 1, 2, reason="it was not", if_match=3).revision == 4

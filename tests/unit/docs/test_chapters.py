@@ -116,9 +116,16 @@ CHAPTERS = {
     ),
     "revisions": Chapter(
         topic="ops.revisions",
-        calls=("listWorkflowRevisions", "getWorkflowRevision"),
-        commands=("ops revisions list", "ops revisions show"),
-        methods=("ops.workflow_revisions", "ops.workflow_revision"),
+        calls=(
+            *("listWorkflowRevisions", "getWorkflowRevision"),
+            *("compareWorkflowRevisions", "activateWorkflowRevision"),
+        ),
+        commands=("ops revisions list", "ops revisions show", "ops revisions diff", "ops revisions activate"),
+        methods=(
+            *("ops.workflow_revisions", "ops.workflow_revision", "ops.workflow_diff"),
+            "ops.activate_workflows",
+        ),
+        metrics=("statewright_workflow_imports_total",),
     ),
     "traces": Chapter(topic="telemetry.traces", metrics=("statewright_spans_dropped_total",)),
     "settings": Chapter(

@@ -3,24 +3,32 @@
 Workflows over REST (docs/reference/workflows.md#import, docs/reference/workflows.md#export).
 """
 
+import re
+from contextlib import suppress
 from typing import Final
 
 from statewright.api.http.declaration import Subject
-from statewright.api.http.request import Request
+from statewright.api.http.request import Request, int32
 from statewright.api.http.response import Response, build_warning_headers, encode_json, encode_json_in_order
 from statewright.api.http.router import BUILTIN, MODEL, bind_scope
 from statewright.entity import ModelKey
-from statewright.failures import BodyTooLarge
+from statewright.failures import BodyTooLarge, InvalidParameter
 from statewright.ids import ModelId
 from statewright.instants import to_rfc3339
 from statewright.jsonval.codec import encode
 from statewright.operations.entity_answers import ImportedWorkflows, ImportReport, ModelChange, RegisteredModel
 from statewright.operations.records import QueryParameter
 from statewright.services import models, workflows
+from statewright.services.workflows import ImportOptions
 from statewright.workflow import MAX_IMPORT_BYTES, describe_versions
 
 _MODELS: Final = Subject(tag="Models", recording="transaction", problems=("BAD_REQUEST",))
 _WORKFLOWS: Final = Subject(tag="Workflows", recording="transaction", problems=("BAD_REQUEST",))
+
+MAX_NOTE_CHARS: Final = 200
+"""Of what is kept with a revision of workflows."""
+
+_REVISION: Final = re.compile(r'"(\d{1,10})"|(\d{1,10})', re.ASCII)
 
 MAX_UNIQUE_KEYS_BYTES: Final = 1024 * 1024
 """Of the body that sets unique keys (docs/reference/models.md#requests-and-answers)."""
@@ -182,7 +190,8 @@ def _build_action(key: ModelKey, model: ModelId, message: str, *, success: bool 
         QueryParameter("warnings", "boolean", "ours: list in the answer which criteria match nothing of the model"),
     ),
     reply="WorkflowImportResult",
-    problems=("VALIDATION_FAILED", "WORKFLOW_SCHEMA_VERSION_UNSUPPORTED", "MODEL_NOT_FOUND"),
+    headers=("If-Match", "X-Import-Note"),
+    problems=("VALIDATION_FAILED", "WORKFLOW_SCHEMA_VERSION_UNSUPPORTED", "MODEL_NOT_FOUND", "REVISION_MISMATCH"),
 )
 async def import_workflows(request: Request) -> Response:
     """Import workflows for a model."""
@@ -192,11 +201,36 @@ async def import_workflows(request: Request) -> Response:
     except BodyTooLarge as oversized:
         raise BodyTooLarge(f"failed to read request body: {oversized.message}") from oversized
     dry_run, tells_findings = request.query_flag("dryRun"), request.query_flag("warnings")
+    options = ImportOptions(dry_run=dry_run, if_match=_read_revision(request), note=_read_note(request))
     result = await workflows.import_workflows(
-        request.runtime.core, request.principal, key=key, body=body, dry_run=dry_run
+        request.runtime.core, request.principal, key=key, body=body, options=options
     )
     told = result.findings if dry_run or tells_findings else None
-    return Response(encode_json(ImportedWorkflows(success=True, dry_run=dry_run, warnings=told)))
+    answer = ImportedWorkflows(success=True, dry_run=dry_run, warnings=told)
+    return Response(encode_json(answer), headers=((b"X-Workflow-Revision", b"%d" % result.revision),))
+
+
+def _read_revision(request: Request) -> int | None:
+    """The revision that the model must have, 0 for none; None when any will do. Raises ``InvalidParameter``."""
+    text = request.header(b"if-match")
+    if text is None:
+        return None
+    found = _REVISION.fullmatch(text)
+    if found is None:
+        raise InvalidParameter("If-Match", "not the number of a revision")
+    return int32("If-Match", found[1] or found[2])
+
+
+def _read_note(request: Request) -> str | None:
+    """What is kept with the revision; in UTF-8, where it is that. Raises ``InvalidParameter``."""
+    text = request.header(b"x-import-note")
+    if not text:
+        return None
+    with suppress(UnicodeDecodeError):
+        text = text.encode("latin-1").decode()
+    if len(text) > MAX_NOTE_CHARS:
+        raise InvalidParameter("X-Import-Note", f"longer than {MAX_NOTE_CHARS} characters")
+    return text
 
 
 @_WORKFLOWS.declare(

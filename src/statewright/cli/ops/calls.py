@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 
 import typer
 
-from statewright.cli.client import Json, add_command, show_table, with_client
+from statewright.cli.client import Json, add_command, format_document, show_table, with_client
 from statewright.operations.records import MAX_LIMIT, Option
 from statewright.operations.table import ApiOperation
 
@@ -67,6 +67,13 @@ def _iterate(
         asked = {**query, "limit": size, "cursor": page["nextCursor"]}
         page = ask(client, operation, *target, query=asked)
         yield from page["items"]
+
+
+def print_patch(patch: "Sequence[Json]") -> None:
+    """Shows a JSON Patch, an operation a line."""
+    for operation in patch:
+        value = f" {format_document(operation['value'])}" if "value" in operation else ""
+        typer.echo(f"{operation['op']} {operation['path']}{value}")
 
 
 def add_operation(group: typer.Typer, operation: ApiOperation[object]) -> None:

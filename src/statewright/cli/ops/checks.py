@@ -24,10 +24,12 @@ from statewright.cli.client import (
     show_table,
     split_model,
 )
-from statewright.cli.ops.calls import DEFAULT_LIMIT, Limit, ask, list_first
+from statewright.cli.ops.calls import DEFAULT_LIMIT, Limit, ask, drop_none, list_first, print_patch
 from statewright.cli.workflows import wrap_workflows
 from statewright.operations.table import (
+    ACTIVATE_WORKFLOW_REVISION,
     CHECK_WORKFLOWS,
+    COMPARE_WORKFLOW_REVISIONS,
     GET_WORKFLOW_REVISION,
     LIST_WORKFLOW_REVISIONS,
     SIMULATE_WORKFLOWS,
@@ -220,6 +222,37 @@ def list_revisions(client: "Client", model: Model, limit: Limit = DEFAULT_LIMIT)
 def show(client: "Client", model: Model, revision: Revision) -> Json:
     """Show a revision, with its export document."""
     return ask(client, GET_WORKFLOW_REVISION, *_split(model), str(revision))
+
+
+def _show_patch(found: Json) -> None:
+    typer.echo(f"{found['from'] or '(nothing)'} -> {found['to']}")
+    print_patch(found["patch"])
+
+
+@command(revisions, _show_patch, name="diff")
+def compare(
+    client: "Client",
+    model: Model,
+    revision: Revision,
+    to: Annotated[int | None, typer.Option(min=1, max=2**31 - 1, help="The newer one.", show_default=False)] = None,
+) -> Json:
+    """Show what changed between two revisions; without --to, from the one before."""
+    return ask(client, COMPARE_WORKFLOW_REVISIONS, *_split(model), str(revision), query={"to": to})
+
+
+@command(revisions, show_table("revision | importedAt | note"))
+def activate(
+    client: "Client",
+    model: Model,
+    revision: Revision,
+    reason: Annotated[str, typer.Option(help="Why; it is on record.", show_default=False)],
+    if_match: Annotated[
+        int | None, typer.Option(min=0, max=2**31 - 1, help="Only while this is the current one.", show_default=False)
+    ] = None,
+) -> Json:
+    """Bring the workflows of a revision back, as a new one."""
+    body = drop_none({"reason": reason, "ifMatch": if_match})
+    return ask(client, ACTIVATE_WORKFLOW_REVISION, *_split(model), str(revision), body=body)
 
 
 def _split(model: str) -> tuple[str, str]:

@@ -11,12 +11,11 @@ from statewright.cli.client import (
     AsJson,
     EntityId,
     Json,
-    format_document,
     print_answer,
     show_by,
     with_client,
 )
-from statewright.cli.ops.calls import ask, drop_none
+from statewright.cli.ops.calls import ask, drop_none, print_patch
 from statewright.cli.ops.explanations import is_instance
 from statewright.operations.table import (
     COMPARE_VERSIONS,
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 def _show_difference(found: Json) -> None:
     typer.echo(f"{found['state']['from'] or '(nothing)'} -> {found['state']['to']}")
-    _print_patch(found["patch"])
+    print_patch(found["patch"])
 
 
 @show_by(_show_difference)
@@ -54,7 +53,7 @@ def diff(
 def _show_restored(done: Json) -> None:
     if not done["restored"]:
         typer.echo("The document is the same: nothing was written.")
-    _print_patch(done["patch"])
+    print_patch(done["patch"])
 
 
 @show_by(_show_restored)
@@ -74,12 +73,6 @@ def restore(
     """Write a former document of an entity as its next version."""
     body = {"version": version, "reason": reason, "transition": transition, "ifMatch": if_match, "paths": path or None}
     return ask(client, RESTORE_VERSION, entity, body=drop_none(body))
-
-
-def _print_patch(patch: list[Json]) -> None:
-    for operation in patch:
-        value = f" {format_document(operation['value'])}" if "value" in operation else ""
-        typer.echo(f"{operation['op']} {operation['path']}{value}")
 
 
 UNTIL: Final = ("FINISHED", "WAITING")

@@ -2,18 +2,18 @@
 
 from msgspec.structs import asdict
 
-from statewright.entity import ModelKey
+from statewright.entity import Actor, ModelKey
 from statewright.failures import RevisionNotFound
 from statewright.ids import ModelId, model_id
-from statewright.operations.checks import WholeRevision, WorkflowRevision
+from statewright.operations.checks import Activation, RevisionDifference, WholeRevision, WorkflowRevision
 from statewright.services.core import Caller, Core
 from statewright.services.models import build_not_found
 from statewright.services.ops.paging import Page, PageRequest, build_page
-from statewright.services.workflows import build_export
+from statewright.services.workflows import build_export, compare_exports, describe_act, restore_workflows
 from statewright.storage import models
 from statewright.storage.ops import revisions as stored
+from statewright.storage.ops.revisions import NewRevision, StoredRevision
 from statewright.storage.ops.revisions import RevisionKey as RevisionKey
-from statewright.storage.ops.revisions import StoredRevision
 
 
 async def list_revisions(
@@ -29,6 +29,43 @@ async def get_revision(core: Core, caller: Caller, key: ModelKey, number: int) -
     """A revision with its export document. Raises ``ModelNotFound``, ``RevisionNotFound``, ``Forbidden``."""
     found = await _find(core, caller, key, number)
     return WholeRevision(**asdict(found.view), document=await build_export(key, found.text))
+
+
+async def compare_revisions(
+    core: Core, caller: Caller, key: ModelKey, number: int, *, to: int | None
+) -> RevisionDifference:
+    """What leads from a revision to another; without ``to``, from the one before to this. The first is compared with
+    no workflows. Raises ``ModelNotFound``, ``RevisionNotFound``, ``Forbidden``.
+    """
+    older, newer = (number - 1, number) if to is None else (number, to)
+    after = await _find(core, caller, key, newer)
+    before = await _find(core, caller, key, older) if older or to is not None else None
+    patch = await compare_exports(key, before.text if before else "[]", after.text)
+    return RevisionDifference(older=older if before else None, newer=newer, patch=tuple(patch))
+
+
+async def activate_revision(
+    core: Core, caller: Caller, key: ModelKey, number: int, activation: Activation
+) -> WorkflowRevision:
+    """Bring the workflows of a revision back; the revision that the model has then, a new one if it had others.
+
+    They are checked like an import, against the model as it is now; endless cascades that an import allowed stay
+    allowed. Raises ``ModelNotFound``, ``RevisionNotFound``, ``RevisionMismatch``, ``ValidationFailed``, ``Forbidden``.
+    """
+    found = await _find(core, caller, key, number)
+    details = {"activated": number, "hash": f"sha256:{found.view.hash}"}
+    revision = await restore_workflows(
+        core,
+        caller.tenant,
+        key,
+        found.text,
+        new=NewRevision(
+            by=Actor(caller.principal.id, caller.principal.kind), origin="ROLLBACK", note=activation.reason
+        ),
+        act=describe_act("workflow.activate", key, details, activation.reason),
+        if_match=activation.if_match,
+    )
+    return (await _find(core, caller, key, revision)).view
 
 
 async def _find(core: Core, caller: Caller, key: ModelKey, number: int) -> StoredRevision:

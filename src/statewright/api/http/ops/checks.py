@@ -8,7 +8,7 @@ from typing import Annotated, Final, TypeVar
 from msgspec import Meta, Raw, Struct
 
 from statewright.api.http.ops.paging import build_list_response, read_page_request
-from statewright.api.http.ops.route import MAX_BYTES, decode_body, refuse_member, serve
+from statewright.api.http.ops.route import MAX_BYTES, decode_body, read_body, refuse_member, serve
 from statewright.api.http.request import Request, int32, read_entity_id, uuid_text
 from statewright.api.http.response import Response, encode_json, encode_json_in_order
 from statewright.engine.simulation import (
@@ -27,9 +27,11 @@ from statewright.instants import from_rfc3339, to_rfc3339
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net.durations import parse_delay
-from statewright.operations.checks import SimulatedTimer, Simulation
+from statewright.operations.checks import Activation, SimulatedTimer, Simulation
 from statewright.operations.table import (
+    ACTIVATE_WORKFLOW_REVISION,
     CHECK_WORKFLOWS,
+    COMPARE_WORKFLOW_REVISIONS,
     GET_WORKFLOW_REVISION,
     LIST_WORKFLOW_REVISIONS,
     SIMULATE_WORKFLOWS,
@@ -241,6 +243,28 @@ async def list_revisions(request: Request) -> Response:
 @serve(GET_WORKFLOW_REVISION)
 async def get_revision(request: Request) -> Response:
     """One revision, with its export document."""
-    number = int32("revision", request.path_params["revision"])
+    number = _read_number(request)
     found = await revisions.get_revision(request.runtime.core, request.caller, request.model_key(), number)
     return Response(encode_json_in_order(found))
+
+
+@serve(COMPARE_WORKFLOW_REVISIONS)
+async def compare_revisions(request: Request) -> Response:
+    """What changed between two revisions."""
+    number, to = _read_number(request), request.query("to")
+    found = await revisions.compare_revisions(
+        request.runtime.core, request.caller, request.model_key(), number, to=None if to is None else int32("to", to)
+    )
+    return Response(encode_json_in_order(found))
+
+
+@serve(ACTIVATE_WORKFLOW_REVISION)
+async def activate_revision(request: Request) -> Response:
+    """Bring workflows back, as a new revision."""
+    number, body = _read_number(request), await read_body(request, Activation)
+    found = await revisions.activate_revision(request.runtime.core, request.caller, request.model_key(), number, body)
+    return Response(encode_json(found))
+
+
+def _read_number(request: Request) -> int:
+    return int32("revision", request.path_params["revision"])

@@ -132,6 +132,23 @@ def workflow_revision(model: str, version: int, revision: int) -> Operation[chec
     return request(table.GET_WORKFLOW_REVISION, model, str(version), str(revision))
 
 
+def workflow_diff(
+    model: str, version: int, revision: int, *, to: int | None = None
+) -> Operation[checks.RevisionDifference]:
+    """What changed between two revisions of workflows; without ``to``, from the one before."""
+    return request(table.COMPARE_WORKFLOW_REVISIONS, model, str(version), str(revision), query={"to": to})
+
+
+def activate_workflows(
+    model: str, version: int, revision: int, *, reason: str, if_match: int | None = None
+) -> Operation[checks.WorkflowRevision]:
+    """Bring the workflows of a revision back, as a new one. ``if_match``: only while this is the current one. For
+    operators.
+    """
+    body = checks.Activation(reason=reason, if_match=if_match)
+    return request(table.ACTIVATE_WORKFLOW_REVISION, model, str(version), str(revision), body=body)
+
+
 def idempotency(key: str, *, principal: str | None = None) -> Operation[service.IdempotencyRecord]:
     """What became of a request with an idempotency key; of another principal, for operators."""
     return request(table.GET_IDEMPOTENCY_RECORD, key, query={"principal": principal})
@@ -207,6 +224,8 @@ class HistoryMethods:
     changes = Items(changes)
     workflow_revisions = Items(workflow_revisions)
     workflow_revision = make_method(workflow_revision)
+    workflow_diff = make_method(workflow_diff)
+    activate_workflows = make_method(activate_workflows)
     idempotency = make_method(idempotency)
     audit = Items(audit)
     settings = make_method(settings)
