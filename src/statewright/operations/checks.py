@@ -190,6 +190,27 @@ class RevisionDifference(Record, frozen=True, kw_only=True):
     patch: tuple[Members, ...]
 
 
+class PopulationItem(Record, frozen=True, kw_only=True, omit_defaults=False):
+    """Entities that follow a workflow, are in a state, and were moved last under a revision, None: one from before the
+    first that is kept. ``issue`` says that no active workflow has the state.
+    """
+
+    workflow: str
+    state: str
+    revision: Int32 | None
+    count: Int64
+    issue: Annotated[str, name_words(Issue)] | None = None
+
+
+class Population(Record, frozen=True, kw_only=True):
+    """Where the entities of a model are. ``total`` counts those of the first 10,000 items, which are all there are but
+    of very many states.
+    """
+
+    total: Int64
+    items: tuple[PopulationItem, ...]
+
+
 class WholeRevision(WorkflowRevision, frozen=True, kw_only=True):
     """A revision with its export document."""
 

@@ -657,5 +657,21 @@ ACTIVATE_WORKFLOW_REVISION: Final = ApiOperation(
     ),
 )
 
+COUNT_REVISION_ENTITIES: Final = ApiOperation(
+    id="countRevisionEntities",
+    path="/ops/v1/models/{entityName}/{modelVersion}/workflow/revisions/{revision}/entities",
+    summary="How many entities were moved last under a revision, by workflow and state",
+    answer=checks.Population,
+    problems=("BAD_REQUEST", "MODEL_NOT_FOUND", "FORBIDDEN", "REVISION_NOT_FOUND", "SEARCH_SHARD_TIMEOUT"),
+)
+
+COUNT_POPULATION: Final = ApiOperation(
+    id="countPopulation",
+    path="/ops/v1/models/{entityName}/{modelVersion}/workflow/population",
+    summary="How many entities a model has, by workflow, state and the revision under which they were moved last",
+    answer=checks.Population,
+    problems=("BAD_REQUEST", "MODEL_NOT_FOUND", "FORBIDDEN", "SEARCH_SHARD_TIMEOUT"),
+)
+
 OPERATIONS: Final = tuple(one for one in globals().values() if isinstance(one, ApiOperation))
 """In the order in which they stand above."""

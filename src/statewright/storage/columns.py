@@ -93,6 +93,8 @@ class EntityColumns:
         """Of a version as it is stored and read."""
         self.replaced = ColumnList(name for name in self.version if name not in CONSTANT)
         """What a new version brings along."""
+        self.definition = ColumnList(name for name in self.version if name.startswith("workflow"))
+        """The workflow of a version, and the definition revision that moved it."""
         self.stamp = ColumnList(DELETION_STAMP)
         changed = {*DELETION_STAMP, "document"}
         self.kept = ColumnList([*(name for name in self.version if name not in changed), "created_at"])

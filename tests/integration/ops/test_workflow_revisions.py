@@ -260,3 +260,54 @@ def test_the_command_line_compares_and_brings_back(service: RunningService, tena
         assert client.ops.workflow_revision("prize", 1, 3).note == "two was worse"
         assert client.ops.workflow_diff("prize", 1, 2).older == 1
         assert client.ops.activate_workflows("prize", 1, 2, reason="it was not", if_match=3).revision == 4
+
+
+async def test_the_population_adds_up_to_the_count_of_the_model(
+    service: RunningService, tenant: str, api: Api, ops: Api
+) -> None:
+    api.a_model(a_workflow(New=[manual("GO", to="Old")], Old=[]))
+    made = [api.create().id for _ in range(5)]
+    api.import_workflows(a_workflow(New=[manual("GO", to="Old"), manual("STAY", to="New")], Old=[]))
+    for id_ in made[:2]:
+        api.update(id_, fire="GO")
+    api.create()
+    api.import_workflows(a_workflow(New=[]))
+    async with connected(service.database) as database:
+        await database.execute(
+            "UPDATE entity SET workflow_revision = 0 WHERE tenant = $1 AND id = $2::uuid", tenant, made[4]
+        )
+        count = await database.fetchval("SELECT count(*) FROM entity WHERE tenant = $1", tenant)
+    found = done(ops.get("/models/prize/1/workflow/population"))
+    assert found["total"] == count == 6
+    rows = [(each["state"], each["revision"], each["count"], each["issue"]) for each in found["items"]]
+    assert rows == [
+        *(("New", 1, 2, None), ("New", 2, 1, None), ("New", None, 1, None)),
+        ("Old", 2, 2, "STATE_REMOVED"),
+    ]
+    assert {each["workflow"] for each in found["items"]} == {"lifecycle"}
+    by_revision = [done(ops.get(f"{REVISIONS}/{number}/entities"))["total"] for number in (1, 2, 3)]
+    assert by_revision == [2, 3, 0]
+    refused(ops.get(f"{REVISIONS}/4/entities"), 404, "REVISION_NOT_FOUND")
+    refused(ops.get("/models/none/1/workflow/population"), 404, "MODEL_NOT_FOUND")
+
+
+def test_entities_without_workflows_are_in_no_removed_state(api: Api, ops: Api) -> None:
+    api.a_model()
+    api.create()
+    [item] = done(ops.get("/models/prize/1/workflow/population"))["items"]
+    assert (item["state"], item["revision"], item["count"], item["issue"]) == ("CREATED", None, 1, None)
+
+
+def test_the_client_and_the_command_line_count_entities(service: RunningService, tenant: str, api: Api) -> None:
+    api.a_model(named("one"))
+    api.create()
+    api.import_workflows(named("one", "Fresh"))
+    told = CommandRunner().invoke(
+        program,
+        ["ops", "revisions", "population", "prize/1", "--revision", "1"],
+        env={"STATEWRIGHT_URL": service.root, "STATEWRIGHT_TOKEN": a_token(tenant)},
+    )
+    assert "STATE_REMOVED" in told.output, told.output
+    with Client(service.root, token=a_token(tenant)) as client:
+        assert client.ops.population("prize", 1).total == 1
+        assert client.ops.population("prize", 1, revision=2).total == 0

@@ -119,11 +119,18 @@ CHAPTERS = {
         calls=(
             *("listWorkflowRevisions", "getWorkflowRevision"),
             *("compareWorkflowRevisions", "activateWorkflowRevision"),
+            *("countRevisionEntities", "countPopulation"),
         ),
-        commands=("ops revisions list", "ops revisions show", "ops revisions diff", "ops revisions activate"),
+        commands=(
+            "ops revisions list",
+            "ops revisions show",
+            "ops revisions diff",
+            "ops revisions activate",
+            "ops revisions population",
+        ),
         methods=(
             *("ops.workflow_revisions", "ops.workflow_revision", "ops.workflow_diff"),
-            "ops.activate_workflows",
+            *("ops.activate_workflows", "ops.population"),
         ),
         metrics=("statewright_workflow_imports_total",),
     ),

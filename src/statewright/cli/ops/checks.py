@@ -30,6 +30,8 @@ from statewright.operations.table import (
     ACTIVATE_WORKFLOW_REVISION,
     CHECK_WORKFLOWS,
     COMPARE_WORKFLOW_REVISIONS,
+    COUNT_POPULATION,
+    COUNT_REVISION_ENTITIES,
     GET_WORKFLOW_REVISION,
     LIST_WORKFLOW_REVISIONS,
     SIMULATE_WORKFLOWS,
@@ -253,6 +255,20 @@ def activate(
     """Bring the workflows of a revision back, as a new one."""
     body = drop_none({"reason": reason, "ifMatch": if_match})
     return ask(client, ACTIVATE_WORKFLOW_REVISION, *_split(model), str(revision), body=body)
+
+
+@command(revisions, show_table("workflow | state | revision | count | issue", "items"))
+def population(
+    client: "Client",
+    model: Model,
+    revision: Annotated[
+        int | None, typer.Option(min=1, max=2**31 - 1, help="Only what it moved last.", show_default=False)
+    ] = None,
+) -> Json:
+    """Count the entities by workflow, state and the revision under which they were moved last."""
+    if revision is None:
+        return ask(client, COUNT_POPULATION, *_split(model))
+    return ask(client, COUNT_REVISION_ENTITIES, *_split(model), str(revision))
 
 
 def _split(model: str) -> tuple[str, str]:

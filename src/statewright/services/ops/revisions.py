@@ -1,11 +1,20 @@
 """Revisions of the workflows of a model (docs/reference/operations.md#revisions-of-workflows)."""
 
-from msgspec.structs import asdict
+from collections.abc import Sequence
+
+from msgspec.structs import asdict, replace
 
 from statewright.entity import Actor, ModelKey
 from statewright.failures import RevisionNotFound
 from statewright.ids import ModelId, model_id
-from statewright.operations.checks import Activation, RevisionDifference, WholeRevision, WorkflowRevision
+from statewright.operations.checks import (
+    Activation,
+    Population,
+    PopulationItem,
+    RevisionDifference,
+    WholeRevision,
+    WorkflowRevision,
+)
 from statewright.services.core import Caller, Core
 from statewright.services.models import build_not_found
 from statewright.services.ops.paging import Page, PageRequest, build_page
@@ -14,6 +23,7 @@ from statewright.storage import models
 from statewright.storage.ops import revisions as stored
 from statewright.storage.ops.revisions import NewRevision, StoredRevision
 from statewright.storage.ops.revisions import RevisionKey as RevisionKey
+from statewright.workflow import Workflow, find_governing
 
 
 async def list_revisions(
@@ -66,6 +76,27 @@ async def activate_revision(
         if_match=activation.if_match,
     )
     return (await _find(core, caller, key, revision)).view
+
+
+async def count_population(core: Core, caller: Caller, key: ModelKey, number: int | None = None) -> Population:
+    """Where the entities of a model are, or those that were moved last under a revision.
+
+    Raises ``ModelNotFound``, ``RevisionNotFound``, ``SearchTimeout``, ``Forbidden``.
+    """
+    if number is not None:
+        await _find(core, caller, key, number)
+    core.builtin.refuse_model(key)
+    definition = await core.definitions.find(caller.tenant, key)
+    if definition is None:
+        raise build_not_found(key)
+    found = await stored.count_entities(core.pool, caller.tenant, definition.model.id, number)
+    items = tuple(_judge(item, definition.model.workflows) for item in found)
+    return Population(total=sum(item.count for item in items), items=items)
+
+
+def _judge(item: PopulationItem, workflows: Sequence[Workflow]) -> PopulationItem:
+    is_known = find_governing(workflows, item.state, item.workflow) is not None
+    return item if is_known else replace(item, issue="STATE_REMOVED")
 
 
 async def _find(core: Core, caller: Caller, key: ModelKey, number: int) -> StoredRevision:

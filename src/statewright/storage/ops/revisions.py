@@ -3,14 +3,17 @@
 A revision is written in the transaction of the change that makes it, under the lock of the model: numbers have no gaps.
 """
 
+import asyncio
 from typing import Final
 
 import asyncpg
 from msgspec import Struct
 
 from statewright.entity import Actor
+from statewright.failures import SearchTimeout
 from statewright.ids import ModelId, TenantId
-from statewright.operations.checks import Origin, WorkflowRevision
+from statewright.operations.checks import Origin, PopulationItem, WorkflowRevision
+from statewright.storage.columns import ENTITY_COLUMNS
 from statewright.storage.ops.records import read_record
 from statewright.storage.pool import Pool
 
@@ -134,3 +137,35 @@ async def find_revision(pool: Pool, tenant: TenantId, model: ModelId, revision: 
     async with pool.connection() as connection:
         row = await connection.fetchrow(ONE, tenant, model, revision)
     return None if row is None else StoredRevision(read_record(WorkflowRevision, row), row["document"])
+
+
+COUNT_TIMEOUT_S: Final = 5.0
+MAX_GROUPS: Final = 10_000
+
+POPULATION: Final = f"""
+    -- A range of the index entity_model. Revisions are in the order of their definition revisions: each is made under
+    -- the lock of its model.
+    SELECT moved.workflow, moved.state, made.revision, sum(moved.count)::bigint AS count
+      FROM (SELECT {ENTITY_COLUMNS.definition}, state, count(*)
+              FROM entity WHERE tenant = $1 AND model = $2
+             GROUP BY {ENTITY_COLUMNS.definition}, state) AS moved (workflow, definition_revision, state, count)
+      LEFT JOIN LATERAL (SELECT revision FROM workflow_revision
+                          WHERE tenant = $1 AND model = $2 AND definition_revision <= moved.definition_revision
+                          ORDER BY revision DESC LIMIT 1) AS made ON true
+     WHERE $3::integer IS NULL OR made.revision = $3
+     GROUP BY moved.workflow, moved.state, made.revision
+     ORDER BY moved.workflow, moved.state, made.revision
+     LIMIT $4
+"""  # noqa: S608
+
+
+async def count_entities(
+    pool: Pool, tenant: TenantId, model: ModelId, revision: int | None = None
+) -> tuple[PopulationItem, ...]:
+    """The entities of a model by workflow, state and revision, or those of one revision. Raises ``SearchTimeout``."""
+    try:
+        async with asyncio.timeout(COUNT_TIMEOUT_S), pool.connection() as connection:
+            rows = await connection.fetch(POPULATION, tenant, model, revision, MAX_GROUPS)
+    except TimeoutError as late:
+        raise SearchTimeout(COUNT_TIMEOUT_S) from late
+    return tuple(PopulationItem(**row) for row in rows)

@@ -32,6 +32,8 @@ from statewright.operations.table import (
     ACTIVATE_WORKFLOW_REVISION,
     CHECK_WORKFLOWS,
     COMPARE_WORKFLOW_REVISIONS,
+    COUNT_POPULATION,
+    COUNT_REVISION_ENTITIES,
     GET_WORKFLOW_REVISION,
     LIST_WORKFLOW_REVISIONS,
     SIMULATE_WORKFLOWS,
@@ -263,6 +265,24 @@ async def activate_revision(request: Request) -> Response:
     """Bring workflows back, as a new revision."""
     number, body = _read_number(request), await read_body(request, Activation)
     found = await revisions.activate_revision(request.runtime.core, request.caller, request.model_key(), number, body)
+    return Response(encode_json(found))
+
+
+@serve(COUNT_REVISION_ENTITIES)
+async def count_revision_entities(request: Request) -> Response:
+    """Who was moved last under a revision."""
+    return await _count(request, _read_number(request))
+
+
+@serve(COUNT_POPULATION)
+async def count_population(request: Request) -> Response:
+    """Where the entities of a model are."""
+    return await _count(request, None)
+
+
+async def _count(request: Request, number: int | None) -> Response:
+    key = request.model_key()
+    found = await revisions.count_population(request.runtime.core, request.caller, key, number)
     return Response(encode_json(found))
 
 

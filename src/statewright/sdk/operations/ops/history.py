@@ -149,6 +149,15 @@ def activate_workflows(
     return request(table.ACTIVATE_WORKFLOW_REVISION, model, str(version), str(revision), body=body)
 
 
+def population(model: str, version: int, *, revision: int | None = None) -> Operation[checks.Population]:
+    """How many entities a model has by workflow, state and the revision of the workflows under which they were moved
+    last; with ``revision``, only those of this one.
+    """
+    if revision is None:
+        return request(table.COUNT_POPULATION, model, str(version))
+    return request(table.COUNT_REVISION_ENTITIES, model, str(version), str(revision))
+
+
 def idempotency(key: str, *, principal: str | None = None) -> Operation[service.IdempotencyRecord]:
     """What became of a request with an idempotency key; of another principal, for operators."""
     return request(table.GET_IDEMPOTENCY_RECORD, key, query={"principal": principal})
@@ -226,6 +235,7 @@ class HistoryMethods:
     workflow_revision = make_method(workflow_revision)
     workflow_diff = make_method(workflow_diff)
     activate_workflows = make_method(activate_workflows)
+    population = make_method(population)
     idempotency = make_method(idempotency)
     audit = Items(audit)
     settings = make_method(settings)
