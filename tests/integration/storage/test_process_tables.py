@@ -129,8 +129,8 @@ async def check_rows(database: str) -> None:
         assert await jobs.fetch_owner_of_work(pool, ACME, ["toy"], JOB) is None
         assert await jobs.fetch_routes(pool, ACME, "toy") == []
         lease = JobLease(worker="w", now=10, until=20)
-        assert await jobs.claim_jobs(pool, ACME, [JobKind("score", "toy")], 9, lease) == []
-        [job] = await jobs.claim_jobs(pool, ACME, [JobKind("score", "steps")], 9, lease)
+        assert await jobs.claim_jobs(pool, ACME, [JobKind("score", "toy")], [lease] * 9) == []
+        [job] = await jobs.claim_jobs(pool, ACME, [JobKind("score", "steps")], [lease] * 9)
         assert (job.id, job.node_id, job.retries, job.input) == (JOB, "check", 3, '{"n": 1}')
         assert await take(pool, TIMERS, ["toy"], now=10, until=20) == []
         [timer] = await take(pool, TIMERS, ["steps"], now=10, until=20)

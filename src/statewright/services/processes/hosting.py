@@ -43,7 +43,7 @@ from statewright.services.builtin import FireRequest
 from statewright.services.core import Caller, Core
 from statewright.services.processes.documents import read_texts
 from statewright.services.processes.large_values import ApartValues
-from statewright.services.processes.wakeups import DueRows, LogFollowers, PollingWorkers, Wakeups
+from statewright.services.processes.wakeups import DueRows, LogFollowers, PollingWorkers, SharedClaims, Wakeups
 from statewright.storage.pool import Pool
 from statewright.storage.processes import definitions
 from statewright.storage.processes.children import DueChild, DueEnd
@@ -271,6 +271,7 @@ class ProcessHosts:
 
     def __init__(self, clock: Clock) -> None:
         self.wakeups = Wakeups(clock)
+        self.claims = SharedClaims()
         self.polling_workers = PollingWorkers(clock)
         self.handed_out: MinuteCounts[tuple[TenantId, str]] = MinuteCounts(time.monotonic)
         """Jobs that were given to workers, by tenant and type."""

@@ -3,7 +3,7 @@ docs/reference/steps.md#when-a-job-fails).
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from functools import partial
@@ -319,10 +319,8 @@ async def _claim_now(queue: JobQueue, tenant: TenantId, request: JobClaim) -> tu
         found = await _lock_jobs(queue, tenant, request, lease)
     else:
         [language] = queue.languages
-        held = guard.get_held_processes(tenant)
-        found = await stored.claim_route(
-            queue.parts.core.pool, tenant, language, request.route, request.max_jobs, lease, held
-        )
+        leases, held = [lease] * request.max_jobs, guard.get_held_processes(tenant)
+        found = await stored.claim_route(queue.parts.core.pool, tenant, language, request.route, leases, held)
     metrics, took = queue.metrics, asyncio.get_running_loop().time() - began
     metrics.polls.observe(took)
     metrics.waits["job.poll_skip_locked"].observe(took)
@@ -331,16 +329,20 @@ async def _claim_now(queue: JobQueue, tenant: TenantId, request: JobClaim) -> tu
 
 async def _lock_jobs(queue: JobQueue, tenant: TenantId, request: JobClaim, lease: JobLease) -> list[LockedJob]:
     """Lock jobs of the types that are not known to be idle; of all when they are."""
-    idle = queue.parts.hosts.wakeups.idle
-    known = _list_topics(queue, tenant, request)
-    topics = idle.list_busy(known) or known
-    with idle.look(topics) as look:
-        wanted = [JobKind(job_type, language) for _, language, job_type in topics]
-        held = queue.parts.core.guard.get_held_processes(tenant)
-        found = await stored.claim_jobs(queue.parts.core.pool, tenant, wanted, request.max_jobs, lease, held)
-        if len(found) < request.max_jobs and not stored.is_cut_short(found):
-            idle.prove(look)
-    return found
+    core, hosts, known = queue.parts.core, queue.parts.hosts, _list_topics(queue, tenant, request)
+    topics = hosts.wakeups.idle.list_busy(known) or known
+
+    async def lock(leases: Sequence[JobLease]) -> list[LockedJob]:
+        find = core.guard.find_job_type  # a type may have been suspended while the claim waited
+        if not (wanted := [JobKind(name, language) for _, language, name in topics if find(tenant, name) is None]):
+            return []
+        with hosts.wakeups.idle.look(topics) as look:
+            found = await stored.claim_jobs(core.pool, tenant, wanted, leases, core.guard.get_held_processes(tenant))
+            if len(found) < len(leases) and len(wanted) == len(topics) and not stored.is_cut_short(found):
+                hosts.wakeups.idle.prove(look)
+        return found
+
+    return await hosts.claims.lock_jobs(tuple(topics), lease, request.max_jobs, lock, core.start_detached)
 
 
 async def _hand_out(

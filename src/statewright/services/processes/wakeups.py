@@ -21,19 +21,25 @@ elsewhere. So the proof is kept until something is heard of the topic. Three thi
 * Nothing is heard at all, because there is no connection to listen on. Then nothing is known.
 
 Workers that poll jobs, as this process sees them (docs/reference/operations.md#members).
+
+Claims that meet. One statement is for those that ask for jobs of the same types. A claim that meets none leaves at
+once; those that come while the statement of another is under way wait for it, and leave together as soon as it is back:
+a statement costs nearly as much for one job as for twenty. Each worker gets the oldest jobs that are left, in the order
+of asking.
 """
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
 from statewright.failures import TooManyRequests
 from statewright.ids import Clock, EntityId, TenantId
 from statewright.loop.lru import LruCache
+from statewright.storage.processes.jobs import JobLease, LockedJob, is_cut_short
 
 Topic = tuple[TenantId, str, str]
 """A tenant, a language and a job type."""
@@ -343,3 +349,96 @@ class PollingWorkers:
         """Those of a tenant, or of all, that have polled within ``KEPT_US``."""
         limit = self._clock() - KEPT_US
         return [seen for seen in self._seen.values() if seen.seen_at >= limit and tenant in (None, seen.tenant)]
+
+
+MAX_SHARED_JOBS: Final = 50
+"""Jobs that one statement looks for on behalf of several claims; one that asks for more goes alone."""
+
+LockJobs: TypeAlias = Callable[[Sequence[JobLease]], Awaitable[list[LockedJob]]]
+"""Locks a job for each lease, as far as there are any: ``LockedJob.place`` says for which."""
+
+
+class _Claim(Struct, eq=False):
+    lease: JobLease
+    limit: int
+    found: "asyncio.Future[list[LockedJob]]"
+
+
+class SharedClaims:
+    """Those of one process."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[Hashable, list[_Claim]] = {}
+        """By what they ask for; there is an entry while a statement of its claims is under way."""
+
+    async def lock_jobs(
+        self,
+        kind: Hashable,
+        lease: JobLease,
+        limit: int,
+        lock: LockJobs,
+        start: Callable[[Coroutine[object, object, None]], object],
+    ) -> list[LockedJob]:
+        """Up to ``limit`` jobs. Claims of one ``kind`` ask for the same, so that ``lock`` of one serves all; ``start``
+        starts a task that outlives its caller. Raises what ``lock`` raises.
+        """
+        waiting = self._waiting.get(kind)
+        if waiting is not None:
+            claim = _Claim(lease, limit, asyncio.get_running_loop().create_future())
+            waiting.append(claim)
+            return await claim.found
+        waiting = self._waiting[kind] = []
+        try:
+            return await lock([lease] * limit)
+        finally:
+            if waiting:
+                start(self._send(kind, lock))
+            else:
+                del self._waiting[kind]
+
+    async def _send(self, kind: Hashable, lock: LockJobs) -> None:
+        waiting = self._waiting[kind]
+        batch = list[_Claim]()
+        try:
+            while batch := _take_batch(waiting):
+                try:
+                    found = await lock([lease for claim in batch for lease in [claim.lease] * claim.limit])
+                    waiting[:0] = _share_out(batch, found)
+                except Exception as error:  # a background task: those who wait must learn of it, whatever it is
+                    for claim in batch:
+                        if not claim.found.done():
+                            claim.found.set_exception(error)
+        finally:
+            del self._waiting[kind]
+            for claim in (*batch, *waiting):  # there are some only where this task was cancelled
+                claim.found.cancel()
+
+
+def _take_batch(waiting: list[_Claim]) -> list[_Claim]:
+    """The first that still waits, and others as long as they ask for few jobs together."""
+    waiting[:] = [claim for claim in waiting if not claim.found.done()]
+    number = jobs = 0
+    for number, claim in enumerate(waiting):
+        jobs += claim.limit
+        if number and jobs > MAX_SHARED_JOBS:
+            break
+    else:
+        number = len(waiting)
+    batch = waiting[:number]
+    del waiting[:number]
+    return batch
+
+
+def _share_out(batch: Sequence[_Claim], found: Sequence[LockedJob]) -> list[_Claim]:
+    """Give each claim what was locked for it. Those that came away empty because jobs that others got are large are to
+    ask again.
+    """
+    is_cut, first, unserved = is_cut_short(found), 0, list[_Claim]()
+    for claim in batch:
+        mine = [job for job in found if first <= job.place < first + claim.limit]
+        first += claim.limit
+        if is_cut and not mine:
+            unserved.append(claim)
+        elif not claim.found.done():
+            claim.found.set_result(mine)
+    return unserved

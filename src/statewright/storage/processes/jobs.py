@@ -40,6 +40,8 @@ class LockedJob(Struct, frozen=True, kw_only=True):
     created_at: int
     input: str
     input_bytes: int
+    place: int
+    """For which of the leases of its claim it was locked, from 0."""
 
 
 class QueuedJob(Struct, frozen=True, kw_only=True):
@@ -88,22 +90,23 @@ def _build_claim(oldest: str) -> str:
     return f"""
     WITH claimed AS (
         UPDATE process_job
-           SET worker = $4, locked_at = $5, lock_expires_at = $6
-         WHERE tenant = $1
-           AND id = ANY (ARRAY(
+           SET worker = ($3::text[])[picked.place], locked_at = $4, lock_expires_at = ($5::bigint[])[picked.place]
+          FROM unnest(ARRAY(
                 SELECT fitting.id
                   FROM (SELECT chosen.id,
                                sum(chosen.input_bytes) OVER (ORDER BY chosen.id) - chosen.input_bytes AS bytes_before
                           FROM (SELECT oldest.id, oldest.input_bytes
-                                  FROM unnest($2::text[], $7::text[]) AS wanted (job_type, language)
+                                  FROM unnest($2::text[], $6::text[]) AS wanted (job_type, language)
                                  CROSS JOIN LATERAL ({oldest}) AS oldest
                                  ORDER BY oldest.id
-                                 LIMIT $3) AS chosen) AS fitting
-                 WHERE fitting.bytes_before < {MAX_CLAIM_BYTES}))
-     RETURNING id, language, instance, execution, definition_id, definition_version, node_id, job_type, retries,
-               created_at, input_bytes
+                                 LIMIT cardinality($3::text[])) AS chosen) AS fitting
+                 WHERE fitting.bytes_before < {MAX_CLAIM_BYTES}
+                 ORDER BY fitting.id)) WITH ORDINALITY AS picked (id, place)
+         WHERE process_job.tenant = $1 AND process_job.id = picked.id
+     RETURNING picked.place, process_job.id, language, instance, execution, definition_id, definition_version, node_id,
+               job_type, retries, created_at, input_bytes
     )
-    SELECT claimed.id, claimed.language, claimed.instance, claimed.execution, claimed.definition_id,
+    SELECT claimed.place, claimed.id, claimed.language, claimed.instance, claimed.execution, claimed.definition_id,
            claimed.definition_version, claimed.node_id, claimed.job_type, claimed.retries, claimed.created_at,
            claimed.input_bytes, made.input, made.element
       FROM claimed
@@ -123,7 +126,7 @@ def _build_oldest(tags: str, also: str = "") -> str:
          WHERE tenant = $1 AND language = wanted.language AND job_type = wanted.job_type
            AND lock_expires_at IS NULL AND NOT held AND tags {tags} {also}
          ORDER BY id
-         LIMIT $3 FOR UPDATE SKIP LOCKED
+         LIMIT cardinality($3::text[]) FOR UPDATE SKIP LOCKED
     """  # noqa: S608 - the conditions below
 
 
@@ -136,18 +139,18 @@ def _build_claim_of_types(also: str = "") -> str:
 
 _NOT_SUSPENDED: Final = """
     -- They may be ten thousand: to look at all of them here takes less than half of the time that sending them does.
-    AND (NOT $8::boolean
+    AND (NOT $7::boolean
          OR instance NOT IN (SELECT target::uuid FROM suspension
                               WHERE tenant = $1 AND scope IN ('ENTITY', 'INSTANCE') AND ended_at IS NULL))
-    AND definition_id <> ALL ($9::text[])
+    AND definition_id <> ALL ($8::text[])
 """
 
 CLAIM: Final = _build_claim_of_types()
 CLAIM_PLAIN: Final = _build_claim(_build_oldest("IS NULL"))
-CLAIM_TAGGED: Final = _build_claim(_build_oldest("= $8"))
+CLAIM_TAGGED: Final = _build_claim(_build_oldest("= $7"))
 CLAIM_AROUND: Final = _build_claim_of_types(_NOT_SUSPENDED)
 CLAIM_PLAIN_AROUND: Final = _build_claim(_build_oldest("IS NULL", _NOT_SUSPENDED))
-CLAIM_TAGGED_AROUND: Final = _build_claim(_build_oldest("= $10", _NOT_SUSPENDED))
+CLAIM_TAGGED_AROUND: Final = _build_claim(_build_oldest("= $9", _NOT_SUSPENDED))
 """The same where some instances or definitions are suspended; who has none does not pay for the conditions."""
 
 
@@ -155,21 +158,24 @@ async def claim_jobs(
     pool: Pool,
     tenant: TenantId,
     wanted: Sequence[JobKind],
-    limit: int,
-    lease: JobLease,
+    leases: Sequence[JobLease],
     held: HeldProcesses | None = None,
 ) -> list[LockedJob]:
-    """Lock up to ``limit`` of the oldest claimable jobs of the kinds, in order of creation; fewer where their inputs
-    are large (``is_cut_short``). None of what is ``held``.
+    """Lock a job for each lease: the oldest claimable ones of the kinds, in order of creation; fewer where their inputs
+    are large (``is_cut_short``). None of what is ``held``. All leases begin with the first.
     """
     types, languages = [kind.job_type for kind in wanted], [kind.language for kind in wanted]
     async with pool.connection() as connection:
-        args = (tenant, types, limit, lease.worker, lease.now, lease.until, languages)
+        args = (tenant, types, *_split_leases(leases), languages)
         if held is None:
             rows = await connection.fetch(CLAIM, *args)
         else:
             rows = await connection.fetch(CLAIM_AROUND, *args, held.has_instances, held.definitions)
     return [_to_locked_job(row) for row in rows]
+
+
+def _split_leases(leases: Sequence[JobLease]) -> tuple[list[str], int, list[int]]:
+    return [lease.worker for lease in leases], leases[0].now, [lease.until for lease in leases]
 
 
 def is_cut_short(claimed: Sequence[LockedJob]) -> bool:
@@ -189,12 +195,11 @@ async def claim_route(
     tenant: TenantId,
     language: str,
     route: PushRoute,
-    limit: int,
-    lease: JobLease,
+    leases: Sequence[JobLease],
     held: HeldProcesses | None = None,
 ) -> list[LockedJob]:
     """The same for the jobs of a route."""
-    args = (tenant, [route.job_type], limit, lease.worker, lease.now, lease.until, [language])
+    args = (tenant, [route.job_type], *_split_leases(leases), [language])
     around = () if held is None else (held.has_instances, held.definitions)
     tags = () if route.tags is None else (route.tags,)
     if route.tags is None:
@@ -342,6 +347,7 @@ def _to_locked_job(row: asyncpg.Record) -> LockedJob:
         created_at=row["created_at"],
         input=row["input"],
         input_bytes=row["input_bytes"],
+        place=row["place"] - 1,
     )
 
 
