@@ -11,6 +11,7 @@ from statewright.api.http.ops.routes import OPS_ROUTES
 from statewright.sdk.client import Client, Incidents, Ops, Suspensions
 from statewright.sdk.exchange import ONCE
 from statewright.sdk.operations.calls import Call, HttpResponse
+from statewright.sdk.operations.ops.history import population
 from statewright.sdk.operations.ops.work import queue
 
 EXAMPLES: dict[str, tuple[Any, ...]] = {
@@ -32,6 +33,11 @@ EXAMPLES: dict[str, tuple[Any, ...]] = {
     "check_workflows": ("prize", 1, []),
     "simulate": ("prize", 1, {"document": {}}),
     "idempotency": ("key",),
+    "workflow_revisions": ("prize", 1),
+    "workflow_revision": ("prize", 1, 2),
+    "workflow_diff": ("prize", 1, 2),
+    "activate_workflows": ("prize", 1, 2),
+    "population": ("prize", 1),
     "get": ("x-1",),
     "retry": ("x-1",),
     "resolve": ("x-1", "done"),
@@ -40,7 +46,7 @@ EXAMPLES: dict[str, tuple[Any, ...]] = {
 }
 """Positional arguments, where a method wants any."""
 
-NAMED = {"restore": {"reason": "r"}, "suspend": {"reason": "r"}}
+NAMED = {"activate_workflows": {"reason": "r"}, "restore": {"reason": "r"}, "suspend": {"reason": "r"}}
 
 
 class Recorder:
@@ -75,6 +81,7 @@ def list_calls() -> Generator[Call]:
                 list(method(*EXAMPLES.get(name, ()), **NAMED.get(name, {})))
             yield transport.calls[0]
     yield queue("TAG", "mail").call
+    yield population("prize", 1, revision=2).call
 
 
 def test_every_route_has_a_method_and_every_method_its_route() -> None:
