@@ -6,7 +6,9 @@ from statewright.console.frame import Renderer
 from statewright.console.live import ModelCounts
 from statewright.console.pages.model import CountsView
 from statewright.console.session import Viewer
+from tests.browser.installation import Installation
 from tests.browser.tab import Tab
+from tests.builders import a_workflow, manual
 
 
 def test_the_overview_draws_workflows_with_live_counts_that_lead_to_entities(tab: Tab):
@@ -59,3 +61,23 @@ def test_nothing_asks_again_while_the_page_is_paused(tab: Tab):
     toggle.click()
     with tab.page.expect_request("**/console/part/incidents/count"):
         tab.page.evaluate(ASK_AGAIN)
+
+
+def test_an_import_that_strands_entities_is_seen_and_taken_back(tab: Tab, console: Installation):
+    api, page = console.api, tab.page
+    api.a_model(a_workflow("keeping", NEW=[manual("KEEP", to="KEPT")], KEPT=[]), model="vault/1")
+    box = api.create(model="vault/1")
+    api.import_workflows(a_workflow("keeping", FRESH=[]), model="vault/1")
+    tab.open("/console/models/vault/1/revisions")
+    expect(page.locator(".notice.bad")).to_contain_text("1 entity is in a state that no active workflow has")
+    expect(page.get_by_role("row", name="NEW", exact=False)).to_contain_text("in no active workflow")
+    page.get_by_role("link", name="Compare with current").click()
+    expect(page.locator("h1")).to_have_text("Revision 1 → 2")
+    expect(page.get_by_role("row", name="initialState", exact=False)).to_contain_text("FRESH")
+    page.get_by_role("link", name="All revisions").click()
+    page.get_by_role("button", name="Bring back").click()
+    page.get_by_label("Reason").fill("it lost the vault")
+    page.locator(".confirm").get_by_role("button", name="Bring back").click()
+    expect(page.locator("tbody tr").first).to_contain_text("it lost the vault")
+    expect(page.locator(".notice.bad")).to_have_count(0)
+    api.update(box.id, fire="KEEP")

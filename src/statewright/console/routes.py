@@ -21,6 +21,7 @@ from statewright.console.pages import (
     messages,
     model,
     model_overview,
+    revisions,
     searches,
     tasks,
     topics,
@@ -41,6 +42,6 @@ AREAS: Final[tuple[_Area, ...]] = (
     *(definition_acts, definitions, instance, instances, tasks),
     *(entities, entity, entity_history, messages, searches),
     *(find, home, incidents, topics, workers),
-    *(model, model_overview, workflow, workflow_acts),
+    *(model, model_overview, revisions, workflow, workflow_acts),
 )
 ROUTES: Final[Routes] = tuple(route for area in AREAS for route in area.ROUTES)

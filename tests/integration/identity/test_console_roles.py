@@ -186,6 +186,7 @@ def build_forms(installation: Installation) -> dict[str, dict[str, str]]:
         "learn_sample": unlocked | {"sample": '{"more": 1}'},
         "validate_document": model | {"document": dumps(ORDER)},
         "declare_index": model | {"path": "$.amount"},
+        "activate_revision": model | {"revision": "1", "ifMatch": "1"} | reason,
         "drop_index": model | {"index": str(uuid4())},
         "suspend_model": model | reason,
         "resume_model": model | resume,
