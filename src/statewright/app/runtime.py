@@ -37,6 +37,7 @@ from statewright.services.flows.dialect import FLOW_DIALECT
 from statewright.services.flows.service_tasks import ServiceTasks
 from statewright.services.idempotency.requests import IdempotencySweeper, IdempotentRequests
 from statewright.services.incident_reports import IncidentReports
+from statewright.services.ops.bulk_runs import BulkRunner
 from statewright.services.ops.incidents import Concerns, IncidentSweeper
 from statewright.services.ops.queue_watch import QueueWatch, WorkPresence
 from statewright.services.ops.queues import ConnectedMembers, RateRecorder, WorkCounts
@@ -67,6 +68,7 @@ from statewright.storage.connections import DatabaseUrl
 from statewright.storage.entities import EntityReader
 from statewright.storage.idempotency import KEY_PARTS
 from statewright.storage.models import NotificationHandler
+from statewright.storage.ops.bulk_jobs import BULK_ITEMS, BulkJobs
 from statewright.storage.ops.history import ACTS
 from statewright.storage.ops.incidents import INCIDENT_RETRIES, INCIDENTS
 from statewright.storage.ops.suspensions import CHANNEL as SWITCH_CHANNEL
@@ -147,6 +149,7 @@ def build_operations(
             retry=build_retry_policy(settings),
             checks_output=settings.processor_output == "strict",
         ),
+        bulk=BulkRunner(BulkJobs(pools.shared, pools.jobs)),
     )
 
 
@@ -293,7 +296,7 @@ def _assemble(
     )
 
 
-PARTS: Final = (*PROCESS_PARTS, *KEY_PARTS, INCIDENT_RETRIES, ACTS)
+PARTS: Final = (*PROCESS_PARTS, *KEY_PARTS, INCIDENT_RETRIES, ACTS, BULK_ITEMS)
 """Of the commit statement, beside those of entities."""
 
 
@@ -408,6 +411,7 @@ def _build_maintenance(
         work["identity-providers"] = identity.live_providers.follow()
     if settings.ops_enabled:
         work["commit-rates"] = operations.rates.run()
+        work["bulk-jobs"] = operations.bulk.run(operations)
         work["ops-audit-sweep"] = operations.audit_sweeper.run()
     if settings.history_retention.is_limited:
         pruner = Pruner(core.pool, settings.history_retention, interval=settings.history_prune_interval)

@@ -113,6 +113,7 @@ SOURCES: Final[Mapping[str, Source]] = {
     "models": Source("reference/models.md"),
     "ops": Source(_OPERATIONS),
     "ops.audit": Source(_OPERATIONS, "Audit"),
+    "ops.bulk": Source(_OPERATIONS, "Bulk jobs"),
     "ops.changes": Source(_OPERATIONS, "Changes"),
     "ops.check": Source(_OPERATIONS, "Checking workflows"),
     "ops.count": Source(_OPERATIONS, "Counting"),

@@ -21,7 +21,7 @@ from statewright.engine.run import EntityDraft, EntityWriter, Run, locate_failur
 from statewright.engine.schedules import Reconciler, TaskReader
 from statewright.engine.unit import Unit
 from statewright.entity import Entity, Event, ScheduledTask
-from statewright.failures import Failure, TransitionNotFound, WorkflowFailed
+from statewright.failures import CriterionNotMatched, Failure, TransitionNotFound, WorkflowFailed
 from statewright.ids import EntityId
 from statewright.jsonval.values import JsonValue
 from statewright.loop.turns import TurnExceeded
@@ -254,8 +254,7 @@ class Engine:
             guard.admit_move(run.unit, run.model.key, draft.id, run.workflow.name, transition.name)
         result = await self._evaluate_transition(run, draft, transition)
         if not result.matches:
-            reason = f": {result.reason}" if result.reason else ""
-            raise WorkflowFailed(f'transition "{name}" criterion not matched{reason}')
+            raise CriterionNotMatched(name, result.reason)
         draft = await self._run_cascade(run, await self._fire_transition(run, draft, transition))
         await self._reconcile(run, draft)
         run.record(events.build_finished_event("Manual transition finished", draft.state))

@@ -64,6 +64,7 @@ from statewright.failures.identity import (
 from statewright.failures.models import (
     BusinessKeyInUse,
     Conflict,
+    CriterionNotMatched,
     EntityModified,
     EntityNotFound,
     HistoryPruned,
@@ -91,6 +92,9 @@ from statewright.failures.models import (
 )
 from statewright.failures.operations import (
     AlreadyExists,
+    BulkCountChanged,
+    BulkJobNotFound,
+    BulkState,
     IdempotencyClaimLost,
     IdempotencyConflict,
     IdempotencyInProgress,
@@ -133,6 +137,9 @@ __all__ = [
     "BadRequest",
     "BodyTooLarge",
     "BodyTooSlow",
+    "BulkCountChanged",
+    "BulkJobNotFound",
+    "BulkState",
     "BusinessKeyInUse",
     "ClientNotFound",
     "ComputationKilled",
@@ -142,6 +149,7 @@ __all__ = [
     "ComputeMemberDisconnected",
     "ConditionTypeMismatch",
     "Conflict",
+    "CriterionNotMatched",
     "DispatchTimeout",
     "DuplicateAggregationAlias",
     "DuplicateGroupBy",

@@ -154,6 +154,13 @@ class WorkflowFailed(Failure):
     code, status = "WORKFLOW_FAILED", 400
 
 
+class CriterionNotMatched(WorkflowFailed):
+    """The criterion of the transition that was named does not hold for the entity."""
+
+    def __init__(self, transition: str, reason: str | None = None) -> None:
+        super().__init__(f'transition "{transition}" criterion not matched' + (f": {reason}" if reason else ""))
+
+
 class RunCutOff(WorkflowFailed):
     """The wait for a run that commits in segments ended before the run: what it has committed stays, and it may commit
     more. Repeating the request would begin another run; an entity that the transaction names shows that this one came

@@ -158,3 +158,30 @@ class LimitReached(Failure):
 
     def __init__(self, what: str, limit: int) -> None:
         super().__init__(f"there are {limit} {what} already", {"limit": limit})
+
+
+class BulkJobNotFound(Failure):
+    """The tenant has no such bulk job, or keeps it no longer."""
+
+    code, status = "BULK_JOB_NOT_FOUND", 404
+
+    def __init__(self) -> None:
+        super().__init__("no bulk job has this id")
+
+
+class BulkState(Failure):
+    """The bulk job is in a state in which that cannot be done."""
+
+    code, status = "BULK_STATE", 409
+
+    def __init__(self, state: str) -> None:
+        super().__init__(f"the bulk job is {state}", {"status": state})
+
+
+class BulkCountChanged(Failure):
+    """The bulk job has another number of items than was expected."""
+
+    code, status = "BULK_COUNT_CHANGED", 409
+
+    def __init__(self, count: int) -> None:
+        super().__init__(f"the bulk job has {count} items", {"count": count})

@@ -86,6 +86,7 @@ class Metrics:
                     ("suspension", ender),
                     ("incident", incidents),
                     ("worker_seen", workers),
+                    ("bulk_job", runtime.operations.bulk),
                 ],
             )
         )

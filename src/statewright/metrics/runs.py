@@ -23,6 +23,7 @@ from statewright.metrics.families import (
     build_histograms,
     build_labelled_histograms,
 )
+from statewright.operations.bulk_jobs import STATUSES
 from statewright.operations.incidents import INCIDENT_KINDS
 from statewright.operations.suspensions import SCOPES
 from statewright.services.auth.clients import Identity
@@ -138,6 +139,18 @@ class OpsCollector(Collector):
         yield build_counters("statewright_swept_rows", "Rows removed after their retention", "table", swept)
         yield from self._collect_suspensions()
         yield from self._collect_incidents()
+        yield from self._collect_bulk_jobs()
+
+    def _collect_bulk_jobs(self) -> Iterator[Metric]:
+        bulk = self._runtime.operations.bulk
+        jobs = GaugeMetricFamily("statewright_bulk_jobs", "Bulk jobs that are kept", labels=["status"])
+        for status in STATUSES:
+            jobs.add_metric([status], bulk.jobs.get(status, 0))
+        yield jobs
+        items = CounterMetricFamily("statewright_bulk_items", "Items of bulk jobs", labels=["operation", "result"])
+        for labels, count in bulk.items.items():
+            items.add_metric(labels, count)
+        yield items
 
     def _collect_incidents(self) -> Iterator[Metric]:
         sweeper = self._runtime.operations.concerns.incident_sweeper

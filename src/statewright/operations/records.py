@@ -128,3 +128,42 @@ PAGING: Final = (*LISTING, QueryParameter("count", "boolean", f"tell the total, 
 """The same of those that are counted."""
 NO_FILTERS: Final = frozenset({"sort", *(query.name for query in PAGING)})
 """What does not say which items are wanted."""
+
+
+AnswerT_co = TypeVar("AnswerT_co", covariant=True)
+
+Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+Role: TypeAlias = Literal["ROLE_OPERATOR", "ROLE_ADMIN"]
+
+OPERATOR: Final = "ROLE_OPERATOR"
+ADMIN: Final = "ROLE_ADMIN"
+
+
+class ApiOperation(Struct, Generic[AnswerT_co], frozen=True, kw_only=True):
+    """What can be asked for. ``body`` and ``answer`` are records, or names of schemas that are no records.
+
+    ``role`` is the least one that may ask; None: any authenticated principal. ``recording`` says when the
+    answer to a request with an idempotency key is recorded, ``is_read`` that it changes nothing, though its method
+    might. ``problems`` lists the error codes. ``command`` is the one that is this operation and no more; others are
+    written in ``cli/ops``.
+    """
+
+    id: str
+    method: Method = "GET"
+    path: str
+    summary: str
+    role: Role | None = None
+    recording: Literal["commit", "only commit", "transaction", "either", "nothing"] = "transaction"
+    is_read: bool = False
+    query: tuple[QueryParameter, ...] = ()
+    body: type[Any] | str | None = None  # whatever record
+    body_required: bool = True
+    answer: type[AnswerT_co] | str
+    status: int = 200
+    problems: tuple[str, ...] = ("BAD_REQUEST",)
+    command: Command | None = None
+
+    @property
+    def filters(self) -> tuple[QueryParameter, ...]:
+        """The parameters that say which items of a list are wanted."""
+        return tuple(query for query in self.query if query.name not in NO_FILTERS)

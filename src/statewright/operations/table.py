@@ -2,14 +2,31 @@
 (docs/reference/operations.md).
 """
 
-from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, get_args
+from typing import Any, Final, get_args
 
-from msgspec import Struct
-
-from statewright.operations import checks, explanations, history, incidents, listings, queues, service, suspensions
+from statewright.operations import (
+    checks,
+    explanations,
+    history,
+    incidents,
+    listings,
+    queues,
+    service,
+    suspensions,
+)
+from statewright.operations.bulk_jobs import CANCEL_BULK_JOB as CANCEL_BULK_JOB
+from statewright.operations.bulk_jobs import CHANGE_BULK_JOB as CHANGE_BULK_JOB
+from statewright.operations.bulk_jobs import CREATE_BULK_JOB as CREATE_BULK_JOB
+from statewright.operations.bulk_jobs import GET_BULK_JOB as GET_BULK_JOB
+from statewright.operations.bulk_jobs import LIST_BULK_ITEMS as LIST_BULK_ITEMS
+from statewright.operations.bulk_jobs import LIST_BULK_JOBS as LIST_BULK_JOBS
+from statewright.operations.bulk_jobs import PAUSE_BULK_JOB as PAUSE_BULK_JOB
+from statewright.operations.bulk_jobs import RESUME_BULK_JOB as RESUME_BULK_JOB
+from statewright.operations.bulk_jobs import RETRY_BULK_JOB as RETRY_BULK_JOB
+from statewright.operations.bulk_jobs import START_BULK_JOB as START_BULK_JOB
+from statewright.operations.records import ADMIN as ADMIN
 from statewright.operations.records import (
     LISTING,
-    NO_FILTERS,
     PAGING,
     POINT_IN_TIME,
     SORT,
@@ -19,15 +36,8 @@ from statewright.operations.records import (
     Option,
     QueryParameter,
 )
-
-AnswerT_co = TypeVar("AnswerT_co", covariant=True)
-
-Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
-Role: TypeAlias = Literal["ROLE_OPERATOR", "ROLE_ADMIN"]
-
-OPERATOR: Final = "ROLE_OPERATOR"
-ADMIN: Final = "ROLE_ADMIN"
-
+from statewright.operations.records import OPERATOR as OPERATOR
+from statewright.operations.records import ApiOperation as ApiOperation
 
 _SEARCH_PROBLEMS: Final = (
     "BAD_REQUEST",
@@ -39,36 +49,6 @@ _SEARCH_PROBLEMS: Final = (
     "SCAN_BUDGET_EXHAUSTED",
     "SEARCH_SHARD_TIMEOUT",
 )
-
-
-class ApiOperation(Struct, Generic[AnswerT_co], frozen=True, kw_only=True):
-    """What can be asked for. ``body`` and ``answer`` are records, or names of schemas that are no records.
-
-    ``role`` is the least one that may ask; None: any authenticated principal. ``recording`` says when the
-    answer to a request with an idempotency key is recorded, ``is_read`` that it changes nothing, though its method
-    might. ``problems`` lists the error codes. ``command`` is the one that is this operation and no more; others are
-    written in ``cli/ops``.
-    """
-
-    id: str
-    method: Method = "GET"
-    path: str
-    summary: str
-    role: Role | None = None
-    recording: Literal["commit", "only commit", "transaction", "either", "nothing"] = "transaction"
-    is_read: bool = False
-    query: tuple[QueryParameter, ...] = ()
-    body: type[Any] | str | None = None  # whatever record
-    body_required: bool = True
-    answer: type[AnswerT_co] | str
-    status: int = 200
-    problems: tuple[str, ...] = ("BAD_REQUEST",)
-    command: Command | None = None
-
-    @property
-    def filters(self) -> tuple[QueryParameter, ...]:
-        """The parameters that say which items of a list are wanted."""
-        return tuple(query for query in self.query if query.name not in NO_FILTERS)
 
 
 _MODEL: Final = QueryParameter("model", "string", "name of the model")

@@ -29,6 +29,7 @@ from statewright.sdk.http import RESPONSE_TIMEOUT_S, HttpTransport
 from statewright.sdk.operations import audit, calls, entities, flows, messages, models, playbooks, steps
 from statewright.sdk.operations import search as searching
 from statewright.sdk.operations import search as statistics
+from statewright.sdk.operations.ops.bulk_jobs import BulkMethods
 from statewright.sdk.operations.ops.history import HistoryMethods
 from statewright.sdk.operations.ops.incidents import IncidentMethods
 from statewright.sdk.operations.ops.suspensions import SuspensionMethods
@@ -215,6 +216,14 @@ class AsyncSuspensions(SuspensionMethods, Awaited):
     """Movement that is stopped at a chosen place."""
 
 
+class Bulk(BulkMethods, Blocking):
+    """One operation on many entities."""
+
+
+class AsyncBulk(BulkMethods, Awaited):
+    """One operation on many entities."""
+
+
 class _AnyClient(ClientPart):
     """What both clients have in common."""
 
@@ -249,6 +258,7 @@ class _AnyClient(ClientPart):
     ops = Part(Ops, AsyncOps)
     incidents = Part(Incidents, AsyncIncidents)
     suspensions = Part(Suspensions, AsyncSuspensions)
+    bulk = Part(Bulk, AsyncBulk)
 
     def __init__(
         self,

@@ -82,6 +82,19 @@ CHAPTERS = {
         methods=("suspensions.suspend", "suspensions.resume", "suspensions.list", "suspensions.get"),
         metrics=("statewright_suspensions", "statewright_suspended_refusals_total"),
     ),
+    "bulk jobs": Chapter(
+        topic="ops.bulk",
+        calls=(
+            *("createBulkJob", "listBulkJobs", "getBulkJob", "listBulkItems", "startBulkJob", "pauseBulkJob"),
+            *("resumeBulkJob", "cancelBulkJob", "retryBulkJob", "changeBulkJob"),
+        ),
+        commands=(
+            *("ops bulk", "ops bulk create", "ops bulk list", "ops bulk show", "ops bulk items", "ops bulk start"),
+            *("ops bulk pause", "ops bulk resume", "ops bulk cancel", "ops bulk retry-failed", "ops bulk watch"),
+        ),
+        methods=("bulk.create", "bulk.list", "bulk.get", "bulk.items", "bulk.start", "bulk.change"),
+        metrics=("statewright_bulk_jobs", "statewright_bulk_items_total"),
+    ),
     "versions": Chapter(
         topic="ops.versions",
         calls=("listVersions", "getVersion", "compareVersions"),

@@ -26,6 +26,7 @@ PAIRS = [
     (client.Ops, client.AsyncOps),
     (client.Incidents, client.AsyncIncidents),
     (client.Suspensions, client.AsyncSuspensions),
+    (client.Bulk, client.AsyncBulk),
 ]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from statewright.api.http.ops.routes import OPS_ROUTES
-from statewright.sdk.client import Client, Incidents, Ops, Suspensions
+from statewright.sdk.client import Bulk, Client, Incidents, Ops, Suspensions
 from statewright.sdk.exchange import ONCE
 from statewright.sdk.operations.calls import Call, HttpResponse
 from statewright.sdk.operations.ops.history import population
@@ -43,6 +43,8 @@ EXAMPLES: dict[str, tuple[Any, ...]] = {
     "resolve": ("x-1", "done"),
     "suspend": ("TENANT",),
     "resume": ("x-1",),
+    "create": ("LOOPBACK",),
+    **dict.fromkeys(("start", "pause", "cancel", "retry_failed", "change", "items"), ("x-1",)),
 }
 """Positional arguments, where a method wants any."""
 
@@ -71,7 +73,7 @@ class Asked(Exception):
 
 
 def list_calls() -> Generator[Call]:
-    for kind, part in ((Ops, "ops"), (Incidents, "incidents"), (Suspensions, "suspensions")):
+    for kind, part in ((Ops, "ops"), (Incidents, "incidents"), (Suspensions, "suspensions"), (Bulk, "bulk")):
         for name in vars(kind):
             if name.startswith("_"):
                 continue

@@ -8,6 +8,7 @@ import typer
 
 from statewright.cli.client import Run, add_command
 from statewright.cli.ops import (
+    bulk_jobs,
     checks,
     explanations,
     history,
@@ -55,6 +56,7 @@ FIRST: Final[tuple[Run | table.ApiOperation[object], ...]] = (
 """The order in which help lists them; what else the table has comes behind."""
 
 ops.add_typer(incidents.incidents, name="incidents")
+ops.add_typer(bulk_jobs.bulk, name="bulk")
 ops.add_typer(checks.workflow, name="workflow")
 ops.add_typer(checks.revisions, name="revisions")
 others = (one for one in table.OPERATIONS if one.command and " " not in one.command.words and one not in FIRST)

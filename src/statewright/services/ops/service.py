@@ -6,9 +6,9 @@ what it counts.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
-from typing import Final
+from typing import Final, Protocol
 from uuid import UUID
 
 from msgspec import Struct
@@ -103,6 +103,33 @@ class OpsMetrics:
         """Checks of workflows by their result, ``importable`` or ``refused``."""
 
 
+class BulkWorker(Protocol):
+    """What works on bulk jobs in the background."""
+
+    @property
+    def items(self) -> Mapping[tuple[str, str], int]:
+        """Items by operation and result, since the start of the process."""
+        ...
+
+    @property
+    def jobs(self) -> Mapping[str, int]:
+        """Jobs by status, as last counted."""
+        ...
+
+    @property
+    def removed(self) -> int:
+        """Rows since the start of the process."""
+        ...
+
+    def wake(self) -> None:
+        """There is something new to do."""
+        ...
+
+    async def run(self, operations: "Operations") -> None:
+        """Work until cancelled."""
+        ...
+
+
 class Operations(Struct, frozen=True, kw_only=True, eq=False):
     """What operators are shown and can change, on the cores of entities and processes."""
 
@@ -121,6 +148,7 @@ class Operations(Struct, frozen=True, kw_only=True, eq=False):
     idempotency_sweeper: IdempotencySweeper
     audit_sweeper: OpsAuditSweeper
     simulation_limits: SimulationLimits
+    bulk: BulkWorker
 
     @property
     def scan_interval(self) -> timedelta:

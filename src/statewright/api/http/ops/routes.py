@@ -4,6 +4,7 @@ from typing import Final
 
 from statewright.api.http.declaration import list_routes
 from statewright.api.http.ops import (
+    bulk_jobs,
     checks,
     explanations,
     history,
@@ -23,6 +24,7 @@ VERSION: Final = "1.0"
 
 FEATURES: Final = (
     "audit",
+    "bulk-jobs",
     "changes",
     "entity-events",
     "entity-search",
@@ -58,7 +60,7 @@ async def describe_api(request: Request) -> Response:
     return Response(encode_json(found))
 
 
-_MODULES: Final = (checks, explanations, incidents, listings, queues, service, suspensions, history)
+_MODULES: Final = (bulk_jobs, checks, explanations, incidents, listings, queues, service, suspensions, history)
 
 OPS_ROUTES: Final[tuple[OpsRoute, ...]] = (
     describe_api,

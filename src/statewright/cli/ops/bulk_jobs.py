@@ -1,0 +1,120 @@
+"""``statewright ops bulk …`` (docs/reference/operations.md#bulk-jobs)."""
+
+import time
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from statewright.cli.client import Json, add_command, read_document, show_by, split_model
+from statewright.cli.ops.calls import add_operation, ask, drop_none
+from statewright.operations import table
+
+if TYPE_CHECKING:
+    from statewright.sdk import Client
+
+bulk = typer.Typer(help="Do one thing to many entities.", no_args_is_help=True)
+
+LOOK_S: Final = 1.0
+"""Between two looks of ``watch``."""
+
+WIDTH: Final = 40
+"""Of the progress bar."""
+
+WORKING: Final = ("FREEZING", "RUNNING")
+
+
+def _show_job(job: Json) -> None:
+    totals = job["totals"]
+    done = totals["succeeded"] + totals["skipped"] + totals["failed"]
+    filled = WIDTH * done // max(totals["total"], 1)
+    counts = ", ".join(f"{totals[each]} {each}" for each in ("succeeded", "skipped", "failed", "pending", "cancelled"))
+    typer.echo(f"{job['id']} {job['operation']} {job['status']}")
+    typer.echo(f"[{'#' * filled}{'.' * (WIDTH - filled)}] {done} of {totals['total']}: {counts}")
+    if "failure" in job:
+        typer.echo(job["failure"])
+
+
+def _read_json(text: str | None) -> Json:
+    return None if text is None else read_document(text)
+
+
+@show_by(_show_job)
+def create(
+    client: "Client",
+    operation: Annotated[str, typer.Argument(help="TRANSITION, LOOPBACK, PATCH or DELETE.")],
+    model: Annotated[str | None, typer.Option(help="Such as `prize/1`.", show_default=False)] = None,
+    condition: Annotated[str | None, typer.Option(help="JSON, or @FILE.", show_default=False)] = None,
+    ids: Annotated[list[str] | None, typer.Option("--id", help="In place of a model.", show_default=False)] = None,
+    transition: Annotated[str | None, typer.Option(help="The one to fire.", show_default=False)] = None,
+    merge_patch: Annotated[str | None, typer.Option(help="JSON, or @FILE.", show_default=False)] = None,
+    json_patch: Annotated[str | None, typer.Option(help="JSON, or @FILE.", show_default=False)] = None,
+    recheck: Annotated[bool, typer.Option("--recheck", help="Judge the condition again before each item.")] = False,
+    rate: Annotated[int, typer.Option(help="Items in a second.")] = 50,
+    concurrency: Annotated[int, typer.Option(help="Items at once.")] = 4,
+    stop_after: Annotated[int | None, typer.Option(help="Failures after which it stops.", show_default=False)] = None,
+    reason: Annotated[str | None, typer.Option(help="Why; others read it.", show_default=False)] = None,
+    yes: Annotated[
+        int | None,
+        typer.Option(help="Start at once, if so many entities are found.", metavar="COUNT", show_default=False),
+    ] = None,
+) -> Json:
+    """Freeze and judge a set of entities; start with it by `start`, or at once with `--yes`."""
+    body: dict[str, Json] = {
+        "operation": operation.upper(),
+        "condition": _read_json(condition),
+        "ids": ids or None,
+        "arguments": drop_none(
+            {
+                "transition": transition,
+                "mergePatch": _read_json(merge_patch),
+                "jsonPatch": _read_json(json_patch),
+            }
+        ),
+        "dryRun": True,
+        "recheck": recheck,
+        "ratePerSecond": rate,
+        "concurrency": concurrency,
+        "stopAfterFailures": stop_after,
+        "reason": reason,
+    }
+    if model is not None:
+        name, version = split_model(model)
+        body["model"] = {"name": name, "version": version}
+    job = ask(client, table.CREATE_BULK_JOB, body=drop_none(body))
+    while job["status"] == "FREEZING":
+        time.sleep(LOOK_S / 5)
+        job = ask(client, table.GET_BULK_JOB, job["id"])
+    if yes is None or job["status"] != "READY":
+        return job
+    return ask(client, table.START_BULK_JOB, job["id"], body={"expectedCount": yes})
+
+
+@show_by(_show_job)
+def start(
+    client: "Client",
+    job: Annotated[str, typer.Argument(help="The id of the job.", metavar="ID")],
+    yes: Annotated[
+        int | None, typer.Option(help="Only if it has so many items.", metavar="COUNT", show_default=False)
+    ] = None,
+) -> Json:
+    """Start a bulk job that was judged."""
+    return ask(client, table.START_BULK_JOB, job, body=drop_none({"expectedCount": yes}))
+
+
+@show_by(_show_job)
+def watch(client: "Client", job: Annotated[str, typer.Argument(help="The id of the job.", metavar="ID")]) -> Json:
+    """Follow a bulk job until it works no more."""
+    found = ask(client, table.GET_BULK_JOB, job)
+    while found["status"] in WORKING:
+        totals = found["totals"]
+        typer.echo(f"{found['status']} {totals['total'] - totals['pending']} of {totals['total']}", err=True)
+        time.sleep(LOOK_S)
+        found = ask(client, table.GET_BULK_JOB, job)
+    return found
+
+
+for run in (create, start, watch):
+    add_command(bulk, run)
+for operation in table.OPERATIONS:
+    if operation.command is not None and operation.command.words.startswith("bulk "):
+        add_operation(bulk, operation)

@@ -1,0 +1,244 @@
+"""One operation on many entities (docs/reference/operations.md#bulk-jobs)."""
+
+import asyncio
+import time
+from datetime import datetime
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from tests.builders import SAMPLE, Json, a_workflow, manual
+from tests.integration.ops.builders import ops_api, walk
+from tests.service import PATIENCE_S, Api, RunningService, done, eventually, refused
+
+ALL = {"type": "lifecycle", "field": "state", "operatorType": "EQUALS", "value": "NEW"}
+
+
+@pytest.fixture
+def ops(service: RunningService, tenant: str) -> Api:
+    return ops_api(service, tenant, "ROLE_OPERATOR", user="olga")
+
+
+WORKFLOW = a_workflow(NEW=[manual("GO", to="DONE"), manual("STOP", to="DONE")], DONE=[])
+MODEL = {"name": "prize", "version": 1}
+
+
+def made(response: httpx.Response) -> Json:
+    assert response.status_code == 201, response.text
+    return response.json()
+
+
+def a_set(api: Api, count: int, workflow: Json = WORKFLOW) -> list[str]:
+    """Entities of a model in the state NEW."""
+    api.a_model(workflow)
+    documents = [SAMPLE] * count
+    return sorted(id_ for each in done(api.post("/entity/JSON/prize/1", documents)) for id_ in each["entityIds"])
+
+
+def run_on_database(service: RunningService, statement: str, *args: object) -> None:
+    pool = service.parts.runtime.core.pool
+
+    async def execute() -> None:
+        async with pool.connection() as connection:
+            await connection.execute(statement, *args)
+
+    asyncio.run_coroutine_threadsafe(execute(), service.loop).result(PATIENCE_S)
+
+
+def begin(ops: Api, **order: Json) -> Json:
+    body = {"operation": "TRANSITION", "arguments": {"transition": "GO"}, "ratePerSecond": 1000} | order
+    return made(ops.post("/bulk-jobs", body))
+
+
+def wait(ops: Api, job: Json, *statuses: str) -> Json:
+    found: Json = {}
+
+    def look() -> bool:
+        found.update(done(ops.get(f"/bulk-jobs/{job['id']}")))
+        return found["status"] in (statuses or ("COMPLETED",))
+
+    eventually(look)
+    return found
+
+
+def get_totals(job: Json) -> Json:
+    counts = {name: count for name, count in job["totals"].items() if name != "total"}
+    assert sum(counts.values()) == job["totals"]["total"]
+    return {name: count for name, count in counts.items() if count}
+
+
+def test_a_transition_is_taken_by_all_that_matched_and_by_none_that_came_later(api: Api, ops: Api) -> None:
+    ids = a_set(api, 5)
+    job = wait(ops, begin(ops, model=MODEL, condition=ALL, dryRun=True), "READY")
+    assert get_totals(job) == {"pending": 5}
+    late = api.create()
+    refused(ops.post(f"/bulk-jobs/{job['id']}/start", {"expectedCount": 4}), 409, "BULK_COUNT_CHANGED")
+    done(ops.post(f"/bulk-jobs/{job['id']}/start", {"expectedCount": 5}))
+    assert get_totals(wait(ops, job)) == {"succeeded": 5}
+    assert {api.state(id_) for id_ in ids} == {"DONE"}
+    assert api.state(late.id) == "NEW"
+    items = walk(ops, f"/bulk-jobs/{job['id']}/items", limit=2)
+    assert sorted(item["id"] for item in items) == ids
+    assert {item["status"] for item in items} == {"SUCCEEDED"}
+    assert all(item["transactionId"] for item in items)
+
+
+def test_what_is_not_eligible_is_skipped_and_a_dry_run_says_so_before(api: Api, ops: Api) -> None:
+    ids = a_set(api, 4, a_workflow(NEW=[manual("GO", to="DONE"), manual("STOP", to="OFF")], DONE=[], OFF=[]))
+    api.update(ids[0], fire="STOP")
+    done(api.delete(f"/entity/{ids[1]}"))
+    made(ops.post("/suspensions", {"scope": "ENTITY", "id": ids[2], "reason": "audit"}))
+    gone = str(uuid4())
+    job = wait(ops, begin(ops, ids=[*ids, gone, ids[0]], dryRun=True), "READY")
+    codes = {ids[0]: "NO_SUCH_TRANSITION", ids[1]: "GONE", ids[2]: "SUSPENDED", gone: "GONE"}
+    judged = walk(ops, f"/bulk-jobs/{job['id']}/items", limit=10)
+    assert {each["id"]: each.get("code") for each in judged} == {**codes, ids[3]: None}
+    assert {each["status"] for each in judged} == {"SKIPPED", "ELIGIBLE"}
+    assert get_totals(job) == {"pending": 1, "skipped": 4}
+    assert api.state(ids[3]) == "NEW"
+    done(ops.post(f"/bulk-jobs/{job['id']}/start"))
+    assert get_totals(wait(ops, job)) == {"succeeded": 1, "skipped": 4}
+    skipped = done(ops.get(f"/bulk-jobs/{job['id']}/items?status=SKIPPED"))["items"]
+    assert {each["id"]: each["code"] for each in skipped} == codes
+
+
+def test_a_criterion_that_does_not_hold_skips(api: Api, ops: Api) -> None:
+    never = {"type": "simple", "jsonPath": "$.motivation", "operatorType": "EQUALS", "value": "never"}
+    a_set(api, 2, a_workflow(NEW=[manual("GO", to="DONE", criterion=never)], DONE=[]))
+    job = wait(ops, begin(ops, model=MODEL, condition=ALL, dryRun=True), "READY")
+    assert get_totals(job) == {"skipped": 2}
+    done(ops.post(f"/bulk-jobs/{job['id']}/start"))
+    assert get_totals(wait(ops, job)) == {"skipped": 2}
+    assert {item["code"] for item in walk(ops, f"/bulk-jobs/{job['id']}/items", limit=5)} == {"CRITERION"}
+
+
+def test_what_does_not_match_any_more_is_skipped_where_it_is_judged_again(api: Api, ops: Api) -> None:
+    ids = a_set(api, 3)
+    order = {"operation": "DELETE", "arguments": {}, "model": MODEL, "condition": ALL, "recheck": True}
+    job = wait(ops, begin(ops, **order, dryRun=True), "READY")
+    api.update(ids[1], fire="GO")
+    done(ops.post(f"/bulk-jobs/{job['id']}/start"))
+    assert get_totals(wait(ops, job)) == {"succeeded": 2, "skipped": 1}
+    assert api.state(ids[1]) == "DONE"
+    assert api.get(f"/entity/{ids[0]}").status_code == 404
+
+
+def test_a_patch_reaches_all_and_a_loopback_too(api: Api, ops: Api) -> None:
+    ids = a_set(api, 2)
+    patch = {"mergePatch": {"motivation": "month end"}}
+    wait(ops, begin(ops, operation="PATCH", arguments=patch, ids=ids))
+    assert {api.read(id_)["data"]["motivation"] for id_ in ids} == {"month end"}
+    assert get_totals(wait(ops, begin(ops, operation="LOOPBACK", arguments={}, ids=ids))) == {"succeeded": 2}
+
+
+def test_totals_add_up_while_a_job_is_paused_paced_and_cancelled(api: Api, ops: Api) -> None:
+    ids = a_set(api, 40)
+    job = begin(ops, ids=ids, ratePerSecond=10, concurrency=2)
+    path = f"/bulk-jobs/{job['id']}"
+    eventually(lambda: get_totals(done(ops.get(path))).get("succeeded", 0) >= 2)
+    paused = done(ops.post(f"{path}/pause"))
+    assert paused["status"] == "PAUSED"
+    assert "running" not in get_totals(paused)
+    taken = get_totals(paused)["succeeded"]
+    time.sleep(0.5)
+    assert get_totals(done(ops.get(path)))["succeeded"] == taken
+    assert done(ops.post(f"{path}/pause"))["status"] == "PAUSED"
+    refused(ops.post(f"{path}/start"), 409, "BULK_STATE")
+    done(ops.request("PATCH", path, {"ratePerSecond": 20}))
+    done(ops.post(f"{path}/resume"))
+    eventually(lambda: get_totals(done(ops.get(path)))["succeeded"] > taken)
+    cancelled = done(ops.post(f"{path}/cancel"))
+    totals = get_totals(cancelled)
+    assert cancelled["status"] == "CANCELLED"
+    assert totals["succeeded"] + totals["cancelled"] == 40
+    assert [api.state(id_) for id_ in ids].count("DONE") == totals["succeeded"]
+    refused(ops.post(f"{path}/resume"), 409, "BULK_STATE")
+    statuses = [item["status"] for item in walk(ops, f"{path}/items", limit=50)]
+    assert statuses.count("CANCELLED") == totals["cancelled"]
+    acts = [act["action"] for act in walk(ops, "/audit", limit=50) if act["target"]["id"] == job["id"]]
+    assert acts == ["bulk.cancel", "bulk.resume", "bulk.pace", "bulk.pause", "bulk.create"]
+
+
+def test_the_rate_is_kept(api: Api, ops: Api) -> None:
+    job = wait(ops, begin(ops, ids=a_set(api, 60), ratePerSecond=50))
+    taken_s = (datetime.fromisoformat(job["finishedAt"]) - datetime.fromisoformat(job["startedAt"])).total_seconds()
+    assert taken_s >= 59 / 50 * 0.9
+
+
+def test_failures_stop_a_job_and_can_be_tried_again(api: Api, ops: Api) -> None:
+    ids = a_set(api, 6)
+    arguments = {"jsonPatch": [{"op": "remove", "path": "/nowhere"}]}
+    order = {"operation": "PATCH", "arguments": arguments, "ids": ids, "stopAfterFailures": 2, "concurrency": 1}
+    job = wait(ops, begin(ops, **order), "STOPPED")
+    assert get_totals(job)["failed"] >= 2
+    assert {each["code"] for each in job["lastErrors"]} == {"BAD_REQUEST"}
+    again = made(ops.post(f"/bulk-jobs/{job['id']}/retry-failed"))
+    assert again["totals"]["total"] == job["totals"]["failed"]
+    failed = [each["id"] for each in walk(ops, f"/bulk-jobs/{job['id']}/items", limit=9) if each["status"] == "FAILED"]
+    assert [each["id"] for each in walk(ops, f"/bulk-jobs/{again['id']}/items", limit=9)] == failed
+    done(ops.post(f"/bulk-jobs/{job['id']}/resume"))
+    wait(ops, job, "STOPPED")
+
+
+def test_after_a_day_of_running_a_job_pauses_until_somebody_takes_it_on(
+    service: RunningService, api: Api, ops: Api, tenant: str
+) -> None:
+    job = begin(ops, ids=a_set(api, 30), ratePerSecond=4)
+    run_on_database(service, "UPDATE bulk_job SET ran_us = 86400000000 WHERE tenant = $1", tenant)
+    wait(ops, job, "PAUSED")
+    assert done(ops.post(f"/bulk-jobs/{job['id']}/resume"))["status"] == "RUNNING"
+    done(ops.post(f"/bulk-jobs/{job['id']}/cancel"))
+
+
+def test_a_job_goes_on_when_another_has_taken_it_and_no_item_is_done_twice(
+    service: RunningService, api: Api, ops: Api, tenant: str
+) -> None:
+    """As if the node had been taken for dead: its commits are refused, and its lease is another's."""
+    ids = a_set(api, 60, a_workflow(NEW=[manual("GO", to="NEW")]))
+    job = begin(ops, ids=ids, ratePerSecond=100, concurrency=8)
+    for _ in range(3):
+        time.sleep(0.15)
+        run_on_database(service, "UPDATE bulk_job SET worker = 'other', lease_until = 0 WHERE tenant = $1", tenant)
+    assert get_totals(wait(ops, job)) == {"succeeded": 60}
+    assert {len(done(api.get(f"/entity/{id_}/changes"))) for id_ in ids} == {2}
+
+
+@pytest.mark.parametrize(
+    ("order", "parameter"),
+    [
+        ({"operation": "MIGRATE"}, "/operation"),
+        ({"arguments": {}, "ids": [str(uuid4())]}, "/arguments/transition"),
+        ({"model": MODEL, "ids": [str(uuid4())], "condition": ALL}, "/ids"),
+        ({"ids": ["x"]}, "/ids/0"),
+        ({"ids": [str(uuid4())], "recheck": True}, "/recheck"),
+        ({"ratePerSecond": 0}, "/ratePerSecond"),
+        ({"concurrency": 33}, "/concurrency"),
+        ({"colour": 1}, "/colour"),
+        ({"model": MODEL}, "/condition"),
+    ],
+)
+def test_an_order_that_makes_no_sense_is_refused(ops: Api, order: Json, parameter: str) -> None:
+    body = {"operation": "TRANSITION", "arguments": {"transition": "GO"}} | order
+    assert refused(ops.post("/bulk-jobs", body), 400, "BAD_REQUEST")["properties"]["parameter"] == parameter
+
+
+def test_jobs_are_for_operators_of_their_tenant(service: RunningService, api: Api, ops: Api, tenant: str) -> None:
+    job = begin(ops, ids=a_set(api, 1), dryRun=True)
+    stranger = ops_api(service, f"{tenant}-other", "ROLE_ADMIN")
+    for path in (f"/bulk-jobs/{job['id']}", f"/bulk-jobs/{job['id']}/items"):
+        refused(stranger.get(path), 404, "BULK_JOB_NOT_FOUND")
+        refused(ops_api(service, tenant).get(path), 403, "FORBIDDEN")
+    for act in ("start", "pause", "resume", "cancel", "retry-failed"):
+        refused(stranger.post(f"/bulk-jobs/{job['id']}/{act}"), 404, "BULK_JOB_NOT_FOUND")
+    assert done(stranger.get("/bulk-jobs"))["items"] == []
+
+
+def test_a_tenant_has_ten_unfinished_jobs_at_most(api: Api, ops: Api) -> None:
+    [id_] = a_set(api, 1)
+    jobs = [begin(ops, ids=[id_], dryRun=True) for _ in range(10)]
+    order = {"operation": "TRANSITION", "arguments": {"transition": "GO"}, "ids": [id_]}
+    assert refused(ops.post("/bulk-jobs", order), 409, "LIMIT_REACHED")["properties"]["limit"] == 10
+    assert [each["id"] for each in walk(ops, "/bulk-jobs", limit=3)] == [each["id"] for each in reversed(jobs)]
+    done(ops.post(f"/bulk-jobs/{jobs[0]['id']}/cancel"))
+    begin(ops, ids=[id_])
