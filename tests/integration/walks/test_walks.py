@@ -37,9 +37,11 @@ BESIDE = (
     *(f"storage/models.py::{name}" for name in ("follow", "_follow_once", "_build_listener")),
     *(f"services/processes/wakeups.py::{name}" for name in ("TypeListener", "Wakeups", "DueRows", "LogFollowers")),
     "services/processes/background.py",
+    "services/processes/push.py",
+    "conditions/wire.py::parse_tags",
 )
 """Not counted: generated code, looking for idle connections, and announcements, which come back from the database
-before the response or after it.
+before the response or after it, with the pushing of jobs that they begin.
 """
 
 WORKFLOW = a_workflow(
