@@ -8,6 +8,10 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from statewright.entity import Principal
+from statewright.ids import TenantId
+from statewright.services.ops.bulk_jobs import prepare_search
+from statewright.storage.ops.bulk_jobs import BulkClaim, BulkJobs, FreezeLost, decode_plan
 from tests.builders import SAMPLE, Json, a_workflow, manual
 from tests.integration.ops.builders import ops_api, walk
 from tests.service import PATIENCE_S, Api, RunningService, done, eventually, refused
@@ -242,3 +246,37 @@ def test_a_tenant_has_ten_unfinished_jobs_at_most(api: Api, ops: Api) -> None:
     assert [each["id"] for each in walk(ops, "/bulk-jobs", limit=3)] == [each["id"] for each in reversed(jobs)]
     done(ops.post(f"/bulk-jobs/{jobs[0]['id']}/cancel"))
     begin(ops, ids=[id_])
+
+
+def test_a_node_that_has_lost_a_job_does_not_freeze_it_again(
+    service: RunningService, api: Api, ops: Api, tenant: str
+) -> None:
+    """Its set is the same, but its order need not be, and results are known by their place."""
+    a_set(api, 3)
+    job = wait(ops, begin(ops, model=MODEL, condition=ALL, dryRun=True), "READY")
+    before = walk(ops, f"/bulk-jobs/{job['id']}/items", limit=5)
+    pool, core = service.parts.runtime.core.pool, service.parts.runtime.core
+
+    async def freeze() -> None:
+        async with pool.connection() as connection:
+            plan = decode_plan(await connection.fetchval("SELECT plan FROM bulk_job WHERE id = $1", job["id"]))
+        principal = Principal(id="olga", name="olga", kind="user", tenant=TenantId(tenant))
+        claim = BulkClaim(
+            tenant=TenantId(tenant),
+            id=job["id"],
+            status="FREEZING",
+            plan=plan,
+            principal=principal,
+            rate=1,
+            concurrency=1,
+            total=None,
+            instant=None,
+            worker="former",
+        )
+        async with pool.connection() as connection:
+            await connection.execute("UPDATE bulk_job SET worker = 'former' WHERE id = $1", job["id"])
+        await BulkJobs(pool, pool).freeze(claim, await prepare_search(core, principal, plan))
+
+    with pytest.raises(FreezeLost):
+        asyncio.run_coroutine_threadsafe(freeze(), service.loop).result(PATIENCE_S)
+    assert walk(ops, f"/bulk-jobs/{job['id']}/items", limit=5) == before

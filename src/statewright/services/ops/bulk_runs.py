@@ -44,6 +44,7 @@ from statewright.storage.ops.bulk_jobs import (
     PART,
     BulkClaim,
     BulkJobs,
+    FreezeLost,
     StagedItem,
     TooManyItems,
 )
@@ -293,6 +294,8 @@ class BulkRun:
             try:
                 query = await prepare_search(self._operations.core, job.principal, plan)
                 await self._jobs.freeze(job, query)
+            except FreezeLost:
+                raise LeaseLost from None
             except TooManyItems:
                 await self._jobs.give_up(job, f"more than {MAX_ITEMS} entities match")
                 return

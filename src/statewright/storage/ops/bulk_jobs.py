@@ -400,6 +400,11 @@ FREEZE_INSTANT: Final = """
  RETURNING instant
 """
 
+LOCK_FREEZE: Final = """
+    -- Locks the job until the parts are there: of two nodes that freeze it only the one that has it keeps its order.
+    SELECT true FROM bulk_job WHERE tenant = $1 AND id = $2 AND worker = $3 AND total IS NULL FOR NO KEY UPDATE
+"""
+
 END_FREEZE: Final = """
     UPDATE bulk_job SET status = $4, started_at = CASE WHEN $4 = 'RUNNING' THEN now_us() END
      WHERE tenant = $1 AND id = $2 AND worker = $3 AND status = 'FREEZING'
@@ -492,6 +497,10 @@ class TooManyItems(Exception):
     """More entities match than a job may have."""
 
 
+class FreezeLost(Exception):
+    """Another node has frozen the job, or is about to."""
+
+
 class BulkJobs:
     """The jobs of all tenants, for a node that works on them. ``scans`` has the connections for long searches."""
 
@@ -518,7 +527,8 @@ class BulkJobs:
             await connection.execute(RELEASE, *_name(job))
 
     async def freeze(self, job: BulkClaim, query: EntityQuery) -> None:
-        """Keep the ids of what matches at the instant of the job, which is taken now. Raises ``TooManyItems``."""
+        """Keep the ids of what matches at the instant of the job, which is taken now. Raises ``TooManyItems``,
+        ``FreezeLost``."""
         async with self._pool.connection() as connection:
             instant = await connection.fetchval(FREEZE_INSTANT, *_name(job))
         if instant is None:
@@ -548,6 +558,8 @@ class BulkJobs:
                 if part * PART + len(ids) > MAX_ITEMS:
                     raise TooManyItems
                 await connection.execute(ADD_PART, job.tenant, job.id, part, ids)
+            if not await connection.fetchval(LOCK_FREEZE, *_name(job)):
+                raise FreezeLost
             await connection.execute(SET_FROZEN, job.tenant, job.id)
 
     async def end_freeze(self, job: BulkClaim, status: BulkStatus) -> None:
