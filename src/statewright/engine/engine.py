@@ -21,7 +21,7 @@ from statewright.engine.run import EntityDraft, EntityWriter, Run, locate_failur
 from statewright.engine.schedules import Reconciler, TaskReader
 from statewright.engine.unit import Unit
 from statewright.entity import Entity, Event, ScheduledTask
-from statewright.failures import CriterionNotMatched, Failure, TransitionNotFound, WorkflowFailed
+from statewright.failures import CriterionNotMatched, Failure, StateWithoutWorkflow, TransitionNotFound, WorkflowFailed
 from statewright.ids import EntityId
 from statewright.jsonval.values import JsonValue
 from statewright.loop.turns import TurnExceeded
@@ -443,9 +443,7 @@ def apply_without_workflow(unit: Unit, model: Model, draft: EntityDraft, transit
     (docs/reference/workflows.md#afterwards).
     """
     if transition is not None:
-        raise WorkflowFailed(
-            f'no workflow contains state "{draft.state}" for model {model.key.name}.{model.key.version}'
-        )
+        raise StateWithoutWorkflow(draft.state, f"{model.key.name}.{model.key.version}")
     unit.record(draft.id, events.build_started_event("Loopback started", draft.state))
     unit.record(draft.id, events.build_state_unknown_event(draft.state))
     unit.record(draft.id, events.build_finished_event("Loopback finished (state not in workflow)", draft.state))

@@ -161,6 +161,13 @@ class CriterionNotMatched(WorkflowFailed):
         super().__init__(f'transition "{transition}" criterion not matched' + (f": {reason}" if reason else ""))
 
 
+class StateWithoutWorkflow(WorkflowFailed):
+    """A transition was named of an entity in a state that no workflow of its model has."""
+
+    def __init__(self, state: str, model: str) -> None:
+        super().__init__(f'no workflow contains state "{state}" for model {model}')
+
+
 class RunCutOff(WorkflowFailed):
     """The wait for a run that commits in segments ended before the run: what it has committed stays, and it may commit
     more. Repeating the request would begin another run; an entity that the transaction names shows that this one came

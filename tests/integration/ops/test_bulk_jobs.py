@@ -107,6 +107,17 @@ def test_what_is_not_eligible_is_skipped_and_a_dry_run_says_so_before(api: Api, 
     assert {each["id"]: each["code"] for each in skipped} == codes
 
 
+def test_entities_in_a_state_that_no_workflow_has_are_skipped_by_trial_and_run(api: Api, ops: Api) -> None:
+    ids = a_set(api, 2)
+    renamed = a_workflow(FRESH=[manual("GO", to="DONE")], DONE=[])
+    done(api.post("/model/prize/1/workflow/import", {"importMode": "REPLACE", "workflows": [renamed]}))
+    for is_dry in (True, False):
+        job = wait(ops, begin(ops, ids=ids, dryRun=is_dry), "READY" if is_dry else "COMPLETED")
+        assert get_totals(job) == {"skipped": 2}
+        items = walk(ops, f"/bulk-jobs/{job['id']}/items", limit=10)
+        assert {each["code"] for each in items} == {"NO_SUCH_TRANSITION"}
+
+
 def test_a_criterion_that_does_not_hold_skips(api: Api, ops: Api) -> None:
     never = {"type": "simple", "jsonPath": "$.motivation", "operatorType": "EQUALS", "value": "never"}
     a_set(api, 2, a_workflow(NEW=[manual("GO", to="DONE", criterion=never)], DONE=[]))

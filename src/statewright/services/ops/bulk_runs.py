@@ -20,6 +20,7 @@ from statewright.failures import (
     Failure,
     Forbidden,
     OutcomeUnknown,
+    StateWithoutWorkflow,
     StorageUnavailable,
 )
 from statewright.ids import EntityId
@@ -434,6 +435,8 @@ class BulkRun:
                 await self._end_item(n, entity, "FAILED", lost.code, lost.detail)
             except CriterionNotMatched as unmatched:
                 await self._end_item(n, entity, "SKIPPED", "CRITERION", unmatched.detail)
+            except StateWithoutWorkflow as stranded:
+                await self._end_item(n, entity, "SKIPPED", "NO_SUCH_TRANSITION", stranded.detail)
             except Failure as failure:
                 skipped = SKIP_CODES.get(failure.code)
                 status: ItemStatus = "FAILED" if skipped is None else "SKIPPED"
