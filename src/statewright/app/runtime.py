@@ -38,7 +38,7 @@ from statewright.services.flows.service_tasks import ServiceTasks
 from statewright.services.idempotency.requests import IdempotencySweeper, IdempotentRequests
 from statewright.services.incident_reports import IncidentReports
 from statewright.services.ops.bulk_runs import BulkRunner
-from statewright.services.ops.incidents import Concerns, IncidentSweeper
+from statewright.services.ops.incidents import Concerns, IncidentSweeper, StateSurvey
 from statewright.services.ops.queue_watch import QueueWatch, WorkPresence
 from statewright.services.ops.queues import ConnectedMembers, RateRecorder, WorkCounts
 from statewright.services.ops.service import Operations, OpsAuditSweeper, OpsMetrics
@@ -141,6 +141,7 @@ def build_operations(
                 interval=settings.incident_sweep_interval,
                 retention=settings.incident_retention,
             ),
+            state_survey=StateSurvey(pools.jobs, system_clock, incidents),
         ),
         idempotency_sweeper=IdempotencySweeper(pools.shared, interval=settings.idempotency_sweep_interval),
         audit_sweeper=OpsAuditSweeper(pools.shared, retention=settings.ops_audit_retention),
@@ -399,6 +400,7 @@ def _build_maintenance(
         "queue-watch": operations.queue_watch.run(),
         "work-presence": operations.presence.run(),
         "incident-sweep": operations.concerns.incident_sweeper.run(),
+        "state-survey": operations.concerns.state_survey.run(),
         "suspension-ends": operations.concerns.suspension_ender.run(),
         "definition-refresh": Refresher(core.pool, definitions, system_clock).run(),
         "search-jobs": core.search_runner.run(),

@@ -24,9 +24,10 @@ IncidentKind: TypeAlias = Literal[
     "CHAIN_FAILED",
     "NO_WORKER",
     "POISONED",
+    "STATE_UNKNOWN",
 ]
 Severity: TypeAlias = Literal["ERROR", "WARNING"]
-SubjectKind: TypeAlias = Literal["ENTITY", "NEW_ENTITY", "INSTANCE", "QUEUE"]
+SubjectKind: TypeAlias = Literal["ENTITY", "NEW_ENTITY", "INSTANCE", "QUEUE", "MODEL"]
 Resolution: TypeAlias = Literal["RETRIED", "RESOLVED", "SUCCEEDED", "MOVED", "GONE"]
 Status: TypeAlias = Literal["OPEN", "RESOLVED"]
 
@@ -34,8 +35,8 @@ INCIDENT_KINDS: Final[tuple[IncidentKind, ...]] = get_args(IncidentKind)
 
 
 class IncidentSubject(Record, frozen=True, kw_only=True):
-    """What an incident is about. ``id`` is that of an entity, instance or queue, or stands for a document of which no
-    entity came to be.
+    """What an incident is about. ``id`` is that of an entity, instance, queue or model, or stands for a document of
+    which no entity came to be.
     """
 
     kind: Annotated[str, name_words(SubjectKind)]

@@ -10,22 +10,24 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright.engine.unit import Unit
-from statewright.entity import Principal, ScheduledTask
+from statewright.entity import ModelKey, Principal, ScheduledTask
 from statewright.failures import FailedRun, Failure, StorageUnavailable
 from statewright.ids import Clock, TenantId, make_uuid7
 from statewright.jsonval.codec import decode_stored, encode
+from statewright.jsonval.values import quote_name
 from statewright.loop.background import repeat
 from statewright.operations.incidents import (
     IncidentKind,
     IncidentRow,
     Severity,
+    SubjectKind,
     build_title,
     compute_fingerprint,
     hash_subject,
@@ -400,21 +402,52 @@ def _build_unserved(tenant: TenantId, kind: QueueKind, name: str, at: int) -> In
     what = "jobs of the type" if kind == "JOB_TYPE" else "callouts for members with the tags"
     message = f"{what} {name or '(any)'} wait, and nobody takes them"
     subject = f"{kind}/{name}"
+    return _build_found(
+        tenant, "NO_WORKER", subject, at, subject_kind="QUEUE", title="no worker", message=message, component=name
+    )
+
+
+def build_stranded(tenant: TenantId, key: ModelKey, state: str, count: int, at: int) -> IncidentRow:
+    """So many entities of a model are in a state that none of its active workflows has."""
+    model = f"{key.name}/{key.version}"
+    who = "1 entity is" if count == 1 else f"{count} entities are"
+    message = f"{who} in the state {quote_name(state)}, which no active workflow has"
+    row = _build_found(
+        tenant, "STATE_UNKNOWN", model, at, subject_kind="MODEL", title=model, message=message, state=state
+    )
+    return replace(
+        row, model=model, occurrences=count, title=build_title(model, f"no workflow has {quote_name(state)}")
+    )
+
+
+def _build_found(
+    tenant: TenantId,
+    kind: Literal["NO_WORKER", "STATE_UNKNOWN"],
+    subject: str,
+    at: int,
+    *,
+    subject_kind: SubjectKind,
+    title: str,
+    message: str,
+    state: str = "",
+    component: str | None = None,
+) -> IncidentRow:
+    """What the service has found by itself, in no request."""
     return IncidentRow(
         tenant=tenant,
         id=make_uuid7(at),
-        kind="NO_WORKER",
+        kind=kind,
         severity="ERROR",
-        fingerprint=compute_fingerprint("NO_WORKER", subject, message=""),
-        title=build_title("no worker", message),
+        fingerprint=compute_fingerprint(kind, subject, *([state] if state else ()), message=""),
+        title=build_title(title, message),
         at=at,
         occurrences=1,
-        subject_kind="QUEUE",
+        subject_kind=subject_kind,
         subject_id=subject,
         model="",
-        state="",
-        component=name,
-        code="NO_WORKER",
+        state=state,
+        component=component,
+        code=kind,
         message=message,
         principal_id="system",
         principal_kind="system",

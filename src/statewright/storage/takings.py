@@ -25,7 +25,7 @@ from statewright.failures import IncidentClosed
 from statewright.ids import NodeId, TenantId
 from statewright.operations.incidents import IncidentRow
 from statewright.operations.service import Act
-from statewright.storage.ops.incidents import RESOLVE, insert_incident
+from statewright.storage.ops.incidents import RESOLVE, insert_incidents
 from statewright.storage.ops.service import record_act
 from statewright.storage.pool import Pool
 from statewright.storage.processes.leases import MAX_TAKERS
@@ -140,7 +140,7 @@ async def take_suspect(pool: Pool, work: Work[R], look: Look, *, report: BuildRe
         parked = await _describe(connection, work, row)
         incident = report(parked)
         if incident is not None:
-            await insert_incident(connection, incident)
+            await insert_incidents(connection, [incident])
     return parked
 
 

@@ -1,5 +1,6 @@
 """Revisions of the workflows of a model (docs/reference/operations.md#revisions-of-workflows)."""
 
+import asyncio
 import random
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -15,7 +16,7 @@ from tests.builders import Json, a_workflow, automated, manual
 from tests.commands import CommandRunner
 from tests.database import connected, temporary_database
 from tests.integration.ops.builders import ops_api, walk
-from tests.service import Api, RunningService, a_token, done, refused
+from tests.service import PATIENCE_S, Api, RunningService, a_token, done, eventually, refused
 
 IMPORT = "/model/prize/1/workflow/import"
 EXPORT = "/model/prize/1/workflow/export"
@@ -311,3 +312,56 @@ def test_the_client_and_the_command_line_count_entities(service: RunningService,
     with Client(service.root, token=a_token(tenant)) as client:
         assert client.ops.population("prize", 1).total == 1
         assert client.ops.population("prize", 1, revision=2).total == 0
+
+
+def list_stranded(service: RunningService, ops: Api, status: str) -> list[Json]:
+    """Incidents of stranded entities once all models were looked at that are due; another node may be at it."""
+    survey = service.parts.runtime.operations.concerns.state_survey
+    while asyncio.run_coroutine_threadsafe(survey.run_once(), service.loop).result(PATIENCE_S):
+        pass
+    return done(ops.get(f"/incidents?kind=STATE_UNKNOWN&status={status}"))["items"]
+
+
+def test_entities_that_an_import_strands_are_an_incident_until_it_is_taken_back(
+    service: RunningService, tenant: str, api: Api
+) -> None:
+    ops = ops_api(service, tenant, "ROLE_OPERATOR")
+    found: list[Json] = []
+
+    def has(status: str, *counts: int) -> bool:
+        found[:] = list_stranded(service, ops, status)
+        return [each["occurrences"] for each in found] == [*counts]
+
+    api.a_model(named("one"))
+    ids = [api.create().id for _ in range(3)]
+    check = done(
+        ops.post("/models/prize/1/workflow/check", {"importMode": "REPLACE", "workflows": [named("one", "S")]})
+    )
+    assert "REMOVED_STATE_IN_USE" in {each["code"] for each in check["findings"]}
+    api.import_workflows(named("one", "Fresh"), mode="REPLACE")
+    eventually(lambda: has("OPEN", 3))
+    [incident] = found
+    subject = incident["subject"]
+    assert (subject["kind"], subject["id"], subject["state"]) == ("MODEL", "prize/1", "New")
+    assert incident["message"] == '3 entities are in the state "New", which no active workflow has'
+    refused(ops.post(f"/incidents/{incident['id']}/retry"), 409, "INCIDENT_NOT_RETRYABLE")
+    done(api.delete(f"/entity/{ids[0]}"))
+    api.import_workflows(named("two", "Fresh"), mode="MERGE")
+    eventually(lambda: has("OPEN", 2))
+    assert found[0]["id"] == incident["id"]
+    done(ops.post(f"{REVISIONS}/1/activate", {"reason": "it stranded two"}))
+    eventually(lambda: has("OPEN"))
+    assert has("RESOLVED", 2)
+    assert (found[0]["id"], found[0]["resolution"]["how"]) == (incident["id"], "MOVED")
+
+
+def test_of_a_model_that_is_gone_no_incident_stays(service: RunningService, tenant: str, api: Api) -> None:
+    ops = ops_api(service, tenant, "ROLE_OPERATOR")
+    api.a_model(named("one"))
+    entity = api.create()
+    api.import_workflows(named("one", "Fresh"), mode="REPLACE")
+    eventually(lambda: list_stranded(service, ops, "OPEN"))
+    done(api.delete(f"/entity/{entity.id}"))
+    done(api.put("/model/prize/1/unlock"))
+    done(api.delete("/model/prize/1"))
+    eventually(lambda: not list_stranded(service, ops, "OPEN"))

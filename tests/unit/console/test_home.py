@@ -37,6 +37,15 @@ def test_one_is_told_in_the_singular_and_incidents_with_the_newest():
     assert view.alerts[1].newest == "2031-05-06T12:00:00Z"
 
 
+def test_entities_that_nothing_moves_are_told_with_their_model_and_lead_to_its_revisions():
+    subject = {"kind": "MODEL", "id": "a b/2", "model": "a b/2", "state": "OLD"}
+    stranded = a_list(Incident, {"subject": subject, "message": "7 entities are in the state"})
+    view = view_status((("workflow-revisions", stranded),), PAGES)
+    assert [(alert.mark, alert.text, alert.href) for alert in view.alerts] == [
+        ("bad", "a b/2: 7 entities are in the state", "/console/models/a%20b/2/revisions")
+    ]
+
+
 def test_models_of_processes_are_known_by_name():
     made = {each.key.name for each in (*steps.MODELS, *flows.MODELS, playbooks.EXECUTION, playbooks.DEFINITION)}
     assert made == MODELS

@@ -33,6 +33,12 @@ def test_a_suspension_of_another_version_is_not_shown():
     assert head.is_suspended
 
 
+def test_entities_in_unknown_states_are_told_above_the_pages_of_a_model():
+    stranded = a_list(Incident, {"message": "7 entities are in the state"})
+    head = view_head("order", 1, (MODELS, a_list(SuspensionView), stranded))
+    assert [each.message for each in head.stranded] == ["7 entities are in the state"]
+
+
 def test_a_model_that_is_not_listed_is_not_found():
     with pytest.raises(CallFailed) as failed:
         view_head("order", 2, (MODELS,))

@@ -146,7 +146,9 @@ async def show_entities(request: PageContext) -> View:
     if query.get("count"):
         calls.append(_ask("count", query, (name, version), condition))
     export, found, *others = await request.call(
-        build_entity_call("model", "export", "SIMPLE_VIEW", name, version), *calls, *list_head_calls(request, name)
+        build_entity_call("model", "export", "SIMPLE_VIEW", name, version),
+        *calls,
+        *list_head_calls(request, name, version),
     )
     counted = others.pop(0) if query.get("count") else None
     head = view_head(name, version, tuple(others))
@@ -277,7 +279,7 @@ async def show_entities_download(request: PageContext) -> View:
 async def show_new_entity(request: PageContext) -> View:
     """The form of a new entity."""
     name, version = read_key(request)
-    replies = await request.call(*list_head_calls(request, name))
+    replies = await request.call(*list_head_calls(request, name, version))
     data = NewEntityView(head=view_head(name, version, replies), sample="")
     return View(title=f"New entity of {name}/{version}", data=data, crumbs=build_model_crumbs(name, version))
 

@@ -13,6 +13,7 @@ from statewright.console.calls import (
     build_ops_call,
     build_path,
 )
+from statewright.console.pages.incidents import IncidentLine
 from statewright.console.pages.model import build_models_call, list_models
 from statewright.console.process_languages import MODELS
 from statewright.console.request import Action, Navigation, Page, PageContext, Routes, build_part, build_problem
@@ -192,6 +193,13 @@ def _read_incidents(reply: Reply, pages: frozenset[str]) -> list[Alert]:
     ]
 
 
+def _read_stranded(reply: Reply, _pages: frozenset[str]) -> list[Alert]:
+    return [
+        Alert(mark="bad", text=f"{each.subject.model}: {each.message}", href=IncidentLine(each).href)
+        for each in reply.read_items(Incident)
+    ]
+
+
 def _read_tasks(reply: Reply, pages: frozenset[str]) -> list[Alert]:
     found = reply.read(Listed[JsonValue])
     if not found.total:
@@ -229,6 +237,11 @@ SOURCES: Final = {
         build_ops_call("incidents", query={"status": "OPEN", "limit": 1, "count": True}),
         "no open incident",
         _read_incidents,
+    ),
+    "workflow-revisions": Source(
+        build_ops_call("incidents", query={"kind": "STATE_UNKNOWN", "limit": MAX_LINES}),
+        "no entity in an unknown state",
+        _read_stranded,
     ),
     "tasks": Source(
         build_ops_call("tasks", query={"due": "OVERDUE", "limit": 1, "count": True}), "no task overdue", _read_tasks

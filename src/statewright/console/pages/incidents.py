@@ -81,6 +81,8 @@ class IncidentLine(Struct, frozen=True):
             case "QUEUE":
                 queue_kind, _, name = id_.partition("/")
                 return f"/console/queues{build_path(queue_kind, name)}" if name else "/console/workers"
+            case "MODEL":
+                return f"/console/models{build_path(*id_.rsplit('/', 1), 'revisions')}"
             case _:
                 return None
 
@@ -159,7 +161,7 @@ async def show_incident_group(request: PageContext) -> View:
         status=status,
         total=format_count(found.total, is_lower_bound=counted.total_is_lower_bound),
         list=build_list(query, found, read_rows(found)),
-        is_retryable=kind not in {"NO_WORKER", "CHAIN_FAILED", "TIMER_EXPIRED"},
+        is_retryable=kind not in {"NO_WORKER", "STATE_UNKNOWN", "CHAIN_FAILED", "TIMER_EXPIRED"},
     )
     return View(title="Incidents of one cause", data=data, crumbs=(CRUMB,))
 

@@ -38,6 +38,7 @@ from statewright.console.views.page import Crumb, Download, Problem, View, forma
 from statewright.console.views.records import ModelRow, Validation
 from statewright.jsonval.values import JsonObject
 from statewright.operations.entity_answers import SearchIndex
+from statewright.operations.incidents import Incident
 from statewright.operations.suspensions import SuspensionView
 
 ROOT: Final = "/console/models/{name}/{version}"
@@ -46,6 +47,7 @@ CONVERTERS: Final = ("SIMPLE_VIEW", "JSON_SCHEMA")
 CHANGE_LEVELS: Final = ("ARRAY_LENGTH", "ARRAY_ELEMENTS", "TYPE", "STRUCTURAL")
 MAX_LISTED: Final = 500
 MAX_SUSPENSIONS: Final = 1000
+MAX_STRANDED: Final = 5
 
 
 class ModelsView(Struct, frozen=True, kw_only=True):
@@ -106,6 +108,8 @@ class ModelHead(Struct, frozen=True, kw_only=True):
     version: int
     state: str
     suspensions: tuple[SuspensionView, ...] = ()
+    stranded: tuple[Incident, ...] = ()
+    """Of states in which entities are and that no active workflow has."""
 
     @property
     def is_locked(self) -> bool:
@@ -163,34 +167,37 @@ def build_model_crumbs(name: str, version: int, workflow: str = "") -> tuple[Cru
     return (*way, Crumb(workflow, build_model_path(name, version, "workflows", workflow))) if workflow else way
 
 
-def list_head_calls(request: PageContext, name: str) -> tuple[ApiCall, ...]:
+def list_head_calls(request: PageContext, name: str, version: int) -> tuple[ApiCall, ...]:
     """What is asked for the head of a page of a model."""
     calls = [build_models_call()]
     if "suspensions" in request.viewer.features:
         calls.append(build_ops_call("suspensions", query={"model": name, "active": True}))
+        stranded = {"model": f"{name}/{version}", "kind": "STATE_UNKNOWN", "limit": MAX_STRANDED}
+        calls.append(build_ops_call("incidents", query=stranded))
     return tuple(calls)
 
 
 async def call_with_head(request: PageContext, *calls: ApiCall) -> tuple[ModelHead, tuple[Reply, ...]]:
     """The replies to some calls, and the head of the page. Raises ``CallFailed`` where there is no such model."""
     name, version = read_key(request)
-    replies = await request.call(*calls, *list_head_calls(request, name))
+    replies = await request.call(*calls, *list_head_calls(request, name, version))
     return view_head(name, version, replies[len(calls) :]), replies[: len(calls)]
 
 
 def view_head(name: str, version: int, replies: tuple[Reply, ...]) -> ModelHead:
     """The head from the answers. Raises ``CallFailed`` where there is no such model."""
-    models, *suspensions = replies
+    models, *concerns = replies
     row = next((each for each in list_models(models.require()) if (each.name, each.version) == (name, version)), None)
     if row is None:
         detail = f"There is no model {name}/{version}, or it is of another tenant."
         raise CallFailed(build_problem_reply(models.call, HTTPStatus.NOT_FOUND, "MODEL_NOT_FOUND", detail))
-    listed = suspensions[0].read_items(SuspensionView) if suspensions else ()
+    listed = concerns[0].read_items(SuspensionView) if concerns else ()
     return ModelHead(
         name=name,
         version=version,
         state=row.state,
         suspensions=tuple(each for each in listed if each.model is not None and each.model.version == version),
+        stranded=concerns[1].read_items(Incident) if concerns[1:] else (),
     )
 
 

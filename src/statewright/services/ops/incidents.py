@@ -2,9 +2,10 @@
 (docs/reference/operations.md#incidents).
 """
 
+import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Annotated, Final, cast
 from uuid import UUID
@@ -23,19 +24,19 @@ from statewright.failures import (
     ProcessNotFound,
     RunCutOff,
 )
-from statewright.ids import EntityId, TenantId
+from statewright.ids import Clock, EntityId, TenantId
 from statewright.instants import parse_instant, to_rfc3339
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject
 from statewright.loop.background import repeat
 from statewright.net import uuid_to_ulid
 from statewright.operations.active_suspensions import ActiveSuspensions, Suspension
-from statewright.operations.incidents import Incident, IncidentEnd, IncidentGroup, Retry, RetryResult
+from statewright.operations.incidents import Incident, IncidentEnd, IncidentGroup, IncidentRow, Retry, RetryResult
 from statewright.operations.service import Act
 from statewright.processes.language import ProcessInstance
 from statewright.services import entities
 from statewright.services.core import Caller, Core
-from statewright.services.incident_reports import IncidentReports, read_run_payload
+from statewright.services.incident_reports import IncidentReports, build_stranded, read_run_payload
 from statewright.services.ops.paging import Page, PageRequest, build_page
 from statewright.services.ops.suspensions import SuspensionEnder, SuspensionFollower
 from statewright.services.processes.advancing import AdvanceResult
@@ -45,14 +46,22 @@ from statewright.storage import takings
 from statewright.storage.ops import incidents as stored
 from statewright.storage.ops.incidents import INCIDENT_RETRIES, StoredIncident
 from statewright.storage.ops.incidents import IncidentFilter as IncidentFilter
+from statewright.storage.ops.listings import StateCount
+from statewright.storage.ops.stranded import SurveyedModel, survey_states
 from statewright.storage.pool import Pool
 from statewright.storage.work import LOSSES, REPORTED, STARTS, WORKS, AnyWork, WorkName
 from statewright.telemetry import logs
+from statewright.workflow import find_governing, workflows_from_stored
 
 RETRY_LEASE: Final = timedelta(minutes=15)
 """After so long another may retry an incident, whatever became of the retry; at once where its node is gone."""
 
 REMOVAL_INTERVAL_S: Final = 3600.0
+
+SURVEY_INTERVAL: Final = timedelta(seconds=10)
+
+REST_FACTOR: Final = 20
+"""After a look at a model the survey rests for so many times as long as it took."""
 
 log = logs.logger(__name__)
 
@@ -162,6 +171,8 @@ async def _repeat(
         raise IncidentNotRetryable("start the successor by hand")
     if incident.kind == "NO_WORKER":
         raise IncidentNotRetryable("it is over when a worker comes")
+    if incident.kind == "STATE_UNKNOWN":
+        raise IncidentNotRetryable("it is over when a workflow has the state again")
     staged = stored.build_staged_retry(caller.tenant, incident.id, claim, by, act)
     closing = replace(caller, parts={**caller.parts, INCIDENT_RETRIES.name: staged})
     repeat_kind = _repeat_run if incident.kind == "RUN_FAILED" else _repeat_step
@@ -402,12 +413,48 @@ class IncidentSweeper:
         return frozenset(TenantId(tenant) for tenant, count in counts.items() if count >= self._max_open)
 
 
+class StateSurvey:
+    """Looks for entities in states that no active workflow of their model has, after each change of workflows; every
+    node does so, one at a time. There is an incident of each state while it has such entities.
+    """
+
+    def __init__(self, pool: Pool, clock: Clock, reports: IncidentReports) -> None:
+        self._pool = pool
+        self._clock = clock
+        self._reports = reports
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await repeat(self._look_and_rest, SURVEY_INTERVAL, log=log, failure="state_survey_failed", waits_first=True)
+
+    async def _look_and_rest(self) -> bool:
+        began = time.monotonic()
+        found = await self.run_once()
+        if found:
+            await asyncio.sleep(REST_FACTOR * (time.monotonic() - began))
+        return found
+
+    async def run_once(self) -> bool:
+        """Look at one model; whether any was due. Raises ``StorageUnavailable``."""
+        return self._reports.is_on and await survey_states(self._pool, self._build_incidents)
+
+    def _build_incidents(self, model: SurveyedModel, counts: Sequence[StateCount]) -> list[IncidentRow]:
+        workflows = workflows_from_stored(model.workflows.encode())
+        stranded: Counter[str] = Counter()
+        for each in counts:
+            if find_governing(workflows, each.state, each.workflow) is None:
+                stranded[each.state] += each.count
+        at = self._clock()
+        return [build_stranded(model.tenant, model.key, state, count, at) for state, count in stranded.items()]
+
+
 class Concerns(Struct, frozen=True, kw_only=True, eq=False):
     """What follows suspensions and incidents in one process."""
 
     suspensions: SuspensionFollower
     suspension_ender: SuspensionEnder
     incident_sweeper: IncidentSweeper
+    state_survey: StateSurvey
 
     @property
     def active(self) -> ActiveSuspensions:

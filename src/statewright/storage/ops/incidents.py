@@ -254,9 +254,9 @@ async def note_timer_failure(
     return is_parked
 
 
-async def insert_incident(connection: asyncpg.Connection, row: IncidentRow) -> None:
-    """Store an incident in the transaction that the connection is in, with its cause."""
-    await _write(connection, [row])
+async def insert_incidents(connection: asyncpg.Connection, rows: Sequence[IncidentRow], *, once: bool = False) -> int:
+    """Store incidents in the transaction that the connection is in, with their cause; see ``write_incidents``."""
+    return await _write(connection, rows, once=once)
 
 
 _IS_PARKED: Final = "\n                    ".join(
