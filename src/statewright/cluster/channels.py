@@ -15,7 +15,7 @@ The content of a call is not covered: where others could change packets between 
 import asyncio
 import hmac
 from collections.abc import Collection, Iterable
-from typing import Final, cast
+from typing import Final, Literal, cast
 
 import grpc
 import grpc.aio
@@ -55,15 +55,15 @@ class NodeAuthenticator:
 
     def __init__(self, secret: bytes, node: NodeId) -> None:
         self._key = hmac.digest(secret, b"statewright channel between nodes", "sha256")
-        self._node = node
+        self.node = node
         self._sent: dict[NodeId, int] = {}
         self._replay_windows: dict[NodeId, ReplayWindow] = {}
 
     def sign(self, called: NodeId, method: str) -> Metadata:
         """What a call of ``method`` on the node ``called`` must carry."""
         number = self._sent[called] = self._sent.get(called, 0) + 1
-        proof = self._compute_proof(self._node, called, method, number)
-        return (CALLER_KEY, self._node), (NUMBER_KEY, str(number)), (PROOF_KEY, proof)
+        proof = self._compute_proof(self.node, called, method, number)
+        return (CALLER_KEY, self.node), (NUMBER_KEY, str(number)), (PROOF_KEY, proof)
 
     def accepts(self, method: str, metadata: Iterable[tuple[str, str | bytes]]) -> bool:
         """Whether a call comes from a node of this cluster, is meant for this node, and comes for the first time."""
@@ -71,16 +71,22 @@ class NodeAuthenticator:
         caller, text = NodeId(given.get(CALLER_KEY, "")), given.get(NUMBER_KEY, "")
         if not (text.isascii() and text.isdigit() and len(text) < 19):
             return False
-        expected = self._compute_proof(caller, self._node, method, int(text))
+        expected = self._compute_proof(caller, self.node, method, int(text))
         if not hmac.compare_digest(given.get(PROOF_KEY, "").encode(), expected.encode()):
             return False
         if caller not in self._replay_windows and len(self._replay_windows) >= MAX_CALLERS:
             del self._replay_windows[next(iter(self._replay_windows))]
         return self._replay_windows.setdefault(caller, ReplayWindow()).is_new(int(text))
 
+    def prove_link(self, side: Literal["caller", "called"], caller: NodeId, called: NodeId, nonces: bytes) -> bytes:
+        """The proof of one side of a local link; ``nonces`` are those of the caller and the called."""
+        return self._digest("link", side, caller, called, nonces.hex())
+
     def _compute_proof(self, caller: NodeId, called: NodeId, method: str, number: int) -> str:
-        text = "\0".join((caller, called, method, str(number)))
-        return hmac.digest(self._key, text.encode(), "sha256").hex()
+        return self._digest(caller, called, method, str(number)).hex()
+
+    def _digest(self, *texts: str) -> bytes:
+        return hmac.digest(self._key, "\0".join(texts).encode(), "sha256")
 
 
 class ReplayWindow:

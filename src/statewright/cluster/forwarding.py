@@ -1,7 +1,8 @@
 """Callouts to the members of all nodes.
 
 A member of this node is preferred: it costs no call to another node. Else the best member of the others is chosen from
-the peer table, and its node asked, which chooses among its own matching members by how busy they really are. When that
+the peer table, and its node asked, over a link of the machine where there is one (``local_links``), else by gRPC. That
+node chooses among its own matching members by how busy they really are. When it
 node has none any more, or cannot be connected to, nothing was done yet, and the next is tried. Where no node has a
 member, the callout waits for one to join anywhere; but a node that is alone says so at once
 (docs/reference/grpc.md#no-member, docs/reference/grpc.md#callouts-through-other-nodes).
@@ -21,10 +22,12 @@ from msgspec import Struct
 
 from statewright.cluster.channels import Channels, NodeUnreachable, decode_result, encode_callout
 from statewright.cluster.heartbeat import PeerTable, RemoteMember
+from statewright.cluster.local_links import LinkLost, LocalLinks
 from statewright.compute.callout import Callout, CalloutResult
 from statewright.compute.members import Dispatcher, Members
 from statewright.failures import ForwardFailed, NoComputeMember
 from statewright.ids import NodeId, TenantId
+from statewright.proto import cluster_pb2 as pb
 from statewright.proto.cluster_pb2_grpc import NodeStub
 from statewright.telemetry import logs
 from statewright.telemetry.histogram import MinuteCounts
@@ -55,6 +58,7 @@ class ClusterDispatcher:
         members: Members,
         peer_table: PeerTable,
         channels: Channels,
+        links: LocalLinks,
         *,
         wait: timedelta,
         limit: timedelta,
@@ -63,12 +67,13 @@ class ClusterDispatcher:
         self._members = members
         self._peer_table = peer_table
         self._channels = channels
+        self._links = links
         self._wait_s = wait.total_seconds()
         self._limit_s = limit.total_seconds()
         self.waiting: dict[int, WaitingCallout] = {}
         """Callouts that wait for a member to appear, by the identity of their call."""
-        self.forwarded = 0
-        """Callouts that were sent to other nodes."""
+        self.forwarded = {"socket": 0, "grpc": 0}
+        """Callouts that were sent to other nodes, by what carried them."""
 
     @property
     def handed_out(self) -> MinuteCounts[tuple[TenantId, tuple[str, ...]]]:
@@ -129,17 +134,13 @@ class ClusterDispatcher:
         return True
 
     async def _forward(self, member: RemoteMember, callout: Callout, avoiding: Collection[str]) -> CalloutResult:
-        channel = await self._channels.connect(member.node)
-        stub = NodeStub(channel)
         limit_s = self._limit_s or 2 * callout.timeout_ms / 1000 + FORWARD_MARGIN_S
         self._peer_table.begin(member)
-        self.forwarded += 1
         try:
-            answer = await stub.Dispatch(
-                encode_callout(callout, avoiding),
-                timeout=limit_s,
-                metadata=self._channels.sign(member.node, DISPATCH_METHOD),
-            )
+            answer = await self._ask(member.node, encode_callout(callout, avoiding), limit_s)
+        except LinkLost as lost:
+            log.warning("dispatch_forward_failed", node=member.node, status=str(lost))
+            raise ForwardFailed(member_id=member.id) from lost
         except grpc.aio.AioRpcError as broken:
             log.warning("dispatch_forward_failed", node=member.node, status=broken.code().name, detail=broken.details())
             written = broken.code() is not grpc.StatusCode.UNAUTHENTICATED
@@ -156,6 +157,15 @@ class ClusterDispatcher:
         except NoComputeMember:
             self._peer_table.forget(member)
             raise
+
+    async def _ask(self, node: NodeId, request: pb.DispatchRequest, within_s: float) -> pb.DispatchReply:
+        link = await self._links.connect(node)
+        if link is not None:
+            self.forwarded["socket"] += 1
+            return await link.dispatch(request, within_s=within_s)
+        stub = NodeStub(await self._channels.connect(node))
+        self.forwarded["grpc"] += 1
+        return await stub.Dispatch(request, timeout=within_s, metadata=self._channels.sign(node, DISPATCH_METHOD))
 
     @staticmethod
     def _is_task_cancelled() -> bool:

@@ -47,11 +47,14 @@ class RemoteMember(Struct, frozen=True):
 
 
 class Peer(Struct, frozen=True, kw_only=True):
-    """Another node that is alive. One that is ``draining`` owns transactions still, and takes no new callouts."""
+    """Another node that is alive. One that is ``draining`` owns transactions still, and takes no new callouts; one that
+    ``is_local`` runs on this machine.
+    """
 
     id: NodeId
     name: str
     address: str
+    is_local: bool
     draining: bool
     revision: int
     members: tuple[RemoteMember, ...]
@@ -329,7 +332,8 @@ class Heartbeat:
             members = self._cache[row.id][1] if row.id not in fresh else _to_members(row.id, fresh[row.id])
             cache[row.id] = (row.revision, members)
         self._cache = cache
-        self._update_peers([_to_peer(row, cache[row.id][1]) for row in rows])
+        machine = self._node.machine
+        self._update_peers([_to_peer(row, cache[row.id][1], is_local=row.machine == machine) for row in rows])
 
     def _update_peers(self, peers: list[Peer]) -> None:
         for node in self._peer_table.replace_peers(peers):
@@ -370,9 +374,15 @@ def _to_members(node: NodeId, rows: tuple[MemberRow, ...]) -> tuple[RemoteMember
     return tuple(RemoteMember(node, row.tenant, row.id, row.tags) for row in rows)
 
 
-def _to_peer(row: NodeRow, members: tuple[RemoteMember, ...]) -> Peer:
+def _to_peer(row: NodeRow, members: tuple[RemoteMember, ...], *, is_local: bool) -> Peer:
     return Peer(
-        id=row.id, name=row.name, address=row.address, draining=row.draining, revision=row.revision, members=members
+        id=row.id,
+        name=row.name,
+        address=row.address,
+        is_local=is_local,
+        draining=row.draining,
+        revision=row.revision,
+        members=members,
     )
 
 

@@ -37,6 +37,7 @@ from statewright.cluster.channels import (
 from statewright.cluster.forwarding import ClusterDispatcher
 from statewright.cluster.heartbeat import Heartbeat, PeerTable, start_heartbeat
 from statewright.cluster.http_proxy import Application, HttpProxy, serve_proxied_request
+from statewright.cluster.local_links import LocalLinks, LocalServer
 from statewright.compute.members import Dispatcher, Members
 from statewright.failures import ComputeMemberDisconnected, Failure, MemberNotFound
 from statewright.ids import NodeId, TenantId
@@ -74,6 +75,10 @@ class NodeService(NodeServicer):
     async def Dispatch(  # noqa: N802 - the name in the proto file
         self, request: pb.DispatchRequest, context: "grpc.aio.ServicerContext[pb.DispatchRequest, pb.DispatchReply]", /
     ) -> pb.DispatchReply:
+        return await self.answer_callout(request)
+
+    async def answer_callout(self, request: pb.DispatchRequest) -> pb.DispatchReply:
+        """What becomes of a callout of another node."""
         try:
             return encode_result(await self._dispatcher.dispatch(decode_callout(request), avoiding=request.avoiding))
         except Failure as failure:
@@ -193,18 +198,21 @@ class ClusterNode:
         self.members = members
         self._authenticator = NodeAuthenticator(secret, self.id)
         self.channels = Channels(self.peer_table, self._authenticator)
+        self._links = LocalLinks(self.peer_table, self._authenticator)
         self.local = Dispatcher(members)
         self.callouts = ClusterDispatcher(
             self.local,
             members,
             self.peer_table,
             self.channels,
+            self._links,
             wait=config.dispatch_wait,
             limit=config.dispatch_limit,
         )
         self.drains = MemberDrains(self.id, members, self.channels)
         self.http_proxy = HttpProxy(self.channels, limit=config.relay_limit)
         self._service = NodeService(self.local, members)
+        self._local_server = LocalServer(self._authenticator, self._service.answer_callout)
         self._server: Server | None = None
         self._heartbeat: Heartbeat | None = None
         self._heartbeat_task: asyncio.Task[None] | None = None
@@ -229,6 +237,7 @@ class ClusterNode:
         port = self._listen(server)
         await server.start()
         self._server = server
+        await self._local_server.start()
         self._heartbeat = Heartbeat(
             self._build_row(port),
             self._database,
@@ -236,7 +245,7 @@ class ClusterNode:
             self.peer_table,
             lease=self._config.lease,
             presence=self.presence,
-            on_gone=self.channels.drop,
+            on_gone=self._drop_peer,
         )
         self._heartbeat_task = await start_heartbeat(self._heartbeat, within=self._config.within)
 
@@ -252,8 +261,13 @@ class ClusterNode:
             await asyncio.wait([self._heartbeat_task])
             await self._heartbeat.leave()
         if self._server is not None:
-            await self._server.stop(STOP_GRACE_S)
+            await asyncio.gather(self._server.stop(STOP_GRACE_S), self._local_server.close(within_s=STOP_GRACE_S))
+        self._links.close()
         await self.channels.close()
+
+    def _drop_peer(self, node: NodeId) -> None:
+        self._links.drop(node)
+        self.channels.drop(node)
 
     def _listen(self, server: Server) -> int:
         """The port, the first free one. Raises ``OSError``."""

@@ -79,7 +79,7 @@ class ClusterCollector(Collector):
         peers, sent, relayed = self._node.peer_table, self._node.callouts.forwarded, self._node.http_proxy.relayed
         yield build_gauge("statewright_cluster_peers", "Other nodes that are alive", len(peers.peers))
         yield build_gauge("statewright_cluster_peer_members", "Calculation members of other nodes", peers.member_count)
-        yield build_counter("statewright_callouts_forwarded", "Callouts sent to other nodes", sent)
+        yield build_counters("statewright_callouts_forwarded", "Callouts sent to other nodes", "over", sent.items())
         yield build_counter("statewright_requests_relayed", "HTTP callbacks answered by other nodes", relayed)
 
 

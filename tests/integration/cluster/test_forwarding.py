@@ -9,6 +9,8 @@ from contextlib import ExitStack
 import httpx
 import pytest
 
+from statewright.cluster.local_links import LocalLinks
+from statewright.ids import NodeId
 from statewright.sdk import Node as SdkNode
 from tests.builders import SAMPLE, a_processor, a_workflow, automated, judged_by
 from tests.integration.cluster.conftest import sees
@@ -25,12 +27,28 @@ def moved_by(processor: object) -> object:
     return a_workflow(NEW=[automated("GO", to="DONE", processors=[processor])], DONE=[])
 
 
-@pytest.fixture
-def far(here: RunningService, there: RunningService, tenant: str) -> Iterator[Node]:
-    """A member on the other node, which this one knows."""
+@pytest.fixture(params=["socket", "grpc"])
+def far(
+    here: RunningService,
+    there: RunningService,
+    tenant: str,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Node]:
+    """A member on the other node, which this one knows; callouts to it are carried by either way."""
+
+    async def find_no_link(links: LocalLinks, node: NodeId) -> None:
+        return None
+
+    if request.param == "grpc":
+        monkeypatch.setattr(LocalLinks, "connect", find_no_link)
+    forwarded = here.parts.node.callouts.forwarded
+    before = dict(forwarded)
     with a_node(there, tenant, "node") as node:
         eventually(lambda: sees(here, tenant, "node"))
         yield node
+    changed = {over for over in before if forwarded[over] != before[over]}
+    assert changed <= {request.param}
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -12,7 +12,9 @@ ACME = TenantId("acme")
 def a_peer(id_: str, *members: str, tags: tuple[str, ...] = ("billing",), draining: bool = False) -> Peer:
     node = NodeId(id_)
     connected = tuple(RemoteMember(node, ACME, member, frozenset(tags)) for member in members)
-    return Peer(id=node, name=id_, address="127.0.0.1:1", draining=draining, revision=1, members=connected)
+    return Peer(
+        id=node, name=id_, address="127.0.0.1:1", is_local=True, draining=draining, revision=1, members=connected
+    )
 
 
 def of(*peers: Peer) -> PeerTable:

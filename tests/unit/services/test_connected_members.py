@@ -15,7 +15,9 @@ def test_members_of_other_nodes_are_listed_and_counted_with_those_of_this_one():
     remote = RemoteMember(THERE, TENANT, "m-2", frozenset({"mail", "print"}))
     foreign = RemoteMember(THERE, TenantId("x"), "m-3", frozenset({"mail"}))
     members = (remote, foreign)
-    peers.replace_peers([Peer(id=THERE, name="n", address="a:1", draining=False, revision=1, members=members)])
+    peers.replace_peers(
+        [Peer(id=THERE, name="n", address="a:1", is_local=True, draining=False, revision=1, members=members)]
+    )
     connected = ConnectedMembers(HERE, local, peers)
 
     first, second = connected.iterate(TENANT)
