@@ -5,6 +5,7 @@ predicate, and for a search (:class:`CompiledSearch`) to SQL as well. Pure: no i
 """
 
 from statewright.conditions.checks import (
+    CriterionDoubt,
     KnownFields,
     check_destructive,
     check_statistics,
@@ -49,6 +50,7 @@ __all__ = [
     "Array",
     "CompiledSearch",
     "Condition",
+    "CriterionDoubt",
     "EvaluationError",
     "FieldKind",
     "Function",

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from difflib import get_close_matches
 from enum import Enum, auto
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -306,24 +306,28 @@ class KnownFields:
 _BOUNDARY: Final = re.compile(r"\.|\[\*\]")
 
 
-def find_criterion_doubts(condition: Condition, fields: KnownFields) -> Iterator[str]:
-    """Why the criterion, which can be evaluated, matches nothing of the model as it is now."""
+CriterionDoubt: TypeAlias = Literal["INVALID_CRITERION", "PATH_NOT_IN_MODEL", "TYPE_MISMATCH", "FUNCTION_WITHOUT_TAGS"]
+"""What may be the matter with a criterion that can be imported."""
+
+
+def find_criterion_doubts(condition: Condition, fields: KnownFields) -> Iterator[tuple[CriterionDoubt, str]]:
+    """Why the criterion, which can be evaluated, matches nothing of the model as it is now: fields that the model does
+    not have, or not with such values; functions that no member knows, or that any may be asked for.
+    """
     if isinstance(condition, Function):
         if not condition.name:
-            yield "the function has no name, which is in function.name: no member knows it"
+            message = "the function has no name, which is in function.name: no member knows it"
+            yield "INVALID_CRITERION", message
         elif not condition.tags:
-            yield f'function "{condition.name}" has no calculationNodesTags: any member of the tenant may be asked'
+            message = f'function "{condition.name}" has no calculationNodesTags: any member of the tenant may be asked'
+            yield "FUNCTION_WITHOUT_TAGS", message
         return
-    yield from (message for _, message in find_field_doubts(condition, fields))
-
-
-def find_field_doubts(condition: Condition, fields: KnownFields) -> Iterator[tuple[bool, str]]:
-    """The fields that a condition names and the model does not have (True), or not with such values (False)."""
     for part in walk_parts(_split_bounds(condition)):
         if isinstance(part, Simple | Array) and part.path.strip() and not fields.has(part.path):
-            yield True, f'the model has no field "{part.path}"'
+            yield "PATH_NOT_IN_MODEL", f'the model has no field "{part.path}"'
         elif isinstance(part, Simple) and (path := parse_path(part.path)):
-            yield from ((False, finding.message) for finding in _check_data_leaf(part, path, fields.declared))
+            for finding in _check_data_leaf(part, path, fields.declared):
+                yield "TYPE_MISMATCH", finding.message
 
 
 def _find_defects(condition: Condition) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from statewright.entity import Actor, ChangeType, ModelKey
+from statewright.operations.checks import WorkflowCheck
 from statewright.operations.listings import DeclaredIndex, IndexKind, IndexStatus, JobStatus
 from statewright.operations.records import Instant, Int32, Int64, Members, Record, RequestBody, Uuid, Value, name_words
 
@@ -123,6 +124,7 @@ class ImportedWorkflows(Record, frozen=True, kw_only=True):
         Annotated[Sequence[CriterionFinding], Meta(description="only with ?warnings=true or ?dryRun=true; 100 at most")]
         | None
     ) = None
+    check: Annotated[WorkflowCheck, Meta(description="only with ?dryRun=true: all that a check tells")] | None = None
 
 
 class EntityMetadata(Record, frozen=True, kw_only=True):

@@ -18,7 +18,13 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.conditions import KnownFields, count_compilation, find_criterion_defects, find_criterion_doubts
+from statewright.conditions import (
+    CriterionDoubt,
+    KnownFields,
+    count_compilation,
+    find_criterion_defects,
+    find_criterion_doubts,
+)
 from statewright.jsonval.values import quote_name
 from statewright.operations.entity_answers import CriterionFinding as CriterionFinding
 from statewright.workflow.definition import Contract, Criterion, Processor, State, Transition, Workflow
@@ -96,9 +102,21 @@ def find_criterion_violations(workflows: Iterable[Workflow]) -> Iterator[Violati
 
 def _find_in_workflow(workflow: Workflow, fields: KnownFields | None) -> Iterator[CriterionFinding]:
     for place, criterion in _list_criteria(workflow):
-        defects = [] if workflow.contract is Contract.STRICT else list(_find_defects(criterion))
-        doubts = defects or _find_doubts(criterion, fields)
-        yield from map(place.build_finding, doubts)
+        for _, message in find_doubts(criterion, workflow.contract, fields):
+            yield place.build_finding(message)
+
+
+def find_doubts(
+    criterion: Criterion, contract: Contract, fields: KnownFields | None
+) -> Iterator[tuple[CriterionDoubt, str]]:
+    """Why a criterion that may be imported matches nothing of the model as it is now, or can never be evaluated, with
+    the code that a check has for it; ``fields`` None: no model is compared with.
+    """
+    defects = [] if contract is Contract.STRICT else list(_find_defects(criterion))  # or it is refused
+    for each in defects:
+        yield "INVALID_CRITERION", each
+    if criterion.condition is not None and fields is not None and not defects:
+        yield from find_criterion_doubts(criterion.condition, fields)
 
 
 def _find_defects(criterion: Criterion) -> Iterator[str]:
@@ -106,11 +124,6 @@ def _find_defects(criterion: Criterion) -> Iterator[str]:
         yield f"criterion cannot be evaluated: {criterion.defect}"
     else:
         yield from find_criterion_defects(criterion.condition)
-
-
-def _find_doubts(criterion: Criterion, fields: KnownFields | None) -> Iterator[str]:
-    if criterion.condition is not None and fields is not None:
-        yield from find_criterion_doubts(criterion.condition, fields)
 
 
 def _list_criteria(workflow: Workflow, index: int = 0) -> Iterator[tuple[_Place, Criterion]]:

@@ -13,15 +13,15 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Struct
 
 from statewright.conditions import Function, KnownFields
-from statewright.conditions.checks import find_criterion_defects, find_field_doubts
+from statewright.conditions.checks import find_criterion_defects
 from statewright.entity import ModelKey
 from statewright.failures import BadRequest
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonValue, quote_name
 from statewright.operations.checks import CheckFinding, FindingSeverity, WorkflowChanges
-from statewright.workflow.definition import Contract, Criterion, State, Transition, Workflow
+from statewright.workflow.definition import Criterion, State, Transition, Workflow
 from statewright.workflow.exporting import compare_workflows
-from statewright.workflow.import_checks import find_merged_violations, find_violations
+from statewright.workflow.import_checks import find_doubts, find_merged_violations, find_violations
 from statewright.workflow.import_request import IMPORT_MODES, ImportRequest, read_import
 from statewright.workflow.reading import UnreadableMember
 from statewright.workflow.selection import find_governing, list_candidates
@@ -46,6 +46,7 @@ Doubt: TypeAlias = Literal[
     "FIELD_IGNORED",
     "SUSPENDED_TARGET",
     "INVALID_CRITERION",
+    "FUNCTION_WITHOUT_TAGS",
 ]
 """The codes of warnings."""
 
@@ -197,16 +198,10 @@ def _list_criteria(workflow: Workflow, at: str) -> Iterator[tuple[str, Criterion
 def _review_criteria(workflow: Workflow, at: str, around: Surroundings) -> Iterator[CheckFinding]:
     for place, criterion in _list_criteria(workflow, at):
         condition = criterion.condition
-        defects = [criterion.defect] if condition is None else list(find_criterion_defects(condition))
-        if defects or condition is None:
-            if workflow.contract is Contract.SEED:  # or it would have been refused
-                yield from (_warn("INVALID_CRITERION", place, f"it can never be evaluated: {each}") for each in defects)
+        doubts = list(find_doubts(criterion, workflow.contract, around.fields))
+        yield from (_warn(code, place, message) for code, message in doubts)
+        if condition is None or isinstance(condition, Function) or any(find_criterion_defects(condition)):
             continue
-        if isinstance(condition, Function):
-            continue
-        if around.fields is not None:
-            for is_unknown, message in find_field_doubts(condition, around.fields):
-                yield _warn("PATH_NOT_IN_MODEL" if is_unknown else "TYPE_MISMATCH", place, message)
         declared = {} if around.fields is None else around.fields.declared
         if (reason := is_never_true(condition, declared)) is not None:
             yield _warn("NEVER_TRUE", place, reason)

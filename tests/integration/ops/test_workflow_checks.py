@@ -106,7 +106,13 @@ def test_what_is_called_importable_is_what_is_imported(api: Api, ops: Api) -> No
     def compare(document: Json) -> None:
         body = encode(document)
         found = done(ops.post(CHECK, body))
+        dry = api.post("/model/prize/1/workflow/import?dryRun=true", body)
         answer = api.post("/model/prize/1/workflow/import", body)
+        assert dry.status_code == answer.status_code
+        if dry.status_code == 200:
+            assert dry.json()["check"] == found
+            told = {each["message"] for each in found["findings"]}
+            assert {each["message"] for each in dry.json()["warnings"]} <= told, document
         assert answer.status_code in {200, 400}, answer.text
         errors = [each["message"] for each in found["findings"] if each["severity"] == "ERROR"]
         assert found["importable"] is (answer.status_code == 200) is (not errors), (document, answer.text)

@@ -185,6 +185,7 @@ FIXTURES: Final = [
         around=Surroundings(suspends_tags=lambda tags: "mail" in tags),
     ),
     warning("INVALID_CRITERION", "/workflows/0/criterion", a_workflow(version="1", A=[], criterion={"type": "odd"})),
+    warning("FUNCTION_WITHOUT_TAGS", f"{FIRST}/criterion", guarded(judged_by("worthy", tags=""))),
     note("NO_TERMINAL_STATE", "/workflows/0/states", a_workflow(A=[manual("GO", to="B")], B=[manual("BACK", to="A")])),
     note(
         "DISABLED_TRANSITION",

@@ -19,6 +19,7 @@ from statewright.jsonval.codec import encode
 from statewright.operations.entity_answers import ImportedWorkflows, ImportReport, ModelChange, RegisteredModel
 from statewright.operations.records import QueryParameter
 from statewright.services import models, workflows
+from statewright.services.ops.checks import check_workflows
 from statewright.services.workflows import ImportOptions
 from statewright.workflow import MAX_IMPORT_BYTES, describe_versions
 
@@ -206,7 +207,8 @@ async def import_workflows(request: Request) -> Response:
         request.runtime.core, request.principal, key=key, body=body, options=options
     )
     told = result.findings if dry_run or tells_findings else None
-    answer = ImportedWorkflows(success=True, dry_run=dry_run, warnings=told)
+    check = await check_workflows(request.runtime.operations, request.caller, key, body) if dry_run else None
+    answer = ImportedWorkflows(success=True, dry_run=dry_run, warnings=told, check=check)
     return Response(encode_json(answer), headers=((b"X-Workflow-Revision", b"%d" % result.revision),))
 
 
