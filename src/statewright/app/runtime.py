@@ -55,6 +55,7 @@ from statewright.services.processes.push import DoJob
 from statewright.services.runtime import Runtime
 from statewright.services.scheduler import ScheduleConfig, Scheduler
 from statewright.services.search_runner import IndexBuilder, SearchRunner
+from statewright.services.statistics import CountMerger
 from statewright.services.steps import dialect as steps
 from statewright.services.takings import Takings
 from statewright.services.transactions import OpenTransactions, TransactionTokens
@@ -406,6 +407,7 @@ def _build_maintenance(
         "search-jobs": core.search_runner.run(),
         "search-expiry": core.search_runner.reap(),
         "search-indexes": core.index_builder.run(),
+        "entity-counts": CountMerger(core.pool).run(),
     }
     work["idempotency-sweep"] = operations.idempotency_sweeper.run()
     if identity is not None:

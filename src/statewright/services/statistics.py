@@ -8,6 +8,7 @@ The request of a grouped statistic: what its body may say, and what is wrong wit
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any, Final, get_args
 
 import msgspec
@@ -44,12 +45,14 @@ from statewright.instants import from_rfc3339
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.numbers import NUMERIC_TYPES
 from statewright.jsonval.values import JsonValue
-from statewright.loop.background import run_in_thread
+from statewright.loop.background import repeat, run_in_thread
 from statewright.loop.turns import use_once
 from statewright.services.builtin import ModelScope
 from statewright.services.core import Caller, Core
 from statewright.services.definitions import ModelDefinition
+from statewright.storage import entity_counts
 from statewright.storage.commit.overlay import Write
+from statewright.storage.pool import Pool
 from statewright.storage.search import grouping
 from statewright.storage.search.grouping import (
     Additions,
@@ -62,6 +65,9 @@ from statewright.storage.search.grouping import (
 )
 from statewright.storage.search.matching import judge_entities
 from statewright.storage.search.statements import FIRST_ARGUMENT, EntityQuery
+from statewright.telemetry import logs
+
+log = logs.logger(__name__)
 
 STATE: Final = "state"
 """The word that stands for the workflow state; the document's own member is ``$.state``."""
@@ -260,6 +266,27 @@ async def count_by_state(
             uncommitted=uncommitted,
         )
     return core.builtin.select(found, lambda count: count.model, scope if key is None else "all")
+
+
+MERGE_INTERVAL: Final = timedelta(seconds=3)
+"""Between two merges: what was changed in the meantime is added up by every reader."""
+
+
+class CountMerger:
+    """Keeps counting cheap (``storage/entity_counts.py``); every node does so."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._is_complete = False
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await repeat(self.run_once, MERGE_INTERVAL, log=log, failure="count_merge_failed")
+
+    async def run_once(self) -> bool:
+        """One round; whether there may be more to merge. Raises ``StorageUnavailable``."""
+        self._is_complete = self._is_complete or await entity_counts.complete_counts(self._pool)
+        return self._is_complete and await entity_counts.merge_changes(self._pool)
 
 
 async def group_entities(

@@ -320,10 +320,14 @@ class StateCount(Struct, frozen=True, kw_only=True):
 
 
 ENTITIES: Final = """
-    -- A range of the index entity_model, however many other models there are.
-    SELECT workflow, state, count(*) AS count
-      FROM entity WHERE tenant = $1 AND model = $2
-     GROUP BY workflow, state
+    -- One of the two has rows. The second is a range of the index entity_model, however many other models there are.
+    SELECT workflow, state, count
+      FROM (SELECT workflow, state, count FROM counted_entity
+             WHERE tenant = $1 AND model = $2 AND count > 0 AND (SELECT is_complete FROM entity_count_state)
+             UNION ALL
+            SELECT workflow, state, count(*) FROM entity
+             WHERE tenant = $1 AND model = $2 AND NOT (SELECT is_complete FROM entity_count_state)
+             GROUP BY workflow, state) AS present
      ORDER BY workflow, state
      LIMIT $3
 """

@@ -220,8 +220,13 @@ NO_CHANGES: Final = Uncommitted()
 
 COUNTS: Final = """
     SELECT name, version,
-           (SELECT count(*) FROM entity
-             WHERE entity.tenant = model.tenant AND entity.model = model.id AND entity.id <> ALL ($3::uuid[]))
+           CASE WHEN (SELECT is_complete FROM entity_count_state)
+                THEN (SELECT coalesce(sum(count), 0) FROM counted_entity AS counted
+                       WHERE counted.tenant = model.tenant AND counted.model = model.id)
+                ELSE (SELECT count(*) FROM entity WHERE entity.tenant = model.tenant AND entity.model = model.id)
+           END::bigint
+         - (SELECT count(*) FROM entity
+             WHERE entity.tenant = model.tenant AND entity.model = model.id AND entity.id = ANY ($3::uuid[]))
          + (SELECT count(*) FROM unnest($4::uuid[]) AS uncommitted (model)
              WHERE uncommitted.model = model.id) AS count
       FROM model
@@ -266,16 +271,27 @@ async def fetch_counts(
 
 
 COUNTS_BY_STATE: Final = """
-    SELECT name, version, present.state, count(*) AS count
+    -- One of the first two has rows, and the other is not executed.
+    SELECT name, version, present.state, sum(present.count)::bigint AS count
       FROM model
      CROSS JOIN LATERAL (
-            SELECT entity.state FROM entity
-             WHERE entity.tenant = model.tenant AND entity.model = model.id AND entity.id <> ALL ($4::uuid[])
+            SELECT counted.state, counted.count FROM counted_entity AS counted
+             WHERE counted.tenant = model.tenant AND counted.model = model.id
+               AND (SELECT is_complete FROM entity_count_state)
              UNION ALL
-            SELECT uncommitted.state FROM unnest($5::uuid[], $6::text[]) AS uncommitted (model, state)
+            SELECT entity.state, count(*) FROM entity
+             WHERE entity.tenant = model.tenant AND entity.model = model.id
+               AND NOT (SELECT is_complete FROM entity_count_state)
+             GROUP BY entity.state
+             UNION ALL
+            SELECT entity.state, -1 FROM entity
+             WHERE entity.tenant = model.tenant AND entity.model = model.id AND entity.id = ANY ($4::uuid[])
+             UNION ALL
+            SELECT uncommitted.state, 1 FROM unnest($5::uuid[], $6::text[]) AS uncommitted (model, state)
              WHERE uncommitted.model = model.id) AS present
      WHERE tenant = $1 AND ($2::uuid IS NULL OR id = $2) AND ($3::text[] IS NULL OR present.state = ANY ($3))
      GROUP BY name, version, present.state
+    HAVING sum(present.count) > 0
      ORDER BY name, version, present.state
 """
 
