@@ -1,11 +1,14 @@
-"""One operation on many entities, whose set is frozen first (docs/reference/operations.md#bulk-jobs)."""
+"""One operation on many entities, instances or incidents, whose set is frozen first
+(docs/reference/operations.md#bulk-jobs).
+"""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias, cast, get_args
 
 from msgspec import Meta
 
 from statewright.entity import Actor, ModelKey
+from statewright.operations.incidents import IncidentResolution
 from statewright.operations.records import (
     LISTING,
     OPERATOR,
@@ -25,13 +28,37 @@ from statewright.operations.records import (
 )
 from statewright.operations.suspensions import Name, NamedModel, Reason
 
-BulkOperation: TypeAlias = Literal["TRANSITION", "LOOPBACK", "PATCH", "DELETE"]
+BulkOperation: TypeAlias = Literal[
+    "TRANSITION",
+    "LOOPBACK",
+    "PATCH",
+    "DELETE",
+    "SUSPEND",
+    "RESUME",
+    "CANCEL_INSTANCES",
+    "RETRY_INSTANCES",
+    "RETRY_INCIDENTS",
+    "RESOLVE_INCIDENTS",
+]
 BulkStatus: TypeAlias = Literal["FREEZING", "READY", "RUNNING", "PAUSED", "STOPPED", "COMPLETED", "CANCELLED"]
 ItemStatus: TypeAlias = Literal["PENDING", "ELIGIBLE", "RUNNING", "SUCCEEDED", "SKIPPED", "FAILED", "CANCELLED"]
 
 OPERATIONS: Final[tuple[BulkOperation, ...]] = get_args(BulkOperation)
 STATUSES: Final[tuple[BulkStatus, ...]] = get_args(BulkStatus)
 ITEM_STATUSES: Final[tuple[ItemStatus, ...]] = get_args(ItemStatus)
+
+OF_INCIDENTS: Final[tuple[BulkOperation, ...]] = ("RETRY_INCIDENTS", "RESOLVE_INCIDENTS")
+OF_INSTANCES: Final[tuple[BulkOperation, ...]] = ("CANCEL_INSTANCES", "RETRY_INSTANCES", "SUSPEND", "RESUME")
+"""Those that instances may be chosen for; of entities in general all but those of incidents are."""
+
+ARGUMENTS: Final[Mapping[BulkOperation, tuple[str, ...]]] = {
+    "TRANSITION": ("transition", "mergePatch"),
+    "PATCH": ("transition", "mergePatch", "jsonPatch"),
+    "RETRY_INCIDENTS": ("force",),
+}
+"""What may be said of how it is done, by operations of which anything may be said."""
+
+NEEDS_REASON: Final[tuple[BulkOperation, ...]] = ("SUSPEND", "RESOLVE_INCIDENTS")
 
 MAX_IDS: Final = 100_000
 MAX_ITEMS: Final = 1_000_000
@@ -51,6 +78,13 @@ SKIP_CODES: Final[Mapping[str, str]] = {
     "FORBIDDEN": "NOT_ALLOWED",
     "READ_ONLY": "NOT_ALLOWED",
     "TRANSITION_NOT_ALLOWED": "NOT_ALLOWED",
+    "STEP_NOT_FOUND": "GONE",
+    "ALREADY_EXISTS": "SUSPENDED",
+    "SUSPENSION_NOT_FOUND": "NOT_SUSPENDED",
+    "INCIDENT_NOT_FOUND": "GONE",
+    "INCIDENT_CLOSED": "CLOSED",
+    "INCIDENT_STALE": "STALE",
+    "INCIDENT_NOT_RETRYABLE": "NOT_RETRYABLE",
 }
 """Why an item is not eligible, by the codes of failures that say so."""
 
@@ -72,15 +106,40 @@ RESULTS: Final[Mapping[str, BulkStatus]] = {
 
 
 class BulkArguments(RequestBody, frozen=True, kw_only=True):
-    """What is done to each entity."""
+    """What is done to each entity. ``force``: incidents are retried also when their entity was written since."""
 
     transition: Name | None = None
     merge_patch: Members | None = None
     json_patch: list[Value] | None = None
+    force: bool | None = None
+
+
+Words: TypeAlias = Annotated[list[str], Meta(min_length=1, max_length=100)]
+
+
+class IncidentSelection(RequestBody, frozen=True, kw_only=True):
+    """Open incidents, by the filters of their list: of several values any."""
+
+    SCHEMA: ClassVar[str] = "OpsIncidentSelection"
+
+    kind: Words | None = None
+    severity: Words | None = None
+    fingerprint: Words | None = None
+    model: Words | None = None
+    entity_id: Words | None = None
+    instance_id: Words | None = None
+    component: Words | None = None
+    code: Words | None = None
+    first_from: Instant | None = None
+    first_to: Instant | None = None
+    last_from: Instant | None = None
+    last_to: Instant | None = None
 
 
 class BulkOrder(RequestBody, frozen=True, kw_only=True):
-    """What is to be done to which entities: those of a model that match, or those that are named."""
+    """What is to be done to which entities: those of a model that match, or those that are named. Incidents are named,
+    too, or chosen by filters.
+    """
 
     SCHEMA: ClassVar[str] = "OpsNewBulkJob"
 
@@ -88,6 +147,7 @@ class BulkOrder(RequestBody, frozen=True, kw_only=True):
     model: NamedModel | None = None
     condition: Members | None = None
     ids: Annotated[list[str], Meta(min_length=1, max_length=MAX_IDS)] | None = None
+    incidents: IncidentSelection | None = None
     arguments: BulkArguments = BulkArguments()
     dry_run: bool = False
     recheck: bool = False
@@ -160,7 +220,9 @@ class BulkJob(Record, frozen=True, kw_only=True):
 
 
 class BulkItem(Record, frozen=True, kw_only=True):
-    """An entity of a bulk job, and what became of it; before the start of a dry run, what would."""
+    """An entity, instance or incident of a bulk job, and what became of it; before the start of a dry run, what
+    would.
+    """
 
     id: Uuid
     status: Annotated[str, name_words(ItemStatus)]
@@ -179,13 +241,27 @@ class BulkPlan(Record, frozen=True, kw_only=True):
     recheck: bool
     model: ModelKey | None = None
     condition: Members | None = None
+    incidents: IncidentSelection | None = None
+
+
+def plan_order(order: BulkOrder) -> BulkPlan:
+    """What an order, whose operation is one, wants to be done."""
+    return BulkPlan(
+        operation=cast("BulkOperation", order.operation),
+        arguments=order.arguments,
+        dry_run=order.dry_run,
+        recheck=order.recheck,
+        model=None if order.model is None else ModelKey(order.model.name, order.model.version),
+        condition=order.condition,
+        incidents=order.incidents,
+    )
 
 
 CREATE_BULK_JOB: Final = ApiOperation(
     id="createBulkJob",
     method="POST",
     path="/ops/v1/bulk-jobs",
-    summary="Do one thing to many entities, whose set is frozen first",
+    summary="Do one thing to many entities, instances or incidents, whose set is frozen first",
     role=OPERATOR,
     recording="commit",
     body=BulkOrder,
@@ -288,3 +364,36 @@ RETRY_BULK_JOB: Final = _build_bulk_act(
     status=201,
 )
 CHANGE_BULK_JOB: Final = _build_bulk_act("changeBulkJob", "", "Let a job run at another pace", "", BulkPace)
+
+
+class GroupRetry(RequestBody, frozen=True, kw_only=True):
+    """``force``: also where the entity was written since."""
+
+    SCHEMA: ClassVar[str] = "OpsGroupRetry"
+
+    force: bool | None = None
+
+
+def _build_group_act(id_: str, word: str, summary: str, body: type[Any]) -> ApiOperation[BulkJob]:
+    """An act on all open incidents of one cause, as a bulk job."""
+    return ApiOperation[BulkJob](
+        id=id_,
+        method="POST",
+        path=f"/ops/v1/incident-groups/{{fingerprint}}/{word}",
+        summary=summary,
+        role=OPERATOR,
+        recording="commit",
+        body=body,
+        body_required=word == "resolve",
+        answer=BulkJob,
+        status=201,
+        problems=("BAD_REQUEST", "FORBIDDEN", "LIMIT_REACHED"),
+    )
+
+
+RETRY_INCIDENT_GROUP: Final = _build_group_act(
+    "retryIncidentGroup", "retry", "Do again what failed by one cause, as a bulk job", GroupRetry
+)
+RESOLVE_INCIDENT_GROUP: Final = _build_group_act(
+    "resolveIncidentGroup", "resolve", "Close the incidents of one cause, as a bulk job", IncidentResolution
+)

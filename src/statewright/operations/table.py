@@ -21,8 +21,10 @@ from statewright.operations.bulk_jobs import GET_BULK_JOB as GET_BULK_JOB
 from statewright.operations.bulk_jobs import LIST_BULK_ITEMS as LIST_BULK_ITEMS
 from statewright.operations.bulk_jobs import LIST_BULK_JOBS as LIST_BULK_JOBS
 from statewright.operations.bulk_jobs import PAUSE_BULK_JOB as PAUSE_BULK_JOB
+from statewright.operations.bulk_jobs import RESOLVE_INCIDENT_GROUP as RESOLVE_INCIDENT_GROUP
 from statewright.operations.bulk_jobs import RESUME_BULK_JOB as RESUME_BULK_JOB
 from statewright.operations.bulk_jobs import RETRY_BULK_JOB as RETRY_BULK_JOB
+from statewright.operations.bulk_jobs import RETRY_INCIDENT_GROUP as RETRY_INCIDENT_GROUP
 from statewright.operations.bulk_jobs import START_BULK_JOB as START_BULK_JOB
 from statewright.operations.records import ADMIN as ADMIN
 from statewright.operations.records import (

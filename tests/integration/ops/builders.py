@@ -1,9 +1,12 @@
 """What tests of the operations API share."""
 
 from dataclasses import replace
+from uuid import uuid4
 
 import asyncpg
 
+from statewright.ids import TenantId, system_clock
+from statewright.operations.incidents import IncidentRow
 from tests.builders import Json
 from tests.service import Api, RunningService, done
 
@@ -24,6 +27,29 @@ def walk(ops: Api, path: str, *, limit: int) -> list[Json]:
             return items
         assert len(page["items"]) == limit
         query = f"limit={limit}&cursor={page['nextCursor']}"
+
+
+def an_incident(tenant: str, subject: str, *, fingerprint: str = "f", component: str | None = None) -> IncidentRow:
+    """The failure of an entity that could not be created."""
+    return IncidentRow(
+        tenant=TenantId(tenant),
+        id=str(uuid4()),
+        kind="RUN_FAILED",
+        severity="ERROR",
+        fingerprint=fingerprint,
+        title="t",
+        at=system_clock(),
+        occurrences=1,
+        subject_kind="NEW_ENTITY",
+        subject_id=subject,
+        model="prize/1",
+        state="NEW",
+        component=component,
+        code="X",
+        message="m",
+        principal_id="ada",
+        principal_kind="user",
+    )
 
 
 async def list_rows(connection: asyncpg.Connection, tenant: str) -> dict[str, list[Json]]:

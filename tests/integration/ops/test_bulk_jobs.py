@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from dataclasses import replace
 from datetime import datetime
 from uuid import uuid4
 
@@ -10,11 +11,15 @@ import pytest
 
 from statewright.entity import Principal
 from statewright.ids import TenantId
+from statewright.sdk import Client
 from statewright.services.ops.bulk_jobs import prepare_search
+from statewright.steps.instance import INSTANCE
 from statewright.storage.ops.bulk_jobs import BulkClaim, BulkJobs, FreezeLost, decode_plan
-from tests.builders import SAMPLE, Json, a_workflow, manual
-from tests.integration.ops.builders import ops_api, walk
-from tests.service import PATIENCE_S, Api, RunningService, done, eventually, refused
+from statewright.storage.ops.incidents import write_incidents
+from tests.builders import SAMPLE, Json, a_workflow, automated, manual, when
+from tests.integration.ops.builders import an_incident, ops_api, walk
+from tests.integration.steps_http.conftest import definition, polled, started, step, uploaded
+from tests.service import PATIENCE_S, Api, RunningService, a_token, done, eventually, refused
 
 ALL = {"type": "lifecycle", "field": "state", "operatorType": "EQUALS", "value": "NEW"}
 
@@ -26,6 +31,8 @@ def ops(service: RunningService, tenant: str) -> Api:
 
 WORKFLOW = a_workflow(NEW=[manual("GO", to="DONE"), manual("STOP", to="DONE")], DONE=[])
 MODEL = {"name": "prize", "version": 1}
+INSTANCES = INSTANCE.key
+LIVING = {"type": "lifecycle", "field": "state", "operatorType": "EQUALS", "value": "ACTIVE"}
 
 
 def made(response: httpx.Response) -> Json:
@@ -231,6 +238,14 @@ def test_a_job_goes_on_when_another_has_taken_it_and_no_item_is_done_twice(
         ({"concurrency": 33}, "/concurrency"),
         ({"colour": 1}, "/colour"),
         ({"model": MODEL}, "/condition"),
+        ({"ids": [str(uuid4())], "arguments": {"transition": "GO", "force": True}}, "/arguments/force"),
+        ({"incidents": {}}, "/incidents"),
+        ({"operation": "RETRY_INCIDENTS", "arguments": {}}, "/incidents"),
+        ({"operation": "RETRY_INCIDENTS", "arguments": {}, "model": MODEL, "condition": ALL}, "/model"),
+        ({"operation": "RETRY_INCIDENTS", "arguments": {}, "incidents": {"colour": ["red"]}}, "/incidents/colour"),
+        ({"operation": "RETRY_INCIDENTS", "arguments": {}, "incidents": {"lastTo": "soon"}}, "/incidents/lastTo"),
+        ({"operation": "RESOLVE_INCIDENTS", "arguments": {}, "incidents": {}}, "/reason"),
+        ({"operation": "SUSPEND", "arguments": {}, "ids": [str(uuid4())]}, "/reason"),
     ],
 )
 def test_an_order_that_makes_no_sense_is_refused(ops: Api, order: Json, parameter: str) -> None:
@@ -283,6 +298,7 @@ def test_a_node_that_has_lost_a_job_does_not_freeze_it_again(
             total=None,
             instant=None,
             worker="former",
+            reason=None,
         )
         async with pool.connection() as connection:
             await connection.execute("UPDATE bulk_job SET worker = 'former' WHERE id = $1", job["id"])
@@ -291,3 +307,97 @@ def test_a_node_that_has_lost_a_job_does_not_freeze_it_again(
     with pytest.raises(FreezeLost):
         asyncio.run_coroutine_threadsafe(freeze(), service.loop).result(PATIENCE_S)
     assert walk(ops, f"/bulk-jobs/{job['id']}/items", limit=5) == before
+
+
+def list_codes(ops: Api, job: Json) -> list[str]:
+    items = walk(ops, f"/bulk-jobs/{job['id']}/items", limit=50)
+    return sorted(item.get("code") or item["status"] for item in items)
+
+
+def test_entities_are_suspended_and_go_on(api: Api, ops: Api) -> None:
+    ids = a_set(api, 3)
+    made(ops.post("/suspensions", {"scope": "ENTITY", "id": ids[0], "reason": "before"}))
+    order = {"operation": "SUSPEND", "arguments": {}, "reason": "audit", "ids": [*ids, str(uuid4())]}
+    trial = wait(ops, begin(ops, **order, dryRun=True), "READY")
+    job = wait(ops, begin(ops, **order))
+    assert list_codes(ops, job) == ["GONE", "SUCCEEDED", "SUCCEEDED", "SUSPENDED"]
+    assert get_totals(job)["skipped"] == get_totals(trial)["skipped"] == 2
+    for id_ in ids:
+        refused(api.put(f"/entity/JSON/{id_}/GO", SAMPLE), 409, "SUSPENDED")
+    done(ops.post(f"/bulk-jobs/{trial['id']}/cancel"))
+    over = wait(ops, begin(ops, operation="RESUME", arguments={}, model=MODEL, condition=ALL))
+    assert get_totals(over) == {"succeeded": 3}
+    assert {api.update(id_, fire="GO") and api.state(id_) for id_ in ids} == {"DONE"}
+    again = wait(ops, begin(ops, operation="RESUME", arguments={}, ids=ids))
+    assert list_codes(ops, again) == ["NOT_SUSPENDED"] * 3
+
+
+def test_instances_are_cancelled_and_those_that_failed_begin_again(service: RunningService, api: Api, ops: Api) -> None:
+    v1 = replace(api, url=service.root)
+    uploaded(v1, definition("errand", step("mail", "SERVICE_TASK", "end", jobType="mail")))
+    ids = [started(v1, "errand")["id"] for _ in range(3)]
+    [job] = polled(v1, "mail", maxJobs=1)
+    failed = job["instanceId"]
+    assert v1.post(
+        f"/v1/jobs/{job['id']}/fail", {"workerId": "w-1", "errorMessage": "no", "retryable": False}
+    ).is_success
+    entity = a_set(api, 1)[0]
+    again = {"operation": "RETRY_INSTANCES", "arguments": {}, "ids": [*ids, entity]}
+    trial = wait(ops, begin(ops, **again, dryRun=True), "READY")
+    assert list_codes(ops, trial) == ["ELIGIBLE", "GONE", "NO_SUCH_TRANSITION", "NO_SUCH_TRANSITION"]
+    done(ops.post(f"/bulk-jobs/{trial['id']}/start"))
+    assert get_totals(wait(ops, trial)) == {"succeeded": 1, "skipped": 3}
+    assert done(v1.get(f"/v1/instances/{failed}"))["status"] == "ACTIVE"
+    chosen = {"model": {"name": INSTANCES.name, "version": INSTANCES.version}, "condition": LIVING}
+    refused(ops.post("/bulk-jobs", {"operation": "LOOPBACK", **chosen}), 403, "FORBIDDEN")
+    held = wait(ops, begin(ops, operation="SUSPEND", arguments={}, reason="audit", ids=[failed]))
+    assert get_totals(held) == {"succeeded": 1}
+    assert [each["scope"] for each in done(ops.get("/suspensions?active=true"))["items"]] == ["INSTANCE"]
+    assert get_totals(wait(ops, begin(ops, operation="RESUME", arguments={}, ids=[failed]))) == {"succeeded": 1}
+    gone = wait(ops, begin(ops, operation="CANCEL_INSTANCES", arguments={}, **chosen))
+    assert get_totals(gone) == {"succeeded": 3}
+    assert {done(v1.get(f"/v1/instances/{id_}"))["status"] for id_ in ids} == {"CANCELLED"}
+    assert all(item["transactionId"] for item in walk(ops, f"/bulk-jobs/{gone['id']}/items", limit=50))
+
+
+def test_the_incidents_of_a_cause_are_retried_and_others_resolved(
+    service: RunningService, tenant: str, api: Api, ops: Api
+) -> None:
+    flow = a_workflow(NEW=[automated("GO", to="NEW", criterion=when("$.year", "EQUALS", 7))], OTHER=[])
+    ids = a_set(api, 3, flow)
+    for id_ in ids:
+        refused(api.put(f"/entity/JSON/{id_}", {**SAMPLE, "year": 7}), 400, "WORKFLOW_FAILED")
+    eventually(lambda: len(done(ops.get("/incidents"))["items"]) == 3)
+    [group] = done(ops.get("/incident-groups"))["items"]
+    cause = group["fingerprint"]
+    with Client(service.root, token=a_token(tenant, "olga", user_roles=["ROLE_OPERATOR"])) as client:
+        failed = client.incidents.retry_group(cause)
+        assert failed.operation == "RETRY_INCIDENTS"
+        assert get_totals(wait(ops, {"id": failed.id})) == {"failed": 3}
+        assert len(done(ops.get("/incidents"))["items"]) == 3
+        api.import_workflows(a_workflow(NEW=[]))
+        assert get_totals(wait(ops, made(ops.post(f"/bulk-jobs/{failed.id}/retry-failed")))) == {"succeeded": 3}
+        assert done(ops.get("/incidents"))["items"] == []
+        assert [done(api.get(f"/entity/{id_}"))["data"]["year"] for id_ in ids] == [7, 7, 7]
+        assert get_totals(wait(ops, {"id": client.incidents.resolve_group(cause, "over").id})) == {}
+    acts = done(ops.get("/audit?action=incident.retry"))["items"]
+    assert len(acts) == 3
+    refused(ops_api(service, tenant).post(f"/incident-groups/{cause}/retry"), 403, "FORBIDDEN")
+
+
+def test_incidents_that_filters_choose_are_resolved_and_no_others(
+    service: RunningService, tenant: str, api: Api, ops: Api
+) -> None:
+    rows = [an_incident(tenant, str(number), component="a" if number < 3 else "b") for number in range(4)]
+    pool = service.parts.runtime.core.pool
+    asyncio.run_coroutine_threadsafe(write_incidents(pool, rows), service.loop).result(PATIENCE_S)
+    order = {"operation": "RESOLVE_INCIDENTS", "arguments": {}, "reason": "known"}
+    wanted = {"kind": ["RUN_FAILED"], "component": ["a"], "firstFrom": "2020-01-01T00:00:00Z"}
+    job = wait(ops, begin(ops, **order, incidents=wanted))
+    assert get_totals(job) == {"succeeded": 3}
+    [left] = done(ops.get("/incidents"))["items"]
+    assert left["component"] == "b"
+    over = wait(ops, begin(ops, **order, ids=[row.id for row in rows]))
+    assert list_codes(ops, over) == ["CLOSED", "CLOSED", "CLOSED", "SUCCEEDED"]
+    found = done(ops.get("/incidents?status=RESOLVED"))["items"]
+    assert {(each["resolution"]["by"]["id"], each["resolution"]["reason"]) for each in found} == {("olga", "known")}

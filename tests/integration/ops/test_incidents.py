@@ -19,7 +19,7 @@ from statewright.storage.ops.incidents import claim_incident, write_incidents
 from tests.builders import SAMPLE, Json, a_processor, a_workflow, automated, judged_by, manual, when
 from tests.commands import CommandRunner
 from tests.integration.node import Node, a_node
-from tests.integration.ops.builders import ops_api
+from tests.integration.ops.builders import an_incident, ops_api
 from tests.service import PATIENCE_S, Api, RunningService, a_token, done, eventually, refused
 
 
@@ -428,7 +428,7 @@ def test_a_group_is_retried_and_closed_from_the_command_line(
     node.answer_next()
     node.answer_next()
     code, told = retrying.result(PATIENCE_S)
-    assert (code, told.count(": done"), "INCIDENT_STALE" in told) == (1, 2, True)
+    assert (code, told.count(": done"), ": STALE: " in told) == (1, 2, True)
     assert (api.state(mended), api.state(moved), api.state(other)) == ("DONE", "NEW", "DONE")
     assert call("resolve", "--reason", "known")[0] == 0
     assert done(ops.get("/incidents"))["items"] == []
@@ -471,24 +471,7 @@ def test_beyond_the_limit_of_a_tenant_repetitions_count_and_nothing_else_is_kept
     service: RunningService, tenant: str, ops: Api
 ) -> None:
     def a_row(subject: str, fingerprint: str) -> IncidentRow:
-        return IncidentRow(
-            tenant=TenantId(tenant),
-            id=str(uuid4()),
-            kind="RUN_FAILED",
-            severity="ERROR",
-            fingerprint=fingerprint,
-            title="t",
-            at=1,
-            occurrences=1,
-            subject_kind="NEW_ENTITY",
-            subject_id=subject,
-            model="prize/1",
-            state="NEW",
-            code="X",
-            message="m",
-            principal_id="ada",
-            principal_kind="user",
-        )
+        return an_incident(tenant, subject, fingerprint=fingerprint)
 
     def write(*rows: IncidentRow) -> int:
         writing = write_incidents(service.parts.runtime.core.pool, rows, max_open=2)

@@ -70,9 +70,15 @@ CHAPTERS = {
     ),
     "incidents": Chapter(
         topic="ops.incidents",
-        calls=("listIncidents", "getIncident", "listIncidentGroups", "retryIncident", "resolveIncident"),
+        calls=(
+            *("listIncidents", "getIncident", "listIncidentGroups", "retryIncident", "resolveIncident"),
+            *("retryIncidentGroup", "resolveIncidentGroup"),
+        ),
         commands=("ops incidents list", "ops incidents show", "ops incidents retry", "ops incidents resolve"),
-        methods=("incidents.list", "incidents.get", "incidents.groups", "incidents.retry", "incidents.resolve"),
+        methods=(
+            *("incidents.list", "incidents.get", "incidents.groups", "incidents.retry", "incidents.resolve"),
+            *("incidents.retry_group", "incidents.resolve_group"),
+        ),
         metrics=("statewright_incidents_open", "statewright_incidents_total", "statewright_incidents_dropped_total"),
     ),
     "suspensions": Chapter(

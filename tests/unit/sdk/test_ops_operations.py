@@ -41,6 +41,8 @@ EXAMPLES: dict[str, tuple[Any, ...]] = {
     "get": ("x-1",),
     "retry": ("x-1",),
     "resolve": ("x-1", "done"),
+    "retry_group": ("6d0f",),
+    "resolve_group": ("6d0f", "done"),
     "suspend": ("TENANT",),
     "resume": ("x-1",),
     "create": ("LOOPBACK",),

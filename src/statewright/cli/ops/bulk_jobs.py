@@ -1,5 +1,6 @@
 """``statewright ops bulk …`` (docs/reference/operations.md#bulk-jobs)."""
 
+import sys
 import time
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -8,11 +9,12 @@ import typer
 from statewright.cli.client import Json, add_command, read_document, show_by, split_model
 from statewright.cli.ops.calls import add_operation, ask, drop_none
 from statewright.operations import table
+from statewright.operations.bulk_jobs import OPERATIONS
 
 if TYPE_CHECKING:
     from statewright.sdk import Client
 
-bulk = typer.Typer(help="Do one thing to many entities.", no_args_is_help=True)
+bulk = typer.Typer(help="Do one thing to many entities, instances or incidents.", no_args_is_help=True)
 
 LOOK_S: Final = 1.0
 """Between two looks of ``watch``."""
@@ -25,13 +27,17 @@ WORKING: Final = ("FREEZING", "RUNNING")
 
 def _show_job(job: Json) -> None:
     totals = job["totals"]
-    done = totals["succeeded"] + totals["skipped"] + totals["failed"]
-    filled = WIDTH * done // max(totals["total"], 1)
     counts = ", ".join(f"{totals[each]} {each}" for each in ("succeeded", "skipped", "failed", "pending", "cancelled"))
     typer.echo(f"{job['id']} {job['operation']} {job['status']}")
-    typer.echo(f"[{'#' * filled}{'.' * (WIDTH - filled)}] {done} of {totals['total']}: {counts}")
+    typer.echo(f"{_draw_bar(totals)}: {counts}")
     if "failure" in job:
         typer.echo(job["failure"])
+
+
+def _draw_bar(totals: Json) -> str:
+    done = totals["succeeded"] + totals["skipped"] + totals["failed"]
+    filled = WIDTH * done // max(totals["total"], 1)
+    return f"[{'#' * filled}{'.' * (WIDTH - filled)}] {done} of {totals['total']}"
 
 
 def _read_json(text: str | None) -> Json:
@@ -41,13 +47,17 @@ def _read_json(text: str | None) -> Json:
 @show_by(_show_job)
 def create(
     client: "Client",
-    operation: Annotated[str, typer.Argument(help="TRANSITION, LOOPBACK, PATCH or DELETE.")],
+    operation: Annotated[str, typer.Argument(help=f"One of {', '.join(OPERATIONS)}.")],
     model: Annotated[str | None, typer.Option(help="Such as `prize/1`.", show_default=False)] = None,
     condition: Annotated[str | None, typer.Option(help="JSON, or @FILE.", show_default=False)] = None,
     ids: Annotated[list[str] | None, typer.Option("--id", help="In place of a model.", show_default=False)] = None,
+    incidents: Annotated[
+        str | None, typer.Option(help="Filters of open incidents: JSON, or @FILE.", show_default=False)
+    ] = None,
     transition: Annotated[str | None, typer.Option(help="The one to fire.", show_default=False)] = None,
     merge_patch: Annotated[str | None, typer.Option(help="JSON, or @FILE.", show_default=False)] = None,
     json_patch: Annotated[str | None, typer.Option(help="JSON, or @FILE.", show_default=False)] = None,
+    force: Annotated[bool, typer.Option("--force", help="Retry also where the entity was written since.")] = False,
     recheck: Annotated[bool, typer.Option("--recheck", help="Judge the condition again before each item.")] = False,
     rate: Annotated[int, typer.Option(help="Items in a second.")] = 50,
     concurrency: Annotated[int, typer.Option(help="Items at once.")] = 4,
@@ -58,16 +68,18 @@ def create(
         typer.Option(help="Start at once, if so many entities are found.", metavar="COUNT", show_default=False),
     ] = None,
 ) -> Json:
-    """Freeze and judge a set of entities; start with it by `start`, or at once with `--yes`."""
+    """Freeze and judge a set of entities, instances or incidents; start with it by `start`, or at once with `--yes`."""
     body: dict[str, Json] = {
         "operation": operation.upper(),
         "condition": _read_json(condition),
         "ids": ids or None,
+        "incidents": _read_json(incidents),
         "arguments": drop_none(
             {
                 "transition": transition,
                 "mergePatch": _read_json(merge_patch),
                 "jsonPatch": _read_json(json_patch),
+                "force": force or None,
             }
         ),
         "dryRun": True,
@@ -104,13 +116,20 @@ def start(
 @show_by(_show_job)
 def watch(client: "Client", job: Annotated[str, typer.Argument(help="The id of the job.", metavar="ID")]) -> Json:
     """Follow a bulk job until it works no more."""
-    found = ask(client, table.GET_BULK_JOB, job)
-    while found["status"] in WORKING:
-        totals = found["totals"]
-        typer.echo(f"{found['status']} {totals['total'] - totals['pending']} of {totals['total']}", err=True)
+    return follow(client, ask(client, table.GET_BULK_JOB, job))
+
+
+def follow(client: "Client", job: Json) -> Json:
+    """A job when it works no more. Meanwhile a terminal shows its bar, and anything else a line for each look."""
+    is_terminal = sys.stderr.isatty()
+    while job["status"] in WORKING:
+        line = f"{job['status']} {_draw_bar(job['totals'])}"
+        typer.echo(f"\r\x1b[K{line}" if is_terminal else line, err=True, nl=not is_terminal)
         time.sleep(LOOK_S)
-        found = ask(client, table.GET_BULK_JOB, job)
-    return found
+        job = ask(client, table.GET_BULK_JOB, job["id"])
+    if is_terminal:
+        typer.echo("\r\x1b[K", err=True, nl=False)
+    return job
 
 
 for run in (create, start, watch):

@@ -12,13 +12,17 @@ from statewright.cli.client import (
     read_document,
     show_table,
 )
+from statewright.cli.ops.bulk_jobs import follow
 from statewright.cli.ops.calls import add_operation, ask, list_all
 from statewright.operations.table import (
     GET_INCIDENT,
+    LIST_BULK_ITEMS,
     LIST_INCIDENT_GROUPS,
     LIST_INCIDENTS,
     RESOLVE_INCIDENT,
+    RESOLVE_INCIDENT_GROUP,
     RETRY_INCIDENT,
+    RETRY_INCIDENT_GROUP,
     ApiOperation,
 )
 
@@ -65,9 +69,11 @@ def retry(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Also when the entity was written since.")] = False,
 ) -> Json:
-    """Do again what failed; of a group one after the other, whatever becomes of each."""
+    """Do again what failed; of a group by a bulk job, whatever becomes of each."""
     body: dict[str, Json] = {"force": force} | ({} if document is None else {"document": read_document(document)})
-    done = _act(client, RETRY_INCIDENT, incident, group, body)
+    if group is not None and document is not None:
+        raise typer.BadParameter("a document is for one incident", param_hint="--document")
+    done = _act(client, (RETRY_INCIDENT, RETRY_INCIDENT_GROUP), incident, group, body)
     return done and done["result"]
 
 
@@ -79,30 +85,28 @@ def resolve(
     group: Group = None,
 ) -> Json:
     """Close an incident, or a group of them."""
-    done = _act(client, RESOLVE_INCIDENT, incident, group, {"reason": reason})
+    done = _act(client, (RESOLVE_INCIDENT, RESOLVE_INCIDENT_GROUP), incident, group, {"reason": reason})
     return done and done["status"]
 
 
 def _act(
-    client: "Client", operation: ApiOperation[object], incident: str | None, group: str | None, body: dict[str, Json]
+    client: "Client",
+    operations: tuple[ApiOperation[object], ApiOperation[object]],
+    incident: str | None,
+    group: str | None,
+    body: dict[str, Json],
 ) -> Json:
-    """What becomes of an incident. Those of a group follow one after the other, with a line for each, and exit code 1
-    where one was refused.
+    """What becomes of an incident. Those of a group are done by a bulk job, with a line for each at its end, and exit
+    code 1 where one was not done.
     """
-    from statewright.sdk.errors import Refused
-
     if (incident is None) == (group is None):
         raise typer.BadParameter("name an incident, or a group by --group")
     if incident is not None:
-        return ask(client, operation, incident, body=body)
-    refused = 0
-    for each in list_all(client, LIST_INCIDENTS, query={"fingerprint": group}):
-        try:
-            ask(client, operation, each["id"], body=body)
-            typer.echo(f"{each['id']}: done")
-        except Refused as failure:
-            refused += 1
-            typer.echo(f"{each['id']}: {failure}")
-    if refused:
+        return ask(client, operations[0], incident, body=body)
+    job = follow(client, ask(client, operations[1], group or "", body=body))
+    for item in list_all(client, LIST_BULK_ITEMS, job["id"]):
+        told = "done" if item["status"] == "SUCCEEDED" else f"{item['code']}: {item['message']}"
+        typer.echo(f"{item['id']}: {told}")
+    if job["totals"]["succeeded"] < job["totals"]["total"]:
         raise typer.Exit(1)
     return None

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright.conditions import MalformedCondition, SearchCondition, check_destructive, read_search_condition
-from statewright.entity import ModelKey, Principal
+from statewright.entity import Principal
 from statewright.failures import (
     BulkCountChanged,
     Forbidden,
@@ -23,10 +23,12 @@ from statewright.jsonval.codec import encode
 from statewright.jsonval.patches import apply_json_patch, apply_merge_patch
 from statewright.operations.bulk_jobs import (
     MAX_OPERATOR_DELETIONS,
+    OF_INSTANCES,
     BulkItem,
     BulkJob,
     BulkOrder,
     BulkPlan,
+    plan_order,
 )
 from statewright.services.core import Caller, Core
 from statewright.services.entities import Patch, read_patch
@@ -92,17 +94,10 @@ async def create_job(operations: Operations, caller: Caller, order: BulkOrder, i
 
     Raises ``LimitReached``, ``ModelNotFound`` and what a search of the condition is refused with.
     """
-    key = None if order.model is None else ModelKey(order.model.name, order.model.version)
-    plan = BulkPlan(
-        operation=order.operation,  # type: ignore[arg-type] # checked by the interface
-        arguments=order.arguments,
-        dry_run=order.dry_run,
-        recheck=order.recheck,
-        model=key,
-        condition=order.condition,
-    )
-    if key is not None:
-        operations.core.builtin.refuse_model(key)
+    plan = plan_order(order)
+    if plan.model is not None:
+        if plan.operation not in OF_INSTANCES:
+            operations.core.builtin.refuse_model(plan.model)
         await prepare_search(operations.core, caller.principal, plan)
     read_change(plan)
     if ids is not None:

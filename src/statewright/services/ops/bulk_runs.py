@@ -33,12 +33,14 @@ from statewright.operations.bulk_jobs import (
 from statewright.operations.idempotency import StoredAnswer
 from statewright.services import entities
 from statewright.services.core import Caller
+from statewright.services.ops.bulk_incidents import WORKS, freeze
+from statewright.services.ops.bulk_items import ItemContext
 from statewright.services.ops.bulk_jobs import check_deletions, prepare_search, read_change
-from statewright.services.ops.explanations import explain
 from statewright.services.ops.service import Operations
 from statewright.storage.columns import StagedRow
 from statewright.storage.commit.overlay import Overlay
 from statewright.storage.commit.unit_of_work import UnitOfWork
+from statewright.storage.idempotency import open_recorded_transaction
 from statewright.storage.ops import bulk_jobs as stored
 from statewright.storage.ops.bulk_jobs import (
     BULK_ITEMS,
@@ -133,11 +135,16 @@ class ItemGuard:
     ) -> None:
         """An item is one entity."""
 
-    def carry_out(
-        self, act: Callable[[Pool], Awaitable[T]], conclude: Callable[[T], object], pool: Pool
-    ) -> Awaitable[T]:
-        """Operations on built-in models are not among those of jobs."""
-        return act(pool)
+    async def carry_out(self, act: Callable[[Pool], Awaitable[T]], conclude: Callable[[T], object], pool: Pool) -> T:
+        """Do something by statements of its own, with the result of the item in the same transaction."""
+        async with open_recorded_transaction(pool) as transaction:
+            done = await act(transaction.pool)
+            has_effect: object = done
+            if has_effect is not False and not await stored.write_result(
+                transaction.pool, self._job, self._n, self._entity, "SUCCEEDED"
+            ):
+                raise Conflict
+        return done
 
     async def amend_answer(self, result: object) -> None:
         """No client waits."""
@@ -293,8 +300,7 @@ class BulkRun:
         total = job.total
         if total is None:
             try:
-                query = await prepare_search(self._operations.core, job.principal, plan)
-                await self._jobs.freeze(job, query)
+                await freeze(self._operations.core, self._jobs, job)
             except FreezeLost:
                 raise LeaseLost from None
             except TooManyItems:
@@ -340,21 +346,18 @@ class BulkRun:
         try:
             if (code := await self._recheck(caller, entity)) is not None:
                 return code
-            if plan.operation == "DELETE":
-                await entities.read(self._operations.core, caller, entity)
-                return None
-            explained = await explain(self._operations, caller, entity)
+            return await WORKS[plan.operation].judges(self._describe(caller), entity)
         except Failure as failure:
             return SKIP_CODES.get(failure.code)
-        if explained.obstacles is not None and explained.obstacles.whole:
-            return "SUSPENDED"
-        wanted = plan.arguments.transition
-        if wanted is None:
-            return None
-        found = next((each for each in explained.explanation.transitions if each.name == wanted), None)
-        if found is None or found.disabled or found.kind == "SCHEDULED":
-            return "NO_SUCH_TRANSITION"
-        return next((code for code in ("SUSPENDED", "CRITERION") if code in found.blocked_by), None)
+
+    def _describe(self, caller: Caller) -> ItemContext:
+        return ItemContext(
+            operations=self._operations,
+            caller=caller,
+            plan=self.job.plan,
+            reason=self.job.reason or "",
+            change=self._change,
+        )
 
     async def _recheck(self, caller: Caller, entity: EntityId) -> str | None:
         """Why the condition does not choose an entity any more, where that is wanted."""
@@ -424,7 +427,7 @@ class BulkRun:
                 if (code := await self._recheck(Caller(job.principal), entity)) is not None:
                     await self._end_item(n, entity, "SKIPPED", code, "the condition does not hold any more")
                     return
-                await self._do(caller, entity)
+                await WORKS[job.plan.operation].does(self._describe(caller), entity)
             except (StorageUnavailable, OutcomeUnknown):
                 raise
             except (Conflict, EntityModified) as lost:
@@ -449,16 +452,6 @@ class BulkRun:
         """A commit was refused: for another writer, or since another node has the job. Raises ``LeaseLost``."""
         if await self._jobs.renew(self.job, lease=self._lease, running=len(self._active)) is None:
             raise LeaseLost
-
-    async def _do(self, caller: Caller, entity: EntityId) -> None:
-        core, plan = self._operations.core, self.job.plan
-        transition = plan.arguments.transition
-        if plan.operation == "DELETE":
-            await entities.delete(core, caller, entity)
-        elif self._change is not None:
-            await entities.patch(core, caller, entity, change=self._change, transition=transition)
-        else:
-            await entities.fire_transition(core, caller, entity, transition=transition)
 
     async def _end_item(self, n: int, entity: EntityId, status: ItemStatus, code: str, message: str) -> None:
         found = await self._jobs.write_result(self.job, n, entity, status, code, message)

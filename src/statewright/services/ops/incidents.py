@@ -63,6 +63,13 @@ SURVEY_INTERVAL: Final = timedelta(seconds=10)
 REST_FACTOR: Final = 20
 """After a look at a model the survey rests for so many times as long as it took."""
 
+NEVER_RETRIED: Final[Mapping[str, str]] = {
+    "CHAIN_FAILED": "start the successor by hand",
+    "NO_WORKER": "it is over when a worker comes",
+    "STATE_UNKNOWN": "it is over when a workflow has the state again",
+}
+"""Kinds of incidents of which nothing can be done again, and what is to be done instead."""
+
 log = logs.logger(__name__)
 
 
@@ -110,13 +117,19 @@ async def resolve(processes: Processes, caller: Caller, id_: str, reason: str) -
     """Close an incident that needs nobody any more; work that is parked is given up with it. Raises
     ``IncidentNotFound``, ``IncidentClosed``.
     """
+    await resolve_within(processes.core.pool, processes, caller, id_, reason)
+    return (await get_incident(processes.core, caller, id_)).incident
+
+
+async def resolve_within(pool: Pool, processes: Processes, caller: Caller, id_: str, reason: str) -> bool:
+    """The same by the connections of a pool, which may be those of one transaction."""
     incident = (await get_incident(processes.core, caller, id_)).incident
-    act, by, pool = _build_act(incident, "incident.resolve", reason), _to_actor(caller), processes.core.pool
+    act, by = _build_act(incident, "incident.resolve", reason), _to_actor(caller)
     if incident.kind == "POISONED" and incident.status == "OPEN":
         await _drop_parked(processes, caller, incident, reason)
     if not await stored.close_incident(pool, caller.tenant, id_, by, "RESOLVED", act=act, reason=reason):
         raise IncidentClosed("RESOLVED")
-    return (await get_incident(processes.core, caller, id_)).incident
+    return True
 
 
 async def retry(processes: Processes, caller: Caller, id_: str, request: Retry) -> RetryResult:
@@ -167,12 +180,8 @@ async def _repeat(
         return await _repeat_timer(processes.core, caller, incident, by, act)
     if incident.kind == "POISONED":
         return await _repeat_parked(processes.core, caller, incident, by, act)
-    if incident.kind == "CHAIN_FAILED":
-        raise IncidentNotRetryable("start the successor by hand")
-    if incident.kind == "NO_WORKER":
-        raise IncidentNotRetryable("it is over when a worker comes")
-    if incident.kind == "STATE_UNKNOWN":
-        raise IncidentNotRetryable("it is over when a workflow has the state again")
+    if (instead := NEVER_RETRIED.get(incident.kind)) is not None:
+        raise IncidentNotRetryable(instead)
     staged = stored.build_staged_retry(caller.tenant, incident.id, claim, by, act)
     closing = replace(caller, parts={**caller.parts, INCIDENT_RETRIES.name: staged})
     repeat_kind = _repeat_run if incident.kind == "RUN_FAILED" else _repeat_step

@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection
 from datetime import timedelta
-from typing import Final
+from typing import Final, Literal
 from uuid import UUID
 
 from msgspec import Struct
@@ -117,12 +117,36 @@ async def suspend(
 ) -> SuspensionState:
     """Stop movement; waits until all nodes know. Raises ``EntityNotFound``, ``AlreadyExists``, ``LimitReached``."""
     wanted = NewSuspension(id=str(make_uuid7(core.clock())), scope=scope, target=target, reason=reason, until=until)
+    return await _change(core, follower, caller, _build_begin(caller, wanted))
+
+
+def _build_begin(caller: Caller, wanted: NewSuspension) -> Callable[[Pool], Awaitable[Suspension]]:
     by = Actor(caller.principal.id, caller.principal.kind)
+    return lambda pool: stored.begin_suspension(pool, caller.tenant, by, wanted)
 
-    async def begin(pool: Pool) -> Suspension:
-        return await stored.begin_suspension(pool, caller.tenant, by, wanted)
 
-    return await _change(core, follower, caller, begin)
+async def suspend_one(core: Core, caller: Caller, scope: Literal["ENTITY", "INSTANCE"], id_: str, reason: str) -> None:
+    """Stop an entity or instance, whose row is marked, so that no node has to be waited for. Raises as ``suspend``."""
+    target = Target(id=id_)
+    wanted = NewSuspension(id=str(make_uuid7(core.clock())), scope=scope, target=target, reason=reason, until=None)
+    await caller.carry_out(core.pool, _build_begin(caller, wanted), lambda begun: begun)
+
+
+async def resume_one(core: Core, caller: Caller, id_: str, reason: str | None) -> None:
+    """Let an entity or instance go on; its timers fire that came due. Raises ``SuspensionNotFound``."""
+    found = await stored.list_single(core.pool, caller.tenant, id_)
+
+    async def end(pool: Pool) -> bool:
+        by, now_ms = Actor(caller.principal.id, caller.principal.kind), core.clock() // 1000
+        ended = [
+            await stored.end_suspension(pool, caller.tenant, each, by, reason=reason, timers="FIRE", now_ms=now_ms)
+            for each in found
+        ]
+        if not any(ended):
+            raise SuspensionNotFound("it is not suspended")
+        return True
+
+    await caller.carry_out(core.pool, end, lambda done: done)
 
 
 async def resume(

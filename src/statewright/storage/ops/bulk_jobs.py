@@ -36,6 +36,7 @@ from statewright.operations.service import Act
 from statewright.storage.commit.overlay import PartRefused, StagedPart
 from statewright.storage.commit.statement import build_staged_part, read_sections
 from statewright.storage.entities import wait_until_visible
+from statewright.storage.ops.incidents import MATCHING, IncidentFilter, list_arguments
 from statewright.storage.ops.records import read_record
 from statewright.storage.ops.service import record_act
 from statewright.storage.pool import Pool
@@ -100,6 +101,7 @@ class BulkClaim(Struct, frozen=True, kw_only=True):
     total: int | None
     instant: int | None
     worker: str
+    reason: str | None
 
 
 class Beat(Struct, frozen=True, kw_only=True):
@@ -379,7 +381,7 @@ CLAIM: Final = """
       FROM due
      WHERE bulk_job.tenant = due.tenant AND bulk_job.id = due.id
  RETURNING bulk_job.tenant, bulk_job.id, status, plan, runner_id, runner_kind, runner_roles, rate, concurrency, total,
-           instant, worker
+           instant, worker, reason
 """
 
 RENEW: Final = """
@@ -405,6 +407,13 @@ LOCK_FREEZE: Final = """
     SELECT true FROM bulk_job WHERE tenant = $1 AND id = $2 AND worker = $3 AND total IS NULL FOR NO KEY UPDATE
 """
 
+FREEZE_INCIDENTS: Final = f"""
+    INSERT INTO bulk_part (tenant, job, part, ids)
+    SELECT $1, $14, place / {PART}, array_agg(id ORDER BY place)
+      FROM (SELECT id, row_number() OVER (ORDER BY last_at DESC, id DESC) - 1 AS place {MATCHING}) AS found
+     GROUP BY place / {PART}
+"""  # noqa: S608
+
 END_FREEZE: Final = """
     UPDATE bulk_job SET status = $4, started_at = CASE WHEN $4 = 'RUNNING' THEN now_us() END
      WHERE tenant = $1 AND id = $2 AND worker = $3 AND status = 'FREEZING'
@@ -429,7 +438,8 @@ READ_RESULTS: Final = """
 WRITE_RESULT: Final = """
     WITH held AS (
         UPDATE bulk_job
-           SET failed = failed + ($6 = 'FAILED')::int, skipped = skipped + ($6 = 'SKIPPED')::int,
+           SET succeeded = succeeded + ($6 = 'SUCCEEDED')::int, failed = failed + ($6 = 'FAILED')::int,
+               skipped = skipped + ($6 = 'SKIPPED')::int,
                failures = failures + ($6 = 'FAILED')::int,
                status = CASE WHEN status = 'RUNNING' AND $6 = 'FAILED' AND failures + 1 >= stop_after THEN 'STOPPED'
                              ELSE status END
@@ -562,6 +572,14 @@ class BulkJobs:
                 raise FreezeLost
             await connection.execute(SET_FROZEN, job.tenant, job.id)
 
+    async def freeze_incidents(self, job: BulkClaim, wanted: IncidentFilter) -> None:
+        """Keep the ids of the incidents that are chosen now. Raises ``FreezeLost``."""
+        async with self._pool.connection(limit=None) as connection, connection.transaction():
+            if not await connection.fetchval(LOCK_FREEZE, *_name(job)):
+                raise FreezeLost
+            await connection.execute(FREEZE_INCIDENTS, job.tenant, *list_arguments(wanted), job.id)
+            await connection.execute(SET_FROZEN, job.tenant, job.id)
+
     async def end_freeze(self, job: BulkClaim, status: BulkStatus) -> None:
         """The set is frozen, and judged if that was wanted."""
         async with self._pool.connection() as connection:
@@ -591,11 +609,7 @@ class BulkJobs:
         self, job: BulkClaim, n: int, entity: EntityId, status: ItemStatus, code: str, message: str
     ) -> BulkStatus | None:
         """Store that an item has failed or was skipped; the status of the job, None when it is another node's."""
-        async with self._pool.connection() as connection:
-            found: BulkStatus | None = await connection.fetchval(
-                WRITE_RESULT, *_name(job), n, entity, status, code, message[:MAX_MESSAGE_CHARS]
-            )
-        return found
+        return await write_result(self._pool, job, n, entity, status, code, message)
 
     async def write_verdicts(
         self, job: BulkClaim, first: int, ids: Sequence[EntityId], codes: Sequence[str | None]
@@ -615,6 +629,22 @@ class BulkJobs:
         async with self._pool.connection() as connection:
             removed: int = await connection.fetchval(REMOVE, older_than // _US, MAX_BATCH)
         return removed
+
+
+async def write_result(
+    pool: Pool,
+    job: BulkClaim,
+    n: int,
+    entity: EntityId,
+    status: ItemStatus,
+    code: str | None = None,
+    message: str | None = None,
+) -> BulkStatus | None:
+    """Store what became of an item; the status of the job, None when it is another node's."""
+    told = None if message is None else message[:MAX_MESSAGE_CHARS]
+    async with pool.connection() as connection:
+        found: BulkStatus | None = await connection.fetchval(WRITE_RESULT, *_name(job), n, entity, status, code, told)
+    return found
 
 
 def _name(job: BulkClaim) -> tuple[str, str, str]:
@@ -640,4 +670,5 @@ def _to_claimed(row: asyncpg.Record) -> BulkClaim:
         total=row["total"],
         instant=row["instant"],
         worker=row["worker"],
+        reason=row["reason"],
     )

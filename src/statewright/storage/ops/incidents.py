@@ -133,14 +133,15 @@ class IncidentFilter(Struct, frozen=True, kw_only=True):
     last_to: int | None = None
 
 
-_MATCHING: Final = _SECTIONS["matching"]
+MATCHING: Final = _SECTIONS["matching"]
+"""The rows of a tenant that a filter chooses."""
 
 LIST: Final = f"""
     -- The newest of each status come from incident_latest in order; of several statuses at once it has none.
     SELECT newest.*
       FROM (SELECT DISTINCT unnest(coalesce($2::text[], ARRAY['OPEN', 'RESOLVED']))) AS chosen (status)
      CROSS JOIN LATERAL (
-            SELECT {_MEMBERS} {_MATCHING} AND status = chosen.status
+            SELECT {_MEMBERS} {MATCHING} AND status = chosen.status
                AND ($14::bigint IS NULL OR (last_at, id) < ($14, $15::uuid))
              ORDER BY last_at DESC, id DESC
              LIMIT $16) AS newest
@@ -148,7 +149,7 @@ LIST: Final = f"""
      LIMIT $16
 """  # noqa: S608 - constants
 
-COUNT: Final = f"SELECT count(*) FROM (SELECT {_MATCHING} LIMIT $14) AS counted"  # noqa: S608 - constants
+COUNT: Final = f"SELECT count(*) FROM (SELECT {MATCHING} LIMIT $14) AS counted"  # noqa: S608 - constants
 
 
 async def list_incidents(
@@ -157,18 +158,19 @@ async def list_incidents(
     """Up to ``limit``, the one that occurred last first, without payload; those behind a key."""
     at, id_ = after or (None, None)
     async with pool.connection() as connection:
-        rows = await connection.fetch(LIST, tenant, *_list_arguments(wanted), at, id_, limit)
+        rows = await connection.fetch(LIST, tenant, *list_arguments(wanted), at, id_, limit)
     return [read_record(Incident, row) for row in rows]
 
 
 async def count_incidents(pool: Pool, tenant: TenantId, wanted: IncidentFilter, *, limit: int) -> int:
     """How many there are, counted up to ``limit``."""
     async with pool.connection() as connection:
-        count: int = await connection.fetchval(COUNT, tenant, *_list_arguments(wanted), limit)
+        count: int = await connection.fetchval(COUNT, tenant, *list_arguments(wanted), limit)
     return count
 
 
-def _list_arguments(wanted: IncidentFilter) -> list[object]:
+def list_arguments(wanted: IncidentFilter) -> list[object]:
+    """The arguments of ``MATCHING`` from the second on."""
     return [getattr(wanted, name) for name in IncidentFilter.__struct_fields__]
 
 

@@ -90,6 +90,19 @@ BEGIN: Final = f"""
 
 EXISTING: Final = "SELECT id FROM suspension WHERE tenant = $1 AND scope = $2 AND target = $3 AND ended_at IS NULL"
 
+SINGLE: Final = """
+    SELECT id::text FROM suspension
+     WHERE tenant = $1 AND scope = ANY ($2::text[]) AND target = $3::text AND ended_at IS NULL
+     ORDER BY id
+"""
+
+
+async def list_single(pool: Pool, tenant: TenantId, id_: str) -> list[str]:
+    """The active suspensions of an entity or instance alone."""
+    async with pool.connection() as connection:
+        return [row["id"] for row in await connection.fetch(SINGLE, tenant, FLAGGED, id_)]
+
+
 ANNOUNCE: Final = "SELECT pg_notify($1, $2)"
 
 

@@ -1,6 +1,6 @@
 """Bulk jobs (docs/reference/operations.md#bulk-jobs)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 from uuid import UUID
@@ -10,17 +10,25 @@ from statewright.api.http.ops.route import read_exact_body, read_id, refuse_memb
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
 from statewright.failures import InvalidParameter
+from statewright.ids import parse_entity_id
 from statewright.loop.background import run_by_size
 from statewright.operations.bulk_jobs import (
+    ARGUMENTS,
     ITEM_STATUSES,
+    NEEDS_REASON,
+    OF_INCIDENTS,
     OPERATIONS,
     STATUSES,
+    BulkArguments,
     BulkJob,
+    BulkOperation,
     BulkOrder,
     BulkPace,
     BulkStart,
+    GroupRetry,
     NoMembers,
 )
+from statewright.operations.incidents import IncidentResolution
 from statewright.operations.table import (
     CANCEL_BULK_JOB,
     CHANGE_BULK_JOB,
@@ -29,16 +37,20 @@ from statewright.operations.table import (
     LIST_BULK_ITEMS,
     LIST_BULK_JOBS,
     PAUSE_BULK_JOB,
+    RESOLVE_INCIDENT_GROUP,
     RESUME_BULK_JOB,
     RETRY_BULK_JOB,
+    RETRY_INCIDENT_GROUP,
     START_BULK_JOB,
 )
 from statewright.services.core import Caller
-from statewright.services.ops import bulk_jobs
+from statewright.services.ops import bulk_incidents, bulk_jobs
 from statewright.services.ops.bulk_jobs import BulkKey, ItemFilter, ItemKey
 from statewright.services.runtime import Runtime
 
 ID_CHARS: Final = 36
+
+_BY_NAME: Final[Mapping[str, BulkOperation]] = {each: each for each in OPERATIONS}
 
 
 @serve(CREATE_BULK_JOB)
@@ -57,38 +69,57 @@ async def create_bulk_job(request: Request) -> Response:
 
 def _check_order(body: BulkOrder) -> None:
     """Raises ``BadRequest`` for members that do not go together."""
-    if body.operation not in OPERATIONS:
+    operation = _BY_NAME.get(body.operation)
+    if operation is None:
         raise refuse_member("/operation", f"one of {', '.join(OPERATIONS)}")
-    given, operation = body.arguments, body.operation
-    patches = [one for one in (given.merge_patch, given.json_patch) if one is not None]
-    if body.ids is None:
-        for member, value in (("model", body.model), ("condition", body.condition)):
-            if value is None:
-                raise refuse_member(f"/{member}", "required where there are no ids")
-    elif body.model is not None or body.condition is not None:
-        raise refuse_member("/ids", "not beside model and condition")
+    _check_selection(body, operation)
+    _check_arguments(body.arguments, operation)
     if body.recheck and body.condition is None:
         raise refuse_member("/recheck", "there is no condition")
+    if operation in NEEDS_REASON and body.reason is None:
+        raise refuse_member("/reason", f"required with the operation {operation}")
+    if body.incidents is not None:
+        bulk_incidents.read_incident_filter(body.incidents)
+
+
+def _check_selection(body: BulkOrder, operation: BulkOperation) -> None:
+    given = [name for name in ("ids", "model", "condition", "incidents") if getattr(body, name) is not None]
+    possible = ("incidents",) if operation in OF_INCIDENTS else ("model", "condition")
+    for name in given:
+        if name != "ids" and name not in possible:
+            raise refuse_member(f"/{name}", f"not with the operation {operation}")
+    if body.ids is not None:
+        if given != ["ids"]:
+            raise refuse_member("/ids", f"not beside {' and '.join(given[1:])}")
+        return
+    for name in possible:
+        if name not in given:
+            raise refuse_member(f"/{name}", "required where there are no ids")
+
+
+def _check_arguments(given: BulkArguments, operation: BulkOperation) -> None:
+    names = [
+        rename
+        for name, rename in zip(given.__struct_fields__, given.__struct_encode_fields__, strict=True)
+        if getattr(given, name) is not None
+    ]
+    for name in names:
+        if name not in ARGUMENTS.get(operation, ()):
+            raise refuse_member(f"/arguments/{name}", f"not an argument of {operation}")
     if operation == "TRANSITION" and given.transition is None:
         raise refuse_member("/arguments/transition", "required with the operation TRANSITION")
-    if operation in ("LOOPBACK", "DELETE") and given.transition is not None:
-        raise refuse_member("/arguments/transition", f"not an argument of {operation}")
-    if operation == "PATCH" and len(patches) != 1:
+    if operation == "PATCH" and (given.merge_patch is None) is (given.json_patch is None):
         raise refuse_member("/arguments", "mergePatch or jsonPatch is required with the operation PATCH")
-    if operation in ("LOOPBACK", "DELETE") and given.merge_patch is not None:
-        raise refuse_member("/arguments/mergePatch", f"not an argument of {operation}")
-    if operation != "PATCH" and given.json_patch is not None:
-        raise refuse_member("/arguments/jsonPatch", f"not an argument of {operation}")
 
 
 def _read_ids(texts: Sequence[str]) -> list[UUID]:
-    """Each once, in their order. Raises ``BadRequest``."""
+    """Each once, in their order, from UUIDs or ULIDs. Raises ``BadRequest``."""
     found: dict[UUID, None] = {}
     for place, text in enumerate(texts):
-        try:
-            found[UUID(text)] = None
-        except ValueError:
-            raise refuse_member(f"/ids/{place}", "not a UUID") from None
+        id_ = parse_entity_id(text)
+        if id_ is None:
+            raise refuse_member(f"/ids/{place}", "not a UUID")
+        found[UUID(id_)] = None
     return [*found]
 
 
@@ -142,9 +173,23 @@ async def _retry(runtime: Runtime, caller: Caller, id_: str, _body: NoMembers) -
     return await bulk_jobs.retry_failed(runtime.operations, caller, id_)
 
 
+async def _retry_group(runtime: Runtime, caller: Caller, cause: str, body: GroupRetry) -> BulkJob:
+    return await bulk_incidents.act_on_group(
+        runtime.operations, caller, "RETRY_INCIDENTS", cause, reason=None, force=body.force or False
+    )
+
+
+async def _resolve_group(runtime: Runtime, caller: Caller, cause: str, body: IncidentResolution) -> BulkJob:
+    return await bulk_incidents.act_on_group(
+        runtime.operations, caller, "RESOLVE_INCIDENTS", cause, reason=body.reason, force=False
+    )
+
+
 start_bulk_job = serve_act(START_BULK_JOB, BulkStart, _start)
 pause_bulk_job = serve_act(PAUSE_BULK_JOB, NoMembers, partial(_change, "pause"))
 resume_bulk_job = serve_act(RESUME_BULK_JOB, NoMembers, partial(_change, "resume"))
 cancel_bulk_job = serve_act(CANCEL_BULK_JOB, NoMembers, partial(_change, "cancel"))
 retry_bulk_job = serve_act(RETRY_BULK_JOB, NoMembers, _retry)
 change_bulk_job = serve_act(CHANGE_BULK_JOB, BulkPace, _set_pace)
+retry_incident_group = serve_act(RETRY_INCIDENT_GROUP, GroupRetry, _retry_group)
+resolve_incident_group = serve_act(RESOLVE_INCIDENT_GROUP, IncidentResolution, _resolve_group)

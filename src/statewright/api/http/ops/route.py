@@ -133,9 +133,12 @@ def read_instance_id(text: str) -> EntityId:
 
 
 def read_id(request: Request, operation: ApiOperation[object]) -> str:
-    """The id of what an operation is about: the parameter of its path. Raises ``InvalidParameter``."""
+    """What an operation is about: the parameter of its path, an id or the fingerprint of a cause. Raises
+    ``InvalidParameter``.
+    """
     [name] = _PARAMETER.findall(operation.path)
-    return uuid_text(name, request.path_params[name])
+    given = request.path_params[name]
+    return given if name == "fingerprint" else uuid_text(name, given)
 
 
 def serve_act(

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from statewright.jsonval.values import JsonValue
 from statewright.operations import bulk_jobs, suspensions, table
 from statewright.sdk.exchange import Items, make_method
@@ -15,9 +17,11 @@ def create(
     model: tuple[str, int] | None = None,
     condition: Mapping[str, JsonValue] | None = None,
     ids: Sequence[str] | None = None,
+    incidents: Mapping[str, JsonValue] | None = None,
     transition: str | None = None,
     merge_patch: Mapping[str, JsonValue] | None = None,
     json_patch: Sequence[JsonValue] | None = None,
+    force: bool | None = None,
     dry_run: bool = False,
     recheck: bool = False,
     rate_per_second: int = 50,
@@ -26,18 +30,21 @@ def create(
     reason: str | None = None,
     idempotency_key: str | None = None,
 ) -> Operation[bulk_jobs.BulkJob]:
-    """Do one thing to all entities of a ``model``, by name and version, that match, or to those of these ``ids``. With
-    ``dry_run`` they are judged, and the job waits for its start. For operators.
+    """Do one thing to all entities of a ``model``, by name and version, that match, to those of these ``ids``, or to
+    the open ``incidents`` that the filters of their list choose, such as ``{"kind": ["RUN_FAILED"]}``. With ``dry_run``
+    they are judged, and the job waits for its start. For operators.
     """
     body = bulk_jobs.BulkOrder(
         operation=operation,
         model=None if model is None else suspensions.NamedModel(name=model[0], version=model[1]),
         condition=None if condition is None else dict(condition),
         ids=None if ids is None else list(ids),
+        incidents=None if incidents is None else msgspec.convert(dict(incidents), bulk_jobs.IncidentSelection),
         arguments=bulk_jobs.BulkArguments(
             transition=transition,
             merge_patch=None if merge_patch is None else dict(merge_patch),
             json_patch=None if json_patch is None else list(json_patch),
+            force=force,
         ),
         dry_run=dry_run,
         recheck=recheck,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from statewright.jsonval.values import JsonValue
-from statewright.operations import incidents, table
+from statewright.operations import bulk_jobs, incidents, table
 from statewright.sdk.exchange import Items, make_method
 from statewright.sdk.operations.calls import Instant, Operation, Page, Script
 from statewright.sdk.operations.ops.work import read_list, request
@@ -80,6 +80,20 @@ def resolve(incident_id: str, reason: str, *, idempotency_key: str | None = None
     )
 
 
+def retry_group(
+    fingerprint: str, *, force: bool = False, idempotency_key: str | None = None
+) -> Operation[bulk_jobs.BulkJob]:
+    """Do again what failed by one cause, by a bulk job. For operators."""
+    body = bulk_jobs.GroupRetry(force=force or None)
+    return request(table.RETRY_INCIDENT_GROUP, fingerprint, body=body, key=idempotency_key)
+
+
+def resolve_group(fingerprint: str, reason: str, *, idempotency_key: str | None = None) -> Operation[bulk_jobs.BulkJob]:
+    """Close the incidents of one cause, by a bulk job. For operators."""
+    body = incidents.IncidentResolution(reason=reason)
+    return request(table.RESOLVE_INCIDENT_GROUP, fingerprint, body=body, key=idempotency_key)
+
+
 class IncidentMethods:
     """The methods of ``Client.incidents``."""
 
@@ -88,3 +102,5 @@ class IncidentMethods:
     get = make_method(get)
     retry = make_method(retry)
     resolve = make_method(resolve)
+    retry_group = make_method(retry_group)
+    resolve_group = make_method(resolve_group)
