@@ -38,6 +38,7 @@ from statewright.services.flows.service_tasks import ServiceTasks
 from statewright.services.idempotency.requests import IdempotencySweeper, IdempotentRequests
 from statewright.services.incident_reports import IncidentReports
 from statewright.services.ops.bulk_runs import BulkRunner
+from statewright.services.ops.events import EventLog
 from statewright.services.ops.incidents import Concerns, IncidentSweeper, StateSurvey
 from statewright.services.ops.queue_watch import QueueWatch, WorkPresence
 from statewright.services.ops.queues import ConnectedMembers, RateRecorder, WorkCounts
@@ -65,6 +66,7 @@ from statewright.storage import models
 from statewright.storage.auth.keys import CHANNEL as KEY_CHANNEL
 from statewright.storage.auth.providers import CHANNEL as PROVIDER_CHANNEL
 from statewright.storage.commit.group_commit import GroupCommit
+from statewright.storage.commit.outbox import RecordedTenants
 from statewright.storage.connections import DatabaseUrl
 from statewright.storage.entities import EntityReader
 from statewright.storage.idempotency import KEY_PARTS
@@ -102,6 +104,7 @@ def build_operations(
     *,
     suspensions: ActiveSuspensions,
     incidents: IncidentReports,
+    recorded: RecordedTenants,
 ) -> Operations:
     """It stands on the processes of the service, whose jobs may be claimed again when a suspension ends."""
     core, hosts = processes.core, processes.hosts
@@ -134,7 +137,7 @@ def build_operations(
             max_waiters=settings.waiters_per_node,
         ),
         concerns=Concerns(
-            suspensions=SuspensionFollower(pools.shared, node, suspensions),
+            suspensions=SuspensionFollower(pools.shared, node, suspensions, recorded),
             suspension_ender=SuspensionEnder(core),
             incident_sweeper=IncidentSweeper(
                 pools.shared,
@@ -152,6 +155,13 @@ def build_operations(
             checks_output=settings.processor_output == "strict",
         ),
         bulk=BulkRunner(BulkJobs(pools.shared, pools.jobs)),
+        events=EventLog(
+            pools.shared,
+            recorded,
+            hosts.instance_models,
+            source=settings.events_source,
+            retention=settings.events_retention,
+        ),
     )
 
 
@@ -225,6 +235,7 @@ def _assemble(
     transactions = OpenTransactions(tokens)
     builtin = list_builtin_models()
     suspensions = ActiveSuspensions()
+    recorded = RecordedTenants()
     incidents = IncidentReports(
         pools.shared, system_clock, is_on=settings.incidents == "on", max_payload=settings.incident_max_payload
     )
@@ -236,7 +247,7 @@ def _assemble(
         pool=pools.shared,
         computations=computations,
         reader=EntityReader(pools.reads),
-        commits=_build_group_commit(settings, pools, tracer),
+        commits=_build_group_commit(settings, pools, tracer, recorded),
         tasks=tasks,
         definitions=definitions,
         engine=_build_engine(
@@ -293,7 +304,9 @@ def _assemble(
     return Runtime(
         core=core,
         processes=processes,
-        operations=build_operations(processes, settings, pools, node, suspensions=suspensions, incidents=incidents),
+        operations=build_operations(
+            processes, settings, pools, node, suspensions=suspensions, incidents=incidents, recorded=recorded
+        ),
         identity=build_administration(settings, pools.shared),
     )
 
@@ -302,9 +315,11 @@ PARTS: Final = (*PROCESS_PARTS, *KEY_PARTS, INCIDENT_RETRIES, ACTS, BULK_ITEMS)
 """Of the commit statement, beside those of entities."""
 
 
-def _build_group_commit(settings: Settings, pools: Pools, tracer: Tracer | None) -> GroupCommit:
+def _build_group_commit(
+    settings: Settings, pools: Pools, tracer: Tracer | None, recorded: RecordedTenants
+) -> GroupCommit:
     parts = (*PARTS, INCIDENTS) if settings.incidents == "on" else PARTS
-    return GroupCommit(pools.commits, parts=parts, tracer=tracer)
+    return GroupCommit(pools.commits, parts=parts, tracer=tracer, recorded=recorded)
 
 
 def _build_engine(
@@ -409,12 +424,14 @@ def _build_maintenance(
         "search-indexes": core.index_builder.run(),
         "entity-counts": CountMerger(core.pool).run(),
     }
+    work["event-sweep"] = operations.events.sweep()
     work["idempotency-sweep"] = operations.idempotency_sweeper.run()
     if identity is not None:
         work["signing-keys"] = identity.key_ring.follow()
         work["identity-providers"] = identity.live_providers.follow()
     if settings.ops_enabled:
         work["commit-rates"] = operations.rates.run()
+        work["event-streams"] = operations.events.run()
         work["bulk-jobs"] = operations.bulk.run(operations)
         work["ops-audit-sweep"] = operations.audit_sweeper.run()
     if settings.history_retention.is_limited:

@@ -114,6 +114,7 @@ SOURCES: Final[Mapping[str, Source]] = {
     "ops": Source(_OPERATIONS),
     "ops.audit": Source(_OPERATIONS, "Audit"),
     "ops.bulk": Source(_OPERATIONS, "Bulk jobs"),
+    "ops.events-out": Source(_OPERATIONS, "Events out"),
     "ops.changes": Source(_OPERATIONS, "Changes"),
     "ops.check": Source(_OPERATIONS, "Checking workflows"),
     "ops.count": Source(_OPERATIONS, "Counting"),

@@ -160,6 +160,24 @@ class LimitReached(Failure):
         super().__init__(f"there are {limit} {what} already", {"limit": limit})
 
 
+class EventsNotRecorded(Failure):
+    """The tenant records no events, or not all nodes know of it yet."""
+
+    code, status = "EVENTS_NOT_RECORDED", 409
+
+    def __init__(self) -> None:
+        super().__init__("events are not recorded")
+
+
+class EventsGone(Failure):
+    """Events behind the position are not kept any more, or were never recorded."""
+
+    code, status = "EVENTS_GONE", 410
+
+    def __init__(self, kept_from: str) -> None:
+        super().__init__(f"events are kept from {kept_from} on", {"keptFrom": kept_from})
+
+
 class BulkJobNotFound(Failure):
     """The tenant has no such bulk job, or keeps it no longer."""
 

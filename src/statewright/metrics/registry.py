@@ -87,6 +87,7 @@ class Metrics:
                     ("incident", incidents),
                     ("worker_seen", workers),
                     ("bulk_job", runtime.operations.bulk),
+                    ("event_outbox", runtime.operations.events),
                 ],
             )
         )

@@ -140,6 +140,9 @@ class OpsCollector(Collector):
         yield from self._collect_suspensions()
         yield from self._collect_incidents()
         yield from self._collect_bulk_jobs()
+        events = self._runtime.operations.events
+        yield build_gauge("statewright_outbox_rows", "Events that are kept, as the database estimates it", events.rows)
+        yield build_gauge("statewright_event_streams", "Open streams of events", events.streams.total())
 
     def _collect_bulk_jobs(self) -> Iterator[Metric]:
         bulk = self._runtime.operations.bulk

@@ -1,11 +1,11 @@
 """Every operation of the operations API: what routes, the OpenAPI document, help and clients are made from
-(docs/reference/operations.md).
-"""
+(docs/reference/operations.md)."""
 
 from typing import Any, Final, get_args
 
 from statewright.operations import (
     checks,
+    events,
     explanations,
     history,
     incidents,
@@ -655,5 +655,5 @@ COUNT_POPULATION: Final = ApiOperation(
     problems=("BAD_REQUEST", "MODEL_NOT_FOUND", "FORBIDDEN", "SEARCH_SHARD_TIMEOUT"),
 )
 
-OPERATIONS: Final = tuple(one for one in globals().values() if isinstance(one, ApiOperation))
+OPERATIONS: Final = tuple(one for one in (*globals().values(), *vars(events).values()) if isinstance(one, ApiOperation))
 """In the order in which they stand above."""

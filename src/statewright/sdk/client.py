@@ -30,6 +30,7 @@ from statewright.sdk.operations import audit, calls, entities, flows, messages, 
 from statewright.sdk.operations import search as searching
 from statewright.sdk.operations import search as statistics
 from statewright.sdk.operations.ops.bulk_jobs import BulkMethods
+from statewright.sdk.operations.ops.events import EventMethods
 from statewright.sdk.operations.ops.history import HistoryMethods
 from statewright.sdk.operations.ops.incidents import IncidentMethods
 from statewright.sdk.operations.ops.suspensions import SuspensionMethods
@@ -224,6 +225,14 @@ class AsyncBulk(BulkMethods, Awaited):
     """One operation on many entities."""
 
 
+class Events(EventMethods, Blocking):
+    """What was committed, for other systems."""
+
+
+class AsyncEvents(EventMethods, Awaited):
+    """What was committed, for other systems."""
+
+
 class _AnyClient(ClientPart):
     """What both clients have in common."""
 
@@ -259,6 +268,7 @@ class _AnyClient(ClientPart):
     incidents = Part(Incidents, AsyncIncidents)
     suspensions = Part(Suspensions, AsyncSuspensions)
     bulk = Part(Bulk, AsyncBulk)
+    events = Part(Events, AsyncEvents)
 
     def __init__(
         self,

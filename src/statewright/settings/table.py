@@ -530,6 +530,10 @@ class Table(Struct, frozen=True, kw_only=True):
     ops_audit_retention: Annotated[
         timedelta, _ours(_ops)(period(), "how long the audit trail of operators is kept")
     ] = span("9600h")
+    events_retention: Annotated[
+        timedelta, _ours(_ops)(period(), "how long events are kept of tenants that record them")
+    ] = span("168h")
+    events_source: Annotated[str, _ours(_ops)(TEXT, "what the `source` of events begins with")] = "statewright"
 
     console: Annotated[
         bool, _ours(_console)(FLAG, "serves the web console at `/console`; off: there is no such path")

@@ -275,6 +275,13 @@ DELETE: Final = f"""
         SELECT {ENTITY_COLUMNS.kept}, $4, $5, $6, $7, $8, $9, $3, 9223372036854775807
           FROM doomed
     ),
+    told AS (
+        INSERT INTO event_outbox (tenant, at, transaction_id, entity, model, change, from_state, state,
+                                  attributed_id, attributed_kind, executor_id, executor_kind)
+        SELECT doomed.tenant, $3, $4, doomed.id, doomed.model, 'delete', doomed.state, doomed.state, $6, $7, $8, $9
+          FROM doomed JOIN event_recording USING (tenant)
+         WHERE event_recording.enabled
+    ),
     released AS (
         DELETE FROM unique_claim
          USING doomed

@@ -153,6 +153,10 @@ async def wait_until_visible(pool: Pool, instant: int) -> None:
     if 0 < instant - now <= MAX_AHEAD_US:
         await asyncio.sleep((instant - now + 1) / 1_000_000)
         now, writers = await _fetch_writers(pool)
+    await _outwait(pool, writers)
+
+
+async def _outwait(pool: Pool, writers: set[str]) -> None:
     pause, deadline = MIN_PAUSE_S, time.monotonic() + WRITERS_TIMEOUT_S
     while writers:
         if time.monotonic() > deadline:
@@ -161,6 +165,33 @@ async def wait_until_visible(pool: Pool, instant: int) -> None:
         pause = min(2 * pause, MAX_PAUSE_S)
         _, present = await _fetch_writers(pool)
         writers &= present
+
+
+class SettledInstant:
+    """Up to when everything that was written is visible, for all of a process who read what is just being written: one
+    look for all who ask meanwhile.
+    """
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._looking: asyncio.Task[int] | None = None
+        self.at = 0
+        """As of the last look; it never goes back."""
+
+    async def advance(self) -> int:
+        """Look again, and wait for who has begun to write. Raises ``StorageUnavailable`` when one takes too long."""
+        if self._looking is None:
+            self._looking = asyncio.create_task(self._look(), name="settled-instant")
+        return await asyncio.shield(self._looking)
+
+    async def _look(self) -> int:
+        try:
+            now, writers = await _fetch_writers(self._pool)
+            await _outwait(self._pool, writers)
+        finally:
+            self._looking = None
+        self.at = max(self.at, now - 1)  # who begins to write now has this microsecond at the earliest
+        return self.at
 
 
 async def _fetch_writers(pool: Pool) -> tuple[int, set[str]]:

@@ -101,6 +101,13 @@ CHAPTERS = {
         methods=("bulk.create", "bulk.list", "bulk.get", "bulk.items", "bulk.start", "bulk.change"),
         metrics=("statewright_bulk_jobs", "statewright_bulk_items_total"),
     ),
+    "events out": Chapter(
+        topic="ops.events-out",
+        calls=("getEventRecording", "setEventRecording", "readEvents"),
+        commands=("ops events", "ops events recording", "ops events record", "ops events tail"),
+        methods=("events.recording", "events.record", "events.read"),
+        metrics=("statewright_outbox_rows", "statewright_event_streams"),
+    ),
     "versions": Chapter(
         topic="ops.versions",
         calls=("listVersions", "getVersion", "compareVersions"),

@@ -27,6 +27,7 @@ PAIRS = [
     (client.Incidents, client.AsyncIncidents),
     (client.Suspensions, client.AsyncSuspensions),
     (client.Bulk, client.AsyncBulk),
+    (client.Events, client.AsyncEvents),
 ]
 
 

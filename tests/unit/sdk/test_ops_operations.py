@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from statewright.api.http.ops.routes import OPS_ROUTES
-from statewright.sdk.client import Bulk, Client, Incidents, Ops, Suspensions
+from statewright.sdk.client import Bulk, Client, Events, Incidents, Ops, Suspensions
 from statewright.sdk.exchange import ONCE
 from statewright.sdk.operations.calls import Call, HttpResponse
 from statewright.sdk.operations.ops.history import population
@@ -50,7 +50,12 @@ EXAMPLES: dict[str, tuple[Any, ...]] = {
 }
 """Positional arguments, where a method wants any."""
 
-NAMED = {"activate_workflows": {"reason": "r"}, "restore": {"reason": "r"}, "suspend": {"reason": "r"}}
+NAMED: dict[str, dict[str, Any]] = {
+    "record": {"enabled": True},
+    "activate_workflows": {"reason": "r"},
+    "restore": {"reason": "r"},
+    "suspend": {"reason": "r"},
+}
 
 
 class Recorder:
@@ -75,7 +80,8 @@ class Asked(Exception):
 
 
 def list_calls() -> Generator[Call]:
-    for kind, part in ((Ops, "ops"), (Incidents, "incidents"), (Suspensions, "suspensions"), (Bulk, "bulk")):
+    kinds = (Ops, Incidents, Suspensions, Bulk, Events)
+    for kind, part in zip(kinds, ("ops", "incidents", "suspensions", "bulk", "events"), strict=True):
         for name in vars(kind):
             if name.startswith("_"):
                 continue

@@ -10,6 +10,7 @@ from statewright.cli.client import Run, add_command
 from statewright.cli.ops import (
     bulk_jobs,
     checks,
+    events,
     explanations,
     history,
     incidents,
@@ -57,6 +58,7 @@ FIRST: Final[tuple[Run | table.ApiOperation[object], ...]] = (
 
 ops.add_typer(incidents.incidents, name="incidents")
 ops.add_typer(bulk_jobs.bulk, name="bulk")
+ops.add_typer(events.events, name="events")
 ops.add_typer(checks.workflow, name="workflow")
 ops.add_typer(checks.revisions, name="revisions")
 others = (one for one in table.OPERATIONS if one.command and " " not in one.command.words and one not in FIRST)

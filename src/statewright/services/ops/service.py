@@ -21,6 +21,7 @@ from statewright.loop.background import repeat
 from statewright.operations.service import ActFilter, ActKey, OperatorAct, Setting
 from statewright.services.core import Caller, Core
 from statewright.services.idempotency.requests import IdempotencySweeper
+from statewright.services.ops.events import EventLog
 from statewright.services.ops.incidents import Concerns
 from statewright.services.ops.paging import Page, PageRequest, build_page
 from statewright.services.ops.queue_watch import QueueWatch, WorkPresence
@@ -149,6 +150,7 @@ class Operations(Struct, frozen=True, kw_only=True, eq=False):
     audit_sweeper: OpsAuditSweeper
     simulation_limits: SimulationLimits
     bulk: BulkWorker
+    events: EventLog
 
     @property
     def scan_interval(self) -> timedelta:

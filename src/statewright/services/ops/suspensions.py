@@ -3,6 +3,8 @@
 *Changing* one is a commit, an announcement, and a wait until every node that is alive says that it acts by the new
 revision. A node that does not say so in time is named in the answer.
 
+The tenants that record events (``services/ops/events.py``) are switches of the same kind, under the same revisions.
+
 *Knowing* them. Every node loads all of them when it hears of a change, and looks for changes it did not hear of every
 few seconds. A node that the others take for dead is not waited for, so it loads them anew before each run.
 """
@@ -11,6 +13,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection
 from datetime import timedelta
+from functools import partial
 from typing import Final, Literal
 from uuid import UUID
 
@@ -28,14 +31,14 @@ from statewright.operations.active_suspensions import ActiveSuspensions, Suspens
 from statewright.operations.suspensions import Scope, SuspensionView, TimerPolicy
 from statewright.services.core import Caller, Core
 from statewright.services.ops.paging import Page, PageRequest, build_page
+from statewright.services.ops.waiting import CONFIRM_WITHIN_S, wait_for_nodes
+from statewright.storage.commit.outbox import RecordedTenants
+from statewright.storage.ops import events
 from statewright.storage.ops import suspensions as stored
 from statewright.storage.ops.suspensions import NewSuspension
 from statewright.storage.ops.suspensions import SuspensionFilter as SuspensionFilter
 from statewright.storage.pool import Pool
 from statewright.telemetry import logs
-
-CONFIRM_WITHIN_S: Final = 10.0
-"""How long a change waits for all nodes."""
 
 LOOK_INTERVAL: Final = timedelta(seconds=5)
 """Between looks for changes that were not heard of."""
@@ -236,13 +239,7 @@ async def _list_pending(core: Core, suspension: Suspension) -> list[str]:
 
 async def _wait_effective(core: Core, follower: "SuspensionFollower", suspension: Suspension) -> SuspensionState:
     await follower.refresh()
-    until = time.monotonic() + CONFIRM_WITHIN_S
-    pending = await _list_pending(core, suspension)
-    pause_s = 0.01
-    while pending and time.monotonic() < until:
-        await asyncio.sleep(pause_s)
-        pause_s = min(2 * pause_s, 0.25)
-        pending = await _list_pending(core, suspension)
+    pending = await wait_for_nodes(partial(_list_pending, core, suspension))
     if not pending:
         follower.confirmed_by_all = max(follower.confirmed_by_all, suspension.revision)
         marked = await stored.mark_effective(core.pool)
@@ -251,7 +248,7 @@ async def _wait_effective(core: Core, follower: "SuspensionFollower", suspension
         elif suspension.effective_at is None and suspension.ended_at is None:  # another node has just done so
             suspension = await stored.find_suspension(core.pool, suspension.tenant, suspension.id) or suspension
     under_way = await _count_under_way(core, follower, suspension)
-    return SuspensionState(suspension=suspension, pending_nodes=tuple(pending), under_way=under_way)
+    return SuspensionState(suspension=suspension, pending_nodes=pending, under_way=under_way)
 
 
 class SuspendedMoves(Struct, frozen=True, kw_only=True):
@@ -283,14 +280,16 @@ def list_suspended_moves(active: ActiveSuspensions, tenant: TenantId) -> Suspend
 class SuspensionFollower:
     """Keeps what a node knows of suspensions up to date, and tells the others what it does."""
 
-    def __init__(self, pool: Pool, node: ClusterNode, active: ActiveSuspensions) -> None:
+    def __init__(self, pool: Pool, node: ClusterNode, active: ActiveSuspensions, recorded: RecordedTenants) -> None:
         self._pool = pool
         self._node = node
         self.active = active
+        self._recorded = recorded
         self._changed = asyncio.Event()
         self.confirmed_by_all = 0
         """A revision by which every node was seen to act."""
-        active.presence = node.presence
+        active.presence = recorded.presence = node.presence
+        recorded.load = partial(events.load_recorded, pool)
         active.refresh = self.refresh
         active.on_late_end = self.announce_change
 
@@ -317,15 +316,20 @@ class SuspensionFollower:
         if self.active.has_unconfirmed:
             await stored.mark_effective(self._pool)
             await self.refresh()
+        await events.mark_since(self._pool)
 
     async def refresh(self) -> None:
         """Load them, and tell the others that this node acts by them. Raises ``StorageUnavailable``."""
         revision, active = await stored.load_active(self._pool)
+        recorded = await events.load_recorded(self._pool)
         if revision >= self.active.revision:
             self.active.replace_all(active, revision)
+            self._recorded.replace_all(recorded)
         await self._confirm()
 
     async def _confirm(self) -> None:
+        if not await self._recorded.wait_until_effective(CONFIRM_WITHIN_S):
+            return
         under_way = self.active.count_under_way()
         await stored.confirm_revision(self._pool, self._node.id, self.active.revision, under_way)
 

@@ -6,8 +6,9 @@ last look are read and judged, so that a state counts that was entered and left 
 """
 
 import asyncio
+import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Final, Literal
 
@@ -188,3 +189,19 @@ class EntityWaits:
         for key, versions in zip(awaited, found, strict=True):
             for waiter in [*self._waiters.get(key, ())]:
                 waiter.judge(versions)
+
+
+CONFIRM_WITHIN_S: Final = 10.0
+"""How long the change of a switch waits for all nodes."""
+
+
+async def wait_for_nodes(list_pending: Callable[[], Awaitable[Sequence[str]]]) -> tuple[str, ...]:
+    """The names of nodes that may not act by a change yet, when there are none, or the wait is over."""
+    until = time.monotonic() + CONFIRM_WITHIN_S
+    pending = await list_pending()
+    pause_s = 0.01
+    while pending and time.monotonic() < until:
+        await asyncio.sleep(pause_s)
+        pause_s = min(2 * pause_s, 0.25)
+        pending = await list_pending()
+    return tuple(pending)

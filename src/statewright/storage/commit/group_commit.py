@@ -64,6 +64,7 @@ from statewright.entity import AuditEvent
 from statewright.failures import Conflict, Failure, OutcomeUnknown, StorageUnavailable
 from statewright.ids import EntityId, ModelId, TenantId
 from statewright.storage.columns import StagedRow
+from statewright.storage.commit.outbox import RecordedTenants
 from statewright.storage.commit.overlay import AppliedSubmission, Busy, Stale, Submission, Verdict
 from statewright.storage.commit.statement import (
     CommitStatement,
@@ -279,10 +280,13 @@ class GroupCommit:
         answer_within: timedelta = ANSWER_TIMEOUT,
         lock_timeout: timedelta = LOCK_TIMEOUT,
         tracer: Tracer | None = None,
+        recorded: RecordedTenants | None = None,
     ) -> None:
         self._pool = pool
         self._tracer = tracer
-        self._statement = CommitStatement(parts)
+        self._recorded = recorded or RecordedTenants()
+        self._recorded.list_batches = self._list_batches
+        self._statement = CommitStatement((*parts, self._recorded.build_part()))
         self._send_within_s = send_within.total_seconds()
         self._answer_within_s = answer_within.total_seconds()
         self._lock_timeout_s = lock_timeout.total_seconds()
@@ -363,6 +367,10 @@ class GroupCommit:
             if self._serial_worker is not None:
                 pending.add(self._serial_worker)
             await asyncio.wait(pending)
+
+    def _list_batches(self) -> "set[asyncio.Task[None]]":
+        """The work on batches of which some are on their way."""
+        return {*self._in_flight} if self._serial_worker is None else {*self._in_flight, self._serial_worker}
 
     @property
     def _has_capacity(self) -> bool:
@@ -489,6 +497,8 @@ class GroupCommit:
             oldest = min([pending.queued_at for pending in batch])
             left_s = oldest + self._send_within_s - asyncio.get_running_loop().time()
             within = timedelta(seconds=max(left_s, MIN_ACQUIRE_S))
+            if asyncio.get_running_loop().time() >= self._recorded.presence.until:
+                await self._recorded.load_anew()
             async with self._pool.connection(within=within, limit=None) as connection:  # each statement has its own
                 # Who was cancelled meanwhile was told that nothing is done.
                 if not (batch := [pending for pending in batch if not pending.future.done()]):

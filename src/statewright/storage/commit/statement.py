@@ -46,7 +46,7 @@ New entities have no former versions, so there is nothing to lock, to compare or
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from datetime import timedelta
 from functools import partial
 from importlib.resources import files
@@ -150,6 +150,10 @@ class Part(Struct, frozen=True, kw_only=True):
     encode: Callable[[Sequence[Submission]], str | None]
     refusals: Mapping[str, Refusal] = {}
     staged_as: str = ""
+    tenants: Set[str] | None = None
+    """Those whose transactions it looks at: while there are none it is left out. None: of all tenants."""
+    copied: str = ""
+    """What it writes beside rows that are copied: a statement on a tenant ($1) and ids of new entities ($2)."""
 
 
 def read_sections(package: str, file: str) -> dict[str, str]:
@@ -274,7 +278,7 @@ class CommitStatement:
         staged = {name for submission in batch for name in submission.parts}
         staged.update([name for submission in batch for name in SUBMITTED if getattr(submission, name)])
         for part in self._parts:
-            if part.staged_as and part.staged_as not in staged:
+            if (part.staged_as and part.staged_as not in staged) or (part.tenants is not None and not part.tenants):
                 continue
             is_small = size <= MAX_INLINE_BYTES
             text = part.encode(batch) if is_small else await run_by_size(size, partial(part.encode, batch))
@@ -331,7 +335,12 @@ class CommitStatement:
         await _claim(connection, [claim for claim in submission.claims if claim[2] is not None])
         first = replace(submission, rows=submission.rows[:1], claims=(), model_locks=frozenset())
         applied = await self._apply_alone(connection, first)
-        await _copy(connection, submission.rows[1:], applied.at)
+        others = submission.rows[1:]
+        await _copy(connection, others, applied.at)
+        for part in self._parts:
+            if part.copied and part.encode([submission]) is not None:
+                ids = [row.id for row in others]
+                await connection.execute(part.copied, first.rows[0].tenant, ids, timeout=STATEMENT_TIMEOUT_S)
         return applied
 
 

@@ -106,6 +106,17 @@ async def list_single(pool: Pool, tenant: TenantId, id_: str) -> list[str]:
 ANNOUNCE: Final = "SELECT pg_notify($1, $2)"
 
 
+async def take_revision(connection: asyncpg.Connection) -> int:
+    """The number of a change of switches, which those that come later wait for until it commits."""
+    revision: int = await connection.fetchval(NEXT_REVISION)
+    return revision
+
+
+async def announce_switch(connection: asyncpg.Connection, revision: int) -> None:
+    """Tell the nodes of a change when it commits."""
+    await connection.execute(ANNOUNCE, CHANNEL, str(revision))
+
+
 async def begin_suspension(pool: Pool, tenant: TenantId, by: Actor, wanted: NewSuspension) -> Suspension:
     """Suspend, and tell the nodes. Raises ``EntityNotFound``, ``ProcessNotFound``, ``AlreadyExists``,
     ``LimitReached``.
@@ -113,7 +124,7 @@ async def begin_suspension(pool: Pool, tenant: TenantId, by: Actor, wanted: NewS
     target = describe_target(wanted.target)
 
     async def act(connection: asyncpg.Connection) -> Suspension:
-        revision: int = await connection.fetchval(NEXT_REVISION)
+        revision = await take_revision(connection)
         await _check_limit(connection, tenant, wanted.scope)
         if wanted.target.id is not None:
             await _flag(connection, tenant, wanted.scope, wanted.target.id)
@@ -138,7 +149,7 @@ async def begin_suspension(pool: Pool, tenant: TenantId, by: Actor, wanted: NewS
             action="suspend", target_kind="SUSPENSION", target_id=wanted.id, reason=wanted.reason, details=details
         )
         await record_act(connection, tenant, by, trail)
-        await connection.execute(ANNOUNCE, CHANNEL, str(revision))
+        await announce_switch(connection, revision)
         return _to_suspension(row)
 
     return await pool.transact(act)
@@ -207,7 +218,7 @@ async def end_suspension(
     """
 
     async def act(connection: asyncpg.Connection) -> Suspension | None:
-        revision: int = await connection.fetchval(NEXT_REVISION)
+        revision = await take_revision(connection)
         row = await connection.fetchrow(END, tenant, id_, by.id, by.kind, reason, timers, revision)
         if row is None:
             return None
@@ -226,7 +237,7 @@ async def end_suspension(
         }
         trail = Act(action="resume", target_kind="SUSPENSION", target_id=id_, reason=reason, details=details)
         await record_act(connection, tenant, by, trail)
-        await connection.execute(ANNOUNCE, CHANNEL, str(revision))
+        await announce_switch(connection, revision)
         return ended
 
     return await pool.transact(act)
@@ -381,8 +392,8 @@ async def load_active(pool: Pool) -> tuple[int, list[Suspension]]:
 
 
 CONFIRM: Final = """
-    UPDATE cluster_node SET switches = $2, runs_under_way = $3
-     WHERE id = $1 AND (switches, runs_under_way) IS DISTINCT FROM ($2, $3)
+    UPDATE cluster_node SET switches = $2, recordings = $2, runs_under_way = $3
+     WHERE id = $1 AND (switches, recordings, runs_under_way) IS DISTINCT FROM ($2, $2, $3)
 """
 
 UNDER_WAY: Final = """

@@ -6,6 +6,7 @@ from statewright.api.http.declaration import list_routes
 from statewright.api.http.ops import (
     bulk_jobs,
     checks,
+    events,
     explanations,
     history,
     incidents,
@@ -28,6 +29,7 @@ FEATURES: Final = (
     "changes",
     "entity-events",
     "entity-search",
+    "events-out",
     "explain",
     "idempotency",
     "idle-entities",
@@ -60,7 +62,7 @@ async def describe_api(request: Request) -> Response:
     return Response(encode_json(found))
 
 
-_MODULES: Final = (bulk_jobs, checks, explanations, incidents, listings, queues, service, suspensions, history)
+_MODULES: Final = (bulk_jobs, checks, events, explanations, incidents, listings, queues, service, suspensions, history)
 
 OPS_ROUTES: Final[tuple[OpsRoute, ...]] = (
     describe_api,

@@ -1,0 +1,119 @@
+"""What was committed, for other systems: pages and streams of events, and whether they are recorded
+(docs/reference/operations.md#events-out).
+"""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Final, TypeVar
+
+from statewright.api.http.ops.route import read_body, serve
+from statewright.api.http.processes.event_log import EVENT_STREAM
+from statewright.api.http.request import Request, read_entity_id
+from statewright.api.http.response import Response, encode_json, prime_stream
+from statewright.failures import InvalidParameter
+from statewright.operations.events import (
+    GET_EVENT_RECORDING,
+    INCLUDE_BODY,
+    KINDS,
+    READ_EVENTS,
+    SET_EVENT_RECORDING,
+    EventFilter,
+    EventPosition,
+    EventRecording,
+    RecordingSwitch,
+    parse_position,
+    place_behind,
+)
+from statewright.operations.records import DEFAULT_LIMIT, MAX_LIMIT
+from statewright.services.ops import events
+from statewright.services.ops.events import EventText
+
+WordT = TypeVar("WordT", bound=str)
+
+_BEGINNING: Final = b"retry: 2000\n\n"
+
+
+@serve(GET_EVENT_RECORDING)
+async def get_event_recording(request: Request) -> Response:
+    """Whether events are recorded, and since when."""
+    runtime = request.runtime
+    return Response(encode_json(await events.get_recording(runtime.core, runtime.operations.events, request.caller)))
+
+
+@serve(SET_EVENT_RECORDING)
+async def set_event_recording(request: Request) -> Response:
+    """Record events, or stop it."""
+    body = await read_body(request, RecordingSwitch)
+
+    async def respond(state: EventRecording) -> Response:
+        return Response(encode_json(state))
+
+    operations = request.runtime.operations
+    switched = await events.switch_recording(
+        request.runtime.core,
+        operations.concerns.suspensions,
+        operations.events,
+        request.answer_with(respond),
+        enabled=body.enabled,
+    )
+    return await respond(switched)
+
+
+@serve(READ_EVENTS)
+async def read_events(request: Request) -> Response:
+    """What was committed, the oldest first: a page, or a stream."""
+    log, tenant, wanted = request.runtime.operations.events, request.caller.tenant, _read_filter(request)
+    include = _read_word("includeBody", request.query("includeBody") or "NONE", INCLUDE_BODY)
+    limit = request.query_int32("limit", DEFAULT_LIMIT)
+    if not 1 <= limit <= MAX_LIMIT:
+        raise InvalidParameter("limit")
+    position = await log.begin(tenant, _read_position(request))
+    if EVENT_STREAM in (request.header(b"accept") or ""):
+        parts = await prime_stream(_stream(log.follow(tenant, position, wanted, include=include)))
+        return Response(parts, media_type=EVENT_STREAM, headers=((b"cache-control", b"no-store"),))
+    found = await log.read_page(tenant, position, wanted, include=include, limit=limit)
+    items = b",".join([event.text for event in found.events])
+    return Response(b'{"items":[%b],"nextCursor":"%b"}\n' % (items, found.position.write().encode()))
+
+
+async def _stream(pages: AsyncGenerator[Sequence[EventText]]) -> AsyncGenerator[bytes]:
+    """Events as server-sent events; a comment for an empty page, so that what stands between sees life."""
+    beginning = _BEGINNING
+    async with aclosing(pages):
+        async for page in pages:
+            yield beginning + (b"".join(map(_encode_frame, page)) or b": nothing new\n\n")
+            beginning = b""
+
+
+def _encode_frame(event: EventText) -> bytes:
+    return f"id: {event.position.write()}\nevent: {event.type}\ndata: ".encode() + event.text + b"\n\n"
+
+
+def _read_filter(request: Request) -> EventFilter:
+    entity_id = request.query("entityId")
+    return EventFilter(
+        kinds=tuple(_read_word("kinds", kind, KINDS) for kind in request.query_all("kinds")),
+        model_name=request.query("modelName"),
+        model_version=None if request.query("modelVersion") is None else request.query_int32("modelVersion", 0),
+        entity_id=None if entity_id is None else read_entity_id("entityId", entity_id),
+        to_state=request.query("toState"),
+    )
+
+
+def _read_word(name: str, word: str, words: Sequence[WordT]) -> WordT:
+    found = next((known for known in words if known == word), None)
+    if found is None:
+        raise InvalidParameter(name, ", ".join(words))
+    return found
+
+
+def _read_position(request: Request) -> EventPosition | None:
+    """Behind the last event that a client has seen, or from an instant on; None: now. Raises ``InvalidParameter``."""
+    since = request.query_instant("since")
+    for name, given in (("Last-Event-ID", request.header(b"last-event-id")), ("after", request.query("after"))):
+        if given is not None:
+            position = parse_position(given)
+            if position is None:
+                raise InvalidParameter(name)
+            return position
+    return None if since is None else place_behind(since - 1)

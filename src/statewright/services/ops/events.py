@@ -1,0 +1,444 @@
+"""What was committed, for other systems (docs/reference/operations.md#events-out).
+
+*Recording* is a switch: it holds when every node that is alive says that it acts by it.
+
+*Reading* goes up to an instant that is settled, so no earlier event can appear later, and a position is all that a
+reader has to keep. Who follows takes events from one look for all of this process, at most every ``LOOK_INTERVAL_S``;
+who is behind that reads pages of its own until it has caught up. Nothing is kept for readers: one that is slow is
+further behind, and costs no memory.
+
+*Events* are CloudEvents, which the package of that name checks; it would round numbers, so their text is made here.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Final, Protocol, TypeAlias
+
+import msgspec
+from cloudevents.core.base import BaseCloudEvent
+from cloudevents.core.formats.json import JSONFormat
+from cloudevents.core.v1.event import CloudEvent
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from statewright.entity import LOOPBACK, Actor
+from statewright.failures import EventsGone, EventsNotRecorded, TooManyRequests
+from statewright.ids import ModelId, TenantId, model_id
+from statewright.instants import to_datetime, to_rfc3339
+from statewright.jsonval.codec import decode_stored, encode
+from statewright.loop.background import log_failures, repeat, run_by_size, wait_at_most
+from statewright.operations.events import (
+    TYPE_PREFIX,
+    EventFilter,
+    EventPosition,
+    EventRecording,
+    EventRow,
+    IncludeBody,
+    Subject,
+    classify,
+    place_behind,
+)
+from statewright.processes.user_tasks import USER_TASK
+from statewright.services.core import Caller, Core
+from statewright.services.ops.waiting import wait_for_nodes
+from statewright.storage.commit.outbox import RecordedTenants
+from statewright.storage.entities import SettledInstant
+from statewright.storage.ops import events as stored
+from statewright.storage.ops.events import RecordingState, StoredBody
+from statewright.storage.pool import Pool
+from statewright.telemetry import logs
+
+LOOK_INTERVAL_S: Final = 0.1
+
+MAX_PORTION: Final = 1_000
+"""Rows that are read at once."""
+
+MAX_SCANNED: Final = 10_000
+"""Rows that are looked through for one page."""
+
+MAX_EVENT_BYTES: Final = 1024 * 1024
+"""Of the documents of an event, beyond which it comes without them."""
+
+MAX_PAGE_BYTES: Final = 4 * 1024 * 1024
+"""Of events, after which a page ends."""
+
+EVENTS_AT_ONCE: Final = 200
+BODIES_AT_ONCE: Final = 16
+"""Events that are made at once, without documents and with them."""
+
+MAX_STREAMS: Final = 100
+"""Of a tenant, on one node."""
+
+MAX_STREAM_S: Final = 900.0
+"""After which a stream ends and its client connects again, with a token that is still good."""
+
+MAX_SILENCE_S: Final = 15.0
+
+SWEEP_INTERVAL: Final = timedelta(minutes=1)
+
+MAX_TIME_SHARE: Final = 0.5
+"""Of the time, at most, in which a statement of the sweep runs."""
+
+_TASK_MODEL: Final = model_id(USER_TASK.key.name, USER_TASK.key.version)
+
+Fact: TypeAlias = tuple[EventRow, str]
+"""A row and the type of its event."""
+
+log = logs.logger(__name__)
+
+
+class SwitchFollower(Protocol):
+    """What keeps the switches of a node up to date."""
+
+    async def refresh(self) -> None:
+        """Load them, and tell the others that this node acts by them. Raises ``StorageUnavailable``."""
+        ...
+
+
+async def switch_recording(
+    core: Core, follower: SwitchFollower, events: "EventLog", caller: Caller, *, enabled: bool
+) -> EventRecording:
+    """Have a tenant record events, or stop it; waits until all nodes know."""
+    by = Actor(caller.principal.id, caller.principal.kind)
+
+    async def switch(pool: Pool) -> RecordingState:
+        return await stored.switch_recording(pool, caller.tenant, by, enabled=enabled)
+
+    begun = await caller.carry_out(core.pool, switch, events.describe_switch)
+    await follower.refresh()
+    pending = await wait_for_nodes(lambda: stored.list_pending_nodes(core.pool, begun.revision))
+    if enabled and not pending:
+        await stored.mark_since(core.pool)
+    recording = await stored.find_recording(core.pool, caller.tenant)
+    found = await events.describe_recording(caller.tenant, recording, pending)
+    await caller.amend_answer(found)
+    return found
+
+
+async def get_recording(core: Core, events: "EventLog", caller: Caller) -> EventRecording:
+    """Whether the tenant records events."""
+    recording = await stored.find_recording(core.pool, caller.tenant)
+    pending = await stored.list_pending_nodes(core.pool, recording.revision)
+    return await events.describe_recording(caller.tenant, recording, pending)
+
+
+class Portion(Struct, frozen=True):
+    """The rows of a tenant behind ``since``, up to ``until`` and no further; ``is_full``: there may be more."""
+
+    since: EventPosition
+    until: EventPosition
+    rows: Sequence[EventRow]
+    is_full: bool = False
+
+
+def build_portion(since: EventPosition, rows: Sequence[EventRow], settled: int) -> Portion:
+    """The portion from rows that were read up to an instant."""
+    is_full = len(rows) >= MAX_PORTION
+    return Portion(since, rows[-1].position if is_full else max(since, place_behind(settled)), rows, is_full)
+
+
+class ReadEvents(Struct, frozen=True):
+    """Events as they are sent, and the position behind them."""
+
+    events: Sequence["EventText"]
+    position: EventPosition
+
+
+class EventText(Struct, frozen=True):
+    """An event as CloudEvents writes it in JSON."""
+
+    id: str
+    type: str
+    position: EventPosition
+    text: bytes
+
+
+class ExactFormat(JSONFormat):
+    """CloudEvents as JSON whose numbers keep their digits. Instants are texts of RFC 3339 in UTC."""
+
+    def write(self, event: BaseCloudEvent) -> bytes:
+        """The event as one object."""
+        attributes = {**event.get_attributes(), "data": event.get_data()}
+        at: datetime = attributes["time"]
+        return _encode({**attributes, "time": f"{at:%Y-%m-%dT%H:%M:%S.%fZ}"})
+
+
+_encode = msgspec.json.Encoder(decimal_format="number").encode
+_FORMAT: Final = ExactFormat()
+
+
+class EventLog:
+    """What was committed, as one node reads it."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        recorded: RecordedTenants,
+        instance_models: Collection[ModelId],
+        *,
+        source: str,
+        retention: timedelta,
+    ) -> None:
+        self._pool = pool
+        self._recorded = recorded
+        self._instance_models = instance_models
+        self._source = source
+        self._retention = retention
+        self._settled = SettledInstant(pool)
+        self._portions: dict[TenantId, Portion] = {}
+        self._followed = asyncio.Event()
+        self._looked = asyncio.Event()
+        self.streams: Counter[TenantId] = Counter()
+        """That are open, by tenant."""
+        self.removed = 0
+        """Rows since the start of the process."""
+        self.rows = 0
+        """Of all tenants, as the database estimated it last."""
+
+    # What a tenant records.
+
+    def describe_switch(self, recording: RecordingState) -> EventRecording:
+        """The switch of a tenant, before it is known what there is and which nodes act by it."""
+        return EventRecording(
+            enabled=recording.enabled,
+            effective=False,
+            pending_nodes=(),
+            since=None if recording.since is None else to_rfc3339(recording.since),
+            kept_from=None,
+            retention_seconds=int(self._retention.total_seconds()),
+            rows=0,
+            lag_seconds=0.0,
+        )
+
+    async def describe_recording(
+        self, tenant: TenantId, recording: RecordingState, pending: tuple[str, ...]
+    ) -> EventRecording:
+        """The switch of a tenant, and what there is."""
+        state = await stored.count_rows(self._pool, tenant)
+        settled = await self._settled.advance() if recording.enabled else state.now
+        kept_from = self._find_kept_from(recording, state.now)
+        return replace(
+            self.describe_switch(recording),
+            effective=not pending and (recording.since is not None or not recording.enabled),
+            pending_nodes=pending,
+            kept_from=None if kept_from is None else to_rfc3339(kept_from),
+            rows=min(state.rows, stored.MAX_COUNT),
+            rows_is_lower_bound=state.rows > stored.MAX_COUNT,
+            lag_seconds=max(state.now - settled, 0) / 1_000_000,
+        )
+
+    def _find_kept_from(self, recording: RecordingState, now: int) -> int | None:
+        if recording.since is None:
+            return None
+        return max(recording.since, now - self._retention // timedelta(microseconds=1))
+
+    async def begin(self, tenant: TenantId, after: EventPosition | None) -> EventPosition:
+        """Where a reader begins: behind ``after``, or now. Raises ``EventsNotRecorded``, ``EventsGone``."""
+        recording = await stored.find_recording(self._pool, tenant)
+        settled = await self._settled.advance()
+        kept_from = self._find_kept_from(recording, settled)
+        if kept_from is None:
+            raise EventsNotRecorded
+        if after is None:
+            return place_behind(settled)
+        if after.at < kept_from:
+            raise EventsGone(to_rfc3339(kept_from))
+        return after
+
+    # Pages.
+
+    async def read_page(
+        self, tenant: TenantId, after: EventPosition, wanted: EventFilter, *, include: IncludeBody, limit: int
+    ) -> ReadEvents:
+        """Up to ``limit`` events behind a position; fewer when they are large, or few of many are wanted."""
+        found: list[EventText] = []
+        scanned = size = 0
+        position = after
+        while scanned < MAX_SCANNED:
+            portion = await self._read_portion(tenant, position)
+            scanned += len(portion.rows)
+            chosen = self._choose(portion.rows, wanted)
+            for facts in _split(chosen[: limit - len(found)], include):
+                events = await self.encode_events(tenant, facts, include)
+                found += events
+                size += sum([len(event.text) for event in events])
+                if len(found) == limit or size >= MAX_PAGE_BYTES:
+                    return ReadEvents(found, found[-1].position)
+            position = portion.until
+            if not portion.is_full:
+                break
+        return ReadEvents(found, position)
+
+    async def _read_portion(self, tenant: TenantId, since: EventPosition) -> Portion:
+        settled = self._settled.at
+        if since.at >= settled:
+            return Portion(since, since, ())
+        found = await stored.read_rows(self._pool, [(tenant, since)], until=settled, limit=MAX_PORTION)
+        return build_portion(since, found[tenant], settled)
+
+    def _choose(self, rows: Iterable[EventRow], wanted: EventFilter) -> list[Fact]:
+        chosen: list[Fact] = []
+        for row in rows:
+            kind, type_ = classify(row, self._find_subject(row.model_id))
+            if wanted.matches(row, kind):
+                chosen.append((row, type_))
+        return chosen
+
+    def _find_subject(self, model: ModelId) -> Subject:
+        if model in self._instance_models:
+            return "instance"
+        return "task" if model == _TASK_MODEL else "entity"
+
+    # Streams.
+
+    async def follow(
+        self, tenant: TenantId, after: EventPosition, wanted: EventFilter, *, include: IncludeBody
+    ) -> AsyncGenerator[Sequence[EventText]]:
+        """The events behind a position, and those to come; an empty page now and then. It ends after a while, and when
+        the tenant stops recording. Raises ``TooManyRequests``.
+        """
+        position, ends_at = after, time.monotonic() + MAX_STREAM_S
+        told_at = 0.0
+        with self._count_stream(tenant):
+            while tenant in self._recorded and time.monotonic() < ends_at:
+                portion = self._share_portion(tenant, position) or await self._read_portion(tenant, position)
+                chosen = self._choose([row for row in portion.rows if row.position > position], wanted)
+                for facts in _split(chosen, include):
+                    yield await self.encode_events(tenant, facts, include)
+                    told_at = time.monotonic()
+                if time.monotonic() - told_at >= MAX_SILENCE_S:
+                    told_at = time.monotonic()
+                    yield ()
+                position = portion.until
+                if not portion.is_full:
+                    await wait_at_most(self._looked.wait(), MAX_SILENCE_S)
+
+    @contextmanager
+    def _count_stream(self, tenant: TenantId) -> Iterator[None]:
+        if self.streams[tenant] >= MAX_STREAMS:
+            raise TooManyRequests(f"the tenant has {MAX_STREAMS} streams of events on this node already")
+        self.streams[tenant] += 1
+        self._followed.set()
+        try:
+            yield
+        finally:
+            self.streams -= Counter({tenant: 1})
+            if not self.streams:
+                self._followed.clear()
+                self._portions.clear()
+
+    def _share_portion(self, tenant: TenantId, position: EventPosition) -> Portion | None:
+        portion = self._portions.get(tenant)
+        return portion if portion is not None and portion.since <= position < portion.until else None
+
+    async def run(self) -> None:
+        """Look for those who follow, until cancelled."""
+        while True:
+            await self._followed.wait()
+            with log_failures(log, "events_not_read"):
+                await self._look()
+            await asyncio.sleep(LOOK_INTERVAL_S)
+
+    async def _look(self) -> None:
+        before = self._settled.at
+        settled = await self._settled.advance()
+        known = self._portions
+        behind = [(tenant, known[tenant].until if tenant in known else place_behind(before)) for tenant in self.streams]
+        rows = await stored.read_rows(self._pool, behind, until=settled, limit=MAX_PORTION)
+        self._portions = {tenant: build_portion(since, rows[tenant], settled) for tenant, since in behind}
+        looked, self._looked = self._looked, asyncio.Event()
+        looked.set()
+
+    # Events.
+
+    async def encode_events(self, tenant: TenantId, facts: Sequence[Fact], include: IncludeBody) -> Sequence[EventText]:
+        """Events as they are sent, with the documents that are asked for."""
+        if include == "NONE":
+            return [self._encode_event(tenant, row, type_, {}) for row, type_ in facts]
+        with_before = include == "BEFORE_AND_AFTER"
+        bodies = await stored.fetch_bodies(self._pool, tenant, [row for row, _ in facts], with_before=with_before)
+        size = sum([len(body.document or "") for pair in bodies for body in pair])
+
+        def encode_all() -> Sequence[EventText]:
+            return [
+                self._encode_event(tenant, row, type_, _show_bodies(row, *pair, with_before=with_before))
+                for (row, type_), pair in zip(facts, bodies, strict=True)
+            ]
+
+        return await run_by_size(size, encode_all)
+
+    def _encode_event(
+        self, tenant: TenantId, row: EventRow, type_: str, bodies: dict[str, Raw | bool | None]
+    ) -> EventText:
+        data: dict[str, object] = {
+            "entityId": row.entity,
+            "model": row.model,
+            "state": row.state,
+            "fromState": row.from_state,
+            "transition": None if row.transition == LOOPBACK else row.transition,
+            "transactionId": row.transaction_id,
+            "attributedTo": row.attributed,
+            "executedBy": row.executor,
+            **bodies,
+        }
+        event = CloudEvent(
+            {
+                "specversion": "1.0",
+                "id": f"{row.transaction_id}:{row.entity}",
+                "source": f"{self._source}/{tenant}",
+                "type": f"{TYPE_PREFIX}{type_}",
+                "subject": row.entity,
+                "time": to_datetime(row.at),
+                "datacontenttype": "application/json",
+                "partitionkey": row.entity,
+                "sequence": row.position.write(),
+            },
+            data,
+        )
+        return EventText(event.get_id(), event.get_type(), row.position, _FORMAT.write(event))
+
+    # Removal.
+
+    async def sweep(self) -> None:
+        """Remove what is older than the retention, until cancelled."""
+        await repeat(self.sweep_once, SWEEP_INTERVAL, log=log, failure="event_sweep_failed", waits_first=True)
+
+    async def sweep_once(self) -> None:
+        """Remove what is too old now."""
+        self.rows = await stored.estimate_rows(self._pool)
+        while True:
+            began = time.monotonic()
+            removed = await stored.remove_old(self._pool, older_than=self._retention)
+            self.removed += removed
+            if removed < stored.MAX_BATCH:
+                return
+            await asyncio.sleep((time.monotonic() - began) * (1 - MAX_TIME_SHARE) / MAX_TIME_SHARE)
+
+
+def _split(facts: Sequence[Fact], include: IncludeBody) -> Iterator[Sequence[Fact]]:
+    """In portions whose documents are read together."""
+    size = EVENTS_AT_ONCE if include == "NONE" else BODIES_AT_ONCE
+    return (facts[start : start + size] for start in range(0, len(facts), size))
+
+
+def _show_bodies(
+    row: EventRow, after: StoredBody, before: StoredBody, *, with_before: bool
+) -> dict[str, Raw | bool | None]:
+    """The members of an event that are about documents."""
+    wanted = [("document", after, row.change != "delete")]
+    if with_before:
+        wanted.append(("before", before, row.change != "create"))
+    size = sum([len(body.document or "") for _, body, _ in wanted])
+    if size > MAX_EVENT_BYTES or any(body.is_large for _, body, _ in wanted):
+        return {"documentOmitted": True}
+    told: dict[str, Raw | bool | None] = {}
+    for name, body, is_expected in wanted:
+        if body.document is not None:
+            told[name] = Raw(encode(decode_stored(body.document)))
+        elif is_expected and body.is_pruned:
+            told["documentPruned"] = True
+    return told
