@@ -1,8 +1,10 @@
 """Queues, workers and incidents (docs/console.md#pages)."""
 
+from urllib.parse import quote
+
 from playwright.sync_api import expect
 
-from tests.browser.installation import HOSTILE, Installation
+from tests.browser.installation import HOSTILE, ORDER, Installation
 from tests.browser.tab import Tab
 from tests.browser.work import APPROVAL, PARCEL, SENDING, a_job, fail_job, list_open_incidents, send, start
 from tests.service import done, eventually
@@ -134,6 +136,49 @@ def test_a_group_is_two_clicks_from_home_and_says_how_the_whole_is_retried(tab: 
     page.locator("td a", has_text="paper").click()
     expect(page.locator("tbody tr")).to_have_count(2)
     expect(page.locator(".curl").first).to_contain_text(f"incidents retry --group {first['fingerprint']}")
+
+
+def test_all_that_a_list_shows_is_acted_upon_once_their_number_is_typed(tab: Tab, console: Installation):
+    api, page = console.api, tab.page
+    done(api.post("/entity/JSON/sale/1", [ORDER | {"customer": "Bulk"}] * 3))
+    tab.expect("409")
+    named = '{"type":"simple","jsonPath":"$.customer","operatorType":"EQUALS","value":"Bulk"}'
+    tab.open(f"/console/models/sale/1/entities?q={quote(named)}")
+    page.get_by_role("link", name="Act on all that match").click()
+    page.get_by_label("What is done").select_option("TRANSITION")
+    page.get_by_label("Transition, of").fill("PAY")
+    page.get_by_role("button", name="Find and judge").click()
+    expect(page.locator(".standing")).to_contain_text("ready", timeout=SECONDS_20)
+    expect(page.locator(".standing")).to_contain_text("0 of 3")
+    assert tab.find_violations() == []
+    page.get_by_label("To start it").fill("4")
+    page.get_by_role("button", name="Start", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("3 items")
+    page.go_back()
+    page.get_by_label("To start it").fill("3")
+    page.get_by_role("button", name="Start", exact=True).click()
+    expect(page.locator(".standing")).to_contain_text("completed", timeout=SECONDS_20)
+    expect(page.locator(".standing")).to_contain_text("3 of 3")
+    page.get_by_role("link", name="Succeeded").click()
+    expect(page.locator("tbody tr")).to_have_count(3)
+    tab.open("/console/bulk")
+    expect(page.locator("tbody tr").first).to_contain_text("transition")
+
+
+def test_a_group_is_closed_as_a_whole(tab: Tab, console: Installation):
+    root, page = console.program.api(context_path=""), tab.page
+    send(root, "/v1/definitions", a_job("glue"))
+    for _ in range(2):
+        start(root, "do::glue")
+        fail_job(root, "glue", "too dry")
+    [first, _] = [each for each in list_open_incidents(root) if "dry" in each["message"]]
+    tab.open(f"/console/incidents/groups/{first['fingerprint']}")
+    page.get_by_role("button", name="Resolve all").click()
+    page.get_by_label("Reason").fill("thrown away")
+    page.locator(".confirm").get_by_role("button", name="Resolve all").click()
+    expect(page.locator(".standing")).to_contain_text("completed", timeout=SECONDS_20)
+    expect(page.locator(".standing")).to_contain_text("2 of 2")
+    assert [each for each in list_open_incidents(root) if "dry" in each["message"]] == []
 
 
 def test_an_incident_is_closed_with_a_reason(tab: Tab, console: Installation):

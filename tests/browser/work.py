@@ -70,6 +70,9 @@ def wait_for_incident(root: Api, query: str) -> Json:
     return incident
 
 
+ANYWHERE = {"type": "lifecycle", "field": "state"}
+
+
 def fill_work(installation: Installation) -> None:
     """A queue without a worker, an instance that failed with a hostile text, a run that failed, and tasks."""
     api, root = installation.api, installation.program.api(context_path="")
@@ -98,7 +101,18 @@ def fill_work(installation: Installation) -> None:
     assert send(root, "/v1/jobs/poll", holding)["jobs"]  # who holds a job is listed, also when it polls no more
     search = api.post("/search/async/parcel/1", {"type": "group", "operator": "AND", "conditions": []}).json()
     eventually(lambda: done(api.get(f"/search/async/{search}/status"))["searchJobStatus"] == "SUCCESSFUL")
+    chosen = {"model": {"name": "parcel", "version": 1}, "condition": {**ANYWHERE, "operatorType": "NOT_NULL"}}
+    order = {
+        "operation": "TRANSITION",
+        "arguments": {"transition": "SEND"},
+        "dryRun": True,
+        "reason": HOSTILE,
+        **chosen,
+    }
+    bulk = send(root, "/ops/v1/bulk-jobs", order)["id"]
+    eventually(lambda: done(root.get(f"/ops/v1/bulk-jobs/{bulk}"))["status"] == "READY")
     installation.own_parameters |= {
+        "/console/bulk/{id}": {"id": bulk},
         "/console/searches/{id}": {"id": search},
         "/console/help/{topic}": {"topic": "workflows"},
         "/console/messages/{id}": {"id": message},

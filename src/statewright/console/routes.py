@@ -8,6 +8,7 @@ from typing import Final, Protocol
 from statewright.console.pages import (
     admin,
     audit,
+    bulk,
     definition_acts,
     definitions,
     entities,
@@ -41,7 +42,7 @@ AREAS: Final[tuple[_Area, ...]] = (
     *(admin, audit),
     *(definition_acts, definitions, instance, instances, tasks),
     *(entities, entity, entity_history, messages, searches),
-    *(find, home, incidents, topics, workers),
+    *(bulk, find, home, incidents, topics, workers),
     *(model, model_overview, revisions, workflow, workflow_acts),
 )
 ROUTES: Final[Routes] = tuple(route for area in AREAS for route in area.ROUTES)

@@ -32,6 +32,7 @@ OF_NOTHING = {
     *("register_trusted_key", "reload_providers", "issue_key_pair"),
     *("create_client", "register_provider", "set_log_level", "check_definition", "upload_definition"),
     *("import_sample", "learn_sample", "suspend_queue", "suspend_model", "suspend_workflow"),
+    *("retry_incident_group", "resolve_incident_group"),
 }
 """Actions on what need not exist before, so that no id of another tenant is in them."""
 OF_NO_TENANT = {
@@ -124,6 +125,8 @@ def build_forms(installation: Installation) -> dict[str, dict[str, str]]:
     execution = {"instance": start(root, "playbook", "import-orders"), "language": "playbook"}
     flow = {"instance": start(root, "flow", "orders"), "language": "flow"}
     incident = {"incident": own["/console/incidents/{id}"]["id"]}
+    job = {"job": own["/console/bulk/{id}"]["id"]}
+    group = {"group": own["/console/incidents/groups/{fingerprint}"]["fingerprint"]}
     client = {"id": done(installation.api.post("/clients"))["client_id"]}
     some = {"id": str(uuid4())}
     document = {"document": dumps({"workflows": [FULFILMENT], "importMode": "REPLACE"})}
@@ -176,6 +179,14 @@ def build_forms(installation: Installation) -> dict[str, dict[str, str]]:
         "simulate_workflow": workflow | {"document": dumps(ORDER)},
         "check_import": model | document | {"mode": "REPLACE"},
         "import_workflows": model | document | {"mode": "REPLACE"},
+        "create_bulk_job": {"operation": "DELETE", "model": "order/1", "selection": EVERYTHING},
+        "start_bulk_job": job | {"expectedCount": "1"},
+        "pause_bulk_job": job,
+        "resume_bulk_job": job,
+        "cancel_bulk_job": job,
+        "retry_failed_bulk_job": job,
+        "retry_incident_group": group,
+        "resolve_incident_group": group | reason,
         "retry_incident": incident,
         "resolve_incident": incident | reason,
         "lock_model": unlocked,

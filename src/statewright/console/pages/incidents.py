@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import UNSET, Struct, UnsetType, convert
 
-from statewright.console.acts import lead_to, read_json, read_text, send
+from statewright.console.acts import ask, lead_to, read_json, read_text, send
 from statewright.console.calls import (
     ApiCall,
     Reply,
@@ -18,6 +18,7 @@ from statewright.console.calls import (
     build_problem_reply,
     pick_members,
 )
+from statewright.console.pages.bulk import lead_to_job
 from statewright.console.pages.listing import Filter, ListView, build_list
 from statewright.console.request import (
     OPERATOR,
@@ -437,6 +438,27 @@ ROUTES: Final[Routes] = (
         send("POST", "/ops/v1/incidents/{incident}/resolve", {"reason": read_text}),
         lead_to(_find_way_back),
         _confirm_resolution,
+        role=OPERATOR,
+    ),
+    Action(
+        "retry_incident_group",
+        "Retry all",
+        send("POST", "/ops/v1/incident-groups/{group}/retry", {}),
+        lead_to_job,
+        ask("Retry all open incidents of this cause?", "A bulk job does so, as you.", back=f"{ROOT}/groups/{{group}}"),
+        role=OPERATOR,
+    ),
+    Action(
+        "resolve_incident_group",
+        "Resolve all",
+        send("POST", "/ops/v1/incident-groups/{group}/resolve", {"reason": read_text}),
+        lead_to_job,
+        ask(
+            "Close all open incidents of this cause?",
+            "Nothing is done again.",
+            back=f"{ROOT}/groups/{{group}}",
+            needs_reason=True,
+        ),
         role=OPERATOR,
     ),
 )
