@@ -30,8 +30,11 @@ def test_an_import_is_checked_then_made(tab: Tab, console: Installation):
     warned = page.get_by_label("I have read the warnings.")
     if warned.count():
         warned.check()
+    page.get_by_label("Note, kept").fill("für alle")
     page.get_by_role("button", name="Import", exact=True).click()
     expect(page.get_by_text("Done: Import workflows.")).to_be_visible()
+    tab.open("/console/models/ticket/1/revisions")
+    expect(page.locator("tbody tr").first).to_contain_text("für alle")
     assert "HOLD" in console.api.get("/model/ticket/1/workflow/export").text
     tab.open("/console/models/ticket/1/workflows/handling")
     wait_for_diagram(tab)

@@ -33,12 +33,18 @@ def import_workflows(
         Mode | None, typer.Option(help="What becomes of those there are; else the file says so, or `merge`.")
     ] = None,
     allow_cycles: Annotated[bool, typer.Option("--allow-cycles", help="Do not look for endless cascades.")] = False,
+    if_match: Annotated[
+        int | None, typer.Option(help="Only while the model has this revision; 0: none.", show_default=False)
+    ] = None,
+    note: Annotated[str | None, typer.Option(help="Kept with the revision.", show_default=False)] = None,
 ) -> str:
     """Import workflows: an export, a body of the REST API, one workflow, or a list of them."""
     name, version = split_model(model)
     document = wrap_workflows(read_document(file))
     chosen: Json = mode.name if mode else None
-    for finding in client.workflows.import_(name, version, document, mode=chosen, allow_cycles=allow_cycles):
+    for finding in client.workflows.import_(
+        name, version, document, mode=chosen, allow_cycles=allow_cycles, if_match=if_match, note=note
+    ):
         place = "/".join(filter(None, (finding.workflow, finding.state, finding.transition)))
         typer.echo(f"warning: {place}: {finding.message}", err=True)
     given = document["workflows"]

@@ -226,7 +226,7 @@ class HttpTransport:
             f"{base}{call.path}",
             params=call.query or None,
             content=call.body,
-            headers=headers,
+            headers=httpx.Headers(headers, encoding="utf-8"),
             timeout=timeout,
         )
 

@@ -1,9 +1,11 @@
 """Revisions of the workflows of a model (docs/reference/operations.md#revisions-of-workflows)."""
 
 import asyncio
+import json
 import random
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 
 import httpx
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from statewright.cli.main import program
 from statewright.jsonval.patches import apply_json_patch
 from statewright.sdk import Client
+from statewright.sdk.errors import Refused
 from statewright.storage import migrate
 from tests.builders import Json, a_workflow, automated, manual
 from tests.commands import CommandRunner
@@ -365,3 +368,23 @@ def test_of_a_model_that_is_gone_no_incident_stays(service: RunningService, tena
     done(api.put("/model/prize/1/unlock"))
     done(api.delete("/model/prize/1"))
     eventually(lambda: not list_stranded(service, ops, "OPEN"))
+
+
+def test_the_client_and_the_command_line_import_under_a_condition_and_with_a_note(
+    service: RunningService, tenant: str, api: Api, tmp_path: Path
+) -> None:
+    api.import_model()
+    token = a_token(tenant)
+    with Client(service.root, token=token) as client:
+        client.workflows.import_("prize", 1, named("one"), if_match=0, note="für alle")
+        assert client.ops.workflow_revision("prize", 1, 1).note == "für alle"
+        with pytest.raises(Refused, match="REVISION_MISMATCH"):
+            client.workflows.import_("prize", 1, named("two"), if_match=0)
+        file = tmp_path / "two.json"
+        file.write_text(json.dumps(named("two")))
+        there = {"STATEWRIGHT_URL": service.root, "STATEWRIGHT_TOKEN": token}
+        words = ["workflows", "import", "prize/1", str(file), "--note", "second"]
+        assert CommandRunner().invoke(program, [*words, "--if-match", "1"], env=there).exit_code == 0
+        late = CommandRunner().invoke(program, [*words, "--if-match", "1"], env=there)
+        assert (late.exit_code, "REVISION_MISMATCH" in late.output) == (1, True)
+        assert [each.note for each in client.ops.workflow_revisions("prize", 1)] == ["second", "für alle"]

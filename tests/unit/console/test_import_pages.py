@@ -2,13 +2,13 @@
 
 import json
 
-from statewright.console.pages.workflow_acts import view_check
+from statewright.console.pages.workflow_acts import build_import, view_check
 from statewright.console.request import Form
 from statewright.jsonval.patches import build_json_patch
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.operations.checks import WorkflowCheck
+from statewright.operations.checks import WorkflowCheck, WorkflowRevision
 from tests.builders import a_workflow, manual
-from tests.unit.console.recorded import a_document, a_reply
+from tests.unit.console.recorded import a_document, a_list, a_reply
 
 WRITTEN = a_workflow("w", A=[manual("GO", to="B"), manual("STOP", to="C")], B=[], C=[])
 """As the user wrote it, without what has a default."""
@@ -45,3 +45,17 @@ def test_of_a_patch_of_what_is_not_stored_any_more_the_text_is_compared():
     before = store(a_workflow("w", A=[], B=[], C=[]))
     patch: JsonValue = [{"op": "remove", "path": "/states/GONE"}]
     assert "A has a new transition STOP to C." in check(before, patch)
+
+
+def test_an_import_is_of_the_revision_that_was_compared_with_and_has_its_note():
+    fields = {"name": "order", "version": "1", "document": json.dumps({"workflows": [WRITTEN]}), "mode": "REPLACE"}
+    reply = a_reply(a_document(WorkflowCheck, importable=True))
+    export = a_reply({"workflows": []})
+    form = Form(tuple(fields.items()))
+    assert view_check(form, reply, export, a_list(WorkflowRevision, {"revision": 4})).revision == 4
+    assert view_check(form, reply, export, a_list(WorkflowRevision)).revision == 0
+    assert view_check(form, reply, export).revision is None
+    assert build_import(form).headers == ()
+    headers = dict(build_import(Form((*fields.items(), ("revision", "4"), ("note", "für\nalle")))).headers)
+    assert headers["If-Match"] == '"4"'
+    assert headers["X-Import-Note"].encode("latin-1").decode() == "für alle"

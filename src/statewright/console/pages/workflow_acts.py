@@ -10,13 +10,15 @@ from http import HTTPStatus
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from statewright.console.acts import MOVED, Suspendable, build_acts, lead_to, read_json, send
-from statewright.console.calls import Reply, pick_members
+from statewright.console.calls import ApiCall, Reply, pick_members
 from statewright.console.diagrams.diff import Sentence, compare_workflows, draw_diff
 from statewright.console.diagrams.workflow import WorkflowExport, index_workflows
 from statewright.console.pages.model import ROOT as MODEL_PAGE
 from statewright.console.pages.model import build_model_crumbs, call_with_head, read_form_key
+from statewright.console.pages.revisions import FEATURE, call_workflow
 from statewright.console.pages.workflow import ROOT, call_export
 from statewright.console.request import Action, Form, InvalidField, Page, PageContext, Routes, build_problem
 from statewright.console.views.entities import TreeNode, build_tree
@@ -24,7 +26,7 @@ from statewright.console.views.page import Picture, Problem, View, build_picture
 from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.patches import PatchFailed, apply_json_patch
 from statewright.jsonval.values import JsonObject
-from statewright.operations.checks import Simulation, WorkflowCheck
+from statewright.operations.checks import Simulation, WorkflowCheck, WorkflowRevision
 
 SIMULATION_TIMEOUT_S: Final = 30.0
 """A node plays one after the other."""
@@ -117,6 +119,8 @@ class ImportView(Struct, frozen=True, kw_only=True):
     told: WorkflowCheck | None = None
     workflows: tuple[ChangedWorkflow, ...] = ()
     question: str = ""
+    revision: int | None = None
+    """That of the workflows with which it was compared, 0 for none; None where it is not known."""
 
     @property
     def severities(self) -> Mapping[str, int]:
@@ -155,14 +159,19 @@ async def _show_check(request: PageContext, form: Form, reply: Reply) -> View | 
     name, version = read_form_key(form)
     if reply.status == HTTPStatus.NOT_FOUND:
         return None
-    export = await request.call_one(call_export(name, version))
-    data = await asyncio.to_thread(view_check, form, reply, export)
+    revisions = (
+        [call_workflow(name, version, "revisions", query={"limit": 1})] if FEATURE in request.viewer.features else []
+    )
+    export, *newest = await request.call(call_export(name, version), *revisions)
+    data = await asyncio.to_thread(view_check, form, reply, export, *newest)
     title = f"Check of an import into {name}/{version}"
     return View(title=title, data=data, crumbs=build_model_crumbs(name, version))
 
 
-def view_check(form: Form, check: Reply, export: Reply) -> ImportView:
-    """Findings, differences and entities concerned, from the answers of the API."""
+def view_check(form: Form, check: Reply, export: Reply, newest: Reply | None = None) -> ImportView:
+    """Findings, differences and entities concerned, from the answers of the API. ``newest`` is the list with the
+    revision that is in force.
+    """
     name, version = read_form_key(form)
     told = check.read_if_ok(WorkflowCheck)
     workflows = () if told is None else _list_changes(told, read_import(form), export)
@@ -176,7 +185,25 @@ def view_check(form: Form, check: Reply, export: Reply) -> ImportView:
         told=told,
         workflows=workflows,
         question=_ask(name, version, workflows, total),
+        revision=None if newest is None or not newest.is_ok else _read_revision(newest),
     )
+
+
+def _read_revision(newest: Reply) -> int:
+    return next((each.revision for each in newest.read_items(WorkflowRevision)), 0)
+
+
+_import_document = send("POST", "/model/{name}/{version}/workflow/import", read_import, timeout_s=IMPORT_TIMEOUT_S)
+
+
+def build_import(form: Form) -> ApiCall:
+    """The import of what was checked, while the model has the revision that it was compared with, and with a note."""
+    headers: list[tuple[str, str]] = []
+    if form.get("revision"):
+        headers.append(("If-Match", f'"{form.get_number("revision")}"'))
+    if note := " ".join(form.get("note").split()):
+        headers.append(("X-Import-Note", note.encode().decode("latin-1")))
+    return replace(_import_document(form), headers=tuple(headers))
 
 
 def _list_changes(told: WorkflowCheck, body: bytes, export: Reply) -> tuple[ChangedWorkflow, ...]:
@@ -237,7 +264,7 @@ ACTS: Final[Routes] = (
     Action(
         "import_workflows",
         "Import workflows",
-        send("POST", "/model/{name}/{version}/workflow/import", read_import, timeout_s=IMPORT_TIMEOUT_S),
+        build_import,
         lead_to(MODEL_PAGE),
     ),
 )

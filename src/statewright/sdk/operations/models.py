@@ -127,12 +127,15 @@ def import_(
     mode: ImportMode | None = None,
     allow_cycles: bool = False,
     dry_run: bool = False,
+    if_match: int | None = None,
+    note: str | None = None,
 ) -> Operation[list[Finding]]:
     """Import workflows: one, a list of them, or a whole document with ``workflows``, such as an export. What looks like
     a mistake comes back.
 
     ``mode`` says what becomes of those there are (MERGE when neither it nor the document says so). ``dry_run`` checks
-    and saves nothing.
+    and saves nothing. ``if_match``: only while the model has this revision of its workflows, 0 for none; else it raises
+    ``Refused`` (``REVISION_MISMATCH``). The ``note`` is kept with the new revision.
     """
     given = _wrap(workflows)
     if mode is not None:
@@ -140,10 +143,12 @@ def import_(
     if allow_cycles:
         given["allowCycles"] = True
     query = build_query(dryRun=True) if dry_run else build_query(warnings=True)
+    headers = {} if if_match is None else {"If-Match": f'"{if_match}"'}
+    if note is not None:
+        headers["X-Import-Note"] = note
     path, body = "/model/{}/{}/workflow/import", encode_json(given)
-    return Operation(
-        build_call("import_workflows", "POST", path, model, version, query=query, body=body), _read_findings
-    )
+    call = build_call("import_workflows", "POST", path, model, version, query=query, headers=headers, body=body)
+    return Operation(call, _read_findings)
 
 
 def export(model: str, version: int) -> Operation[JsonObject]:
