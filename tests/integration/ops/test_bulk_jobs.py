@@ -2,24 +2,32 @@
 
 import asyncio
 import time
+from collections.abc import Coroutine
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import TypeVar
 from uuid import uuid4
 
 import httpx
 import pytest
 
+from statewright.cli.main import program
 from statewright.entity import Principal
 from statewright.ids import TenantId
+from statewright.loop.background import cancel_all
 from statewright.sdk import Client
 from statewright.services.ops.bulk_jobs import prepare_search
+from statewright.services.ops.bulk_runs import BulkRunner
 from statewright.steps.instance import INSTANCE
 from statewright.storage.ops.bulk_jobs import BulkClaim, BulkJobs, FreezeLost, decode_plan
 from statewright.storage.ops.incidents import write_incidents
 from tests.builders import SAMPLE, Json, a_workflow, automated, manual, when
+from tests.commands import CommandRunner
 from tests.integration.ops.builders import an_incident, ops_api, walk
 from tests.integration.steps_http.conftest import definition, polled, started, step, uploaded
 from tests.service import PATIENCE_S, Api, RunningService, a_token, done, eventually, refused
+
+T = TypeVar("T")
 
 ALL = {"type": "lifecycle", "field": "state", "operatorType": "EQUALS", "value": "NEW"}
 
@@ -401,3 +409,60 @@ def test_incidents_that_filters_choose_are_resolved_and_no_others(
     assert list_codes(ops, over) == ["CLOSED", "CLOSED", "CLOSED", "SUCCEEDED"]
     found = done(ops.get("/incidents?status=RESOLVED"))["items"]
     assert {(each["resolution"]["by"]["id"], each["resolution"]["reason"]) for each in found} == {("olga", "known")}
+
+
+def test_a_node_that_stops_gives_its_jobs_back_and_another_goes_on_at_once(
+    service: RunningService, api: Api, ops: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No item is lost with what was under way, and none is done twice."""
+    operations, pool = service.parts.runtime.operations, service.parts.runtime.core.pool
+
+    claim = BulkJobs.claim
+
+    class OwnJobs(BulkJobs):
+        async def claim(self, worker: str, *, lease: timedelta, most: int) -> list[BulkClaim]:
+            return await claim(self, worker, lease=lease, most=most)
+
+    async def claim_nothing(*_: object, **__: object) -> list[BulkClaim]:
+        return []
+
+    async def work_for_a_while() -> None:
+        stopping = asyncio.create_task(BulkRunner(OwnJobs(pool, pool)).run(operations))
+        await asyncio.sleep(0.5)
+        await cancel_all([stopping])
+
+    async def read_worker(job: str) -> str | None:
+        async with pool.connection() as connection:
+            return await connection.fetchval("SELECT worker FROM bulk_job WHERE id = $1", job)
+
+    def run(work: Coroutine[object, object, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, service.loop).result(PATIENCE_S)
+
+    ids = a_set(api, 60, a_workflow(NEW=[manual("GO", to="NEW")]))
+    with monkeypatch.context() as patch:
+        patch.setattr(BulkJobs, "claim", claim_nothing)
+        job = begin(ops, ids=ids, ratePerSecond=100, concurrency=8)
+        run(work_for_a_while())
+        found = done(ops.get(f"/bulk-jobs/{job['id']}"))
+        assert (found["status"], found["totals"]["running"], run(read_worker(job["id"]))) == ("RUNNING", 0, None)
+        assert 0 < found["totals"]["succeeded"] < 60
+    stopped = time.monotonic()
+    operations.bulk.wake()
+    assert get_totals(wait(ops, job)) == {"succeeded": 60}
+    assert time.monotonic() - stopped < 10
+    assert {len(done(api.get(f"/entity/{id_}/changes"))) for id_ in ids} == {2}
+
+
+def test_the_command_that_watches_draws_a_bar_while_the_job_runs(
+    service: RunningService, tenant: str, api: Api, ops: Api
+) -> None:
+    job = begin(ops, ids=a_set(api, 3), ratePerSecond=2)
+    there = {
+        "STATEWRIGHT_URL": service.root,
+        "STATEWRIGHT_TOKEN": a_token(tenant, "olga", user_roles=["ROLE_OPERATOR"]),
+    }
+    told = CommandRunner().invoke(program, ["ops", "bulk", "watch", job["id"]], env=there)
+    assert told.exit_code == 0, told.output
+    assert "RUNNING [" in told.stderr
+    assert "COMPLETED" in told.stdout
+    assert f"[{'#' * 40}] 3 of 3: 3 succeeded" in told.stdout

@@ -70,6 +70,9 @@ MAX_CATCH_UP_S: Final = 1.0
 MAX_JOBS: Final = 4
 """Of one node at a time."""
 
+RELEASE_TIMEOUT_S: Final = 2.0
+"""For giving a job back when the service stops."""
+
 MAX_TRIES: Final = 5
 """Of an item that meets other writers."""
 
@@ -219,10 +222,31 @@ class BulkRunner:
         except Exception as error:  # the next node, or the next look, tries again
             log.error_with_ticket("bulk_job_failed", job=job.id, exc_info=error)
             return
+        except asyncio.CancelledError:  # the service stops: another node goes on at once
+            await run.close()
+            with log_failures(log, "bulk_job_not_released"):
+                async with asyncio.timeout(RELEASE_TIMEOUT_S):
+                    await self._jobs.release(job)
+            raise
         finally:
-            run.close()
+            await run.close()
         with log_failures(log, "bulk_job_not_released"):  # then its lease ends
             await self._jobs.release(job)
+
+
+class Pace:
+    """When the next item may begin, by a clock in seconds."""
+
+    def __init__(self, now: float) -> None:
+        self.next_at = now
+
+    def arrive(self, now: float) -> None:
+        """There is an item. What was held up catches up for a second at most."""
+        self.next_at = max(self.next_at, now - MAX_CATCH_UP_S)
+
+    def begin(self, rate: float) -> None:
+        """An item begins, of so many in a second."""
+        self.next_at += 1 / rate
 
 
 class LeaseLost(Exception):
@@ -244,7 +268,7 @@ class BulkRun:
         self._rate, self._concurrency = job.rate, job.concurrency
         self._active: set[asyncio.Task[None]] = set()
         self._moved = asyncio.Event()
-        self._next_at = 0.0
+        self._pace = Pace(time.monotonic())
         self._query: EntityQuery | None = None
         self._change = read_change(job.plan)
         self._error: BaseException | None = None
@@ -265,10 +289,9 @@ class BulkRun:
         finally:
             await cancel_all({beats})
 
-    def close(self) -> None:
-        """End what is under way."""
-        for task in self._active:
-            task.cancel()
+    async def close(self) -> None:
+        """End what is under way, and wait until it has ended. What commits all the same has its result."""
+        await cancel_all(set(self._active))
 
     async def _keep(self) -> None:
         """Renew the lease, and hear what the operator wants."""
@@ -388,17 +411,17 @@ class BulkRun:
 
     async def _begin(self, n: int, entity: EntityId) -> bool:
         """Begin with an item when its turn has come; False when the job is not to go on."""
-        now = time.monotonic()
-        self._next_at = max(self._next_at, now - MAX_CATCH_UP_S) if self._next_at else now
+        pace = self._pace
+        pace.arrive(time.monotonic())
         while self._status == "RUNNING" and (
-            (wait_s := self._next_at - time.monotonic()) > 0 or len(self._active) >= self._concurrency
+            (wait_s := pace.next_at - time.monotonic()) > 0 or len(self._active) >= self._concurrency
         ):
             self._raise_error()
             await self._wait_moved(wait_s if wait_s > 0 else None)
         self._raise_error()
         if self._status != "RUNNING":
             return False
-        self._next_at += 1 / self._rate
+        pace.begin(self._rate)
         task = asyncio.create_task(self._process(n, entity))
         self._active.add(task)
         task.add_done_callback(self._finish)
