@@ -13,6 +13,7 @@ import pytest
 
 from statewright.cli.main import program
 from statewright.net import ulid_to_uuid
+from statewright.services.ops import waiting
 from statewright.storage.connections import parse_database_url
 from statewright.storage.ops.suspensions import mark_effective
 from statewright.storage.pool import Pool
@@ -290,6 +291,30 @@ def test_a_suspension_holds_on_every_node_when_it_is_answered(database_template:
         suspend(ops, "MODEL", model=PRIZE)
         with hosted(nullcontext(here.database)) as late:
             refused(late.api("t").put(f"/entity/JSON/{entity}/GO", SAMPLE), 409, "SUSPENDED")
+
+
+def test_a_frozen_node_is_named_until_it_knows_of_the_suspension(
+    database_template: Template, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def stand_still() -> None:
+        return None
+
+    monkeypatch.setattr(waiting, "CONFIRM_WITHIN_S", 0.3)
+    with hosted(database_template.clone()) as here, hosted(nullcontext(here.database)) as there:
+        ops = ops_api(here, "t", "ROLE_ADMIN")
+        an_entity(there.api("t"))
+        follower = there.parts.runtime.operations.concerns.suspensions
+        with monkeypatch.context() as frozen:
+            for name in ("refresh", "_confirm"):
+                frozen.setattr(follower, name, stand_still)
+            made = ops.post("/suspensions", {"scope": "MODEL", "model": PRIZE, "reason": "bank is down"})
+            assert made.status_code == 201, made.text
+            assert made.json()["effective"] is False
+            assert len(made.json()["pendingNodes"]) == 1
+        there.loop.call_soon_threadsafe(follower.announce_change)
+        path = f"/suspensions/{made.json()['id']}"
+        eventually(lambda: done(ops.get(path))["effective"])
+        assert done(ops.get(path))["pendingNodes"] == []
 
 
 def test_jobs_of_a_suspended_type_are_not_handed_out(api: Api, ops: Api, service: RunningService) -> None:
