@@ -387,7 +387,7 @@ def _build_group_act(id_: str, word: str, summary: str, body: type[Any]) -> ApiO
         body_required=word == "resolve",
         answer=BulkJob,
         status=201,
-        problems=("BAD_REQUEST", "FORBIDDEN", "LIMIT_REACHED"),
+        problems=("BAD_REQUEST", "FORBIDDEN", "INCIDENT_NOT_FOUND", "LIMIT_REACHED"),
     )
 
 

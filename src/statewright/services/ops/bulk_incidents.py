@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from statewright.failures import IncidentClosed, InvalidParameter
+from statewright.failures import IncidentClosed, IncidentNotFound, InvalidParameter
 from statewright.ids import EntityId, parse_entity_id
 from statewright.instants import from_rfc3339
 from statewright.operations.active_suspensions import FLAGGED
@@ -23,7 +23,7 @@ from statewright.services.ops.bulk_jobs import create_job, prepare_search
 from statewright.services.ops.service import Operations
 from statewright.services.ops.suspensions import resume_one, suspend_one
 from statewright.storage.ops.bulk_jobs import BulkClaim, BulkJobs
-from statewright.storage.ops.incidents import IncidentFilter
+from statewright.storage.ops.incidents import IncidentFilter, count_incidents
 from statewright.storage.pool import Pool
 
 
@@ -36,10 +36,13 @@ async def act_on_group(
     reason: str | None,
     force: bool,
 ) -> BulkJob:
-    """Retry or resolve the open incidents of one cause, by a job. Raises ``LimitReached``."""
+    """Retry or resolve the open incidents of one cause, by a job. Raises ``IncidentNotFound``, ``LimitReached``."""
+    chosen = IncidentSelection(fingerprint=[fingerprint])
+    if not await count_incidents(operations.core.pool, caller.tenant, read_incident_filter(chosen), limit=1):
+        raise IncidentNotFound
     order = BulkOrder(
         operation=operation,
-        incidents=IncidentSelection(fingerprint=[fingerprint]),
+        incidents=chosen,
         arguments=BulkArguments(force=force or None),
         reason=reason,
     )
