@@ -3,7 +3,7 @@ servers are sent (docs/reference/egress.md).
 """
 
 from collections.abc import Callable
-from typing import assert_never
+from typing import Final, assert_never
 
 from msgspec import Struct, structs
 
@@ -93,6 +93,23 @@ def build_provider_policy(settings: Settings) -> FetchPolicy:
 def build_egress(settings: Settings) -> Egress:
     """What sends the requests of process languages (``Processes.egress``)."""
     return Egress(build_egress_policy(settings))
+
+
+WEBHOOK_PORTS: Final = ((443, 443), (1024, 65535))
+
+
+def build_webhook_egress(settings: Settings) -> Egress:
+    """What sends webhooks: how many are under way is limited by the subscriptions."""
+    allows_http = settings.webhook_allow_http
+    return Egress(
+        EgressPolicy(
+            is_open=settings.webhook_allow_private_networks,
+            ports=((80, 80), *WEBHOOK_PORTS) if allows_http else WEBHOOK_PORTS,
+            requires_https=not allows_http,
+            certificates=settings.egress_ca,
+            limits=EgressLimits(timeout_s=15.0, max_requests=256, max_tenant_requests=1600),
+        )
+    )
 
 
 class Authentication(Struct, frozen=True, kw_only=True):

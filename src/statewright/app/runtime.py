@@ -12,8 +12,9 @@ from datetime import timedelta
 from functools import partial
 from typing import Final
 
-from statewright.app.authentication import build_administration, build_egress
+from statewright.app.authentication import build_administration, build_egress, build_webhook_egress
 from statewright.app.database import Pools, open_pools
+from statewright.auth.keys import Sealer
 from statewright.cluster.node import ClusterNode
 from statewright.computations import ComputationLimits, ComputationPool
 from statewright.compute.members import Members
@@ -38,11 +39,13 @@ from statewright.services.flows.service_tasks import ServiceTasks
 from statewright.services.idempotency.requests import IdempotencySweeper, IdempotentRequests
 from statewright.services.incident_reports import IncidentReports
 from statewright.services.ops.bulk_runs import BulkRunner
+from statewright.services.ops.deliveries import SubscriptionRunner
 from statewright.services.ops.events import EventLog
 from statewright.services.ops.incidents import Concerns, IncidentSweeper, StateSurvey
 from statewright.services.ops.queue_watch import QueueWatch, WorkPresence
 from statewright.services.ops.queues import ConnectedMembers, RateRecorder, WorkCounts
 from statewright.services.ops.service import Operations, OpsAuditSweeper, OpsMetrics
+from statewright.services.ops.subscriptions import Subscriptions
 from statewright.services.ops.suspensions import SuspensionEnder, SuspensionFollower
 from statewright.services.ops.waiting import EntityWaits
 from statewright.services.playbooks.dialect import PLAYBOOK_DIALECT
@@ -111,6 +114,13 @@ def build_operations(
     suspensions.on_change.append(hosts.wakeups.wake_all)
     members = ConnectedMembers(node.id, node.members, node.peer_table)
     work = WorkCounts(core, hosts, members)
+    events = EventLog(
+        pools.shared,
+        recorded,
+        hosts.instance_models,
+        source=settings.events_source,
+        retention=settings.events_retention,
+    )
     return Operations(
         core=core,
         processes=processes,
@@ -155,12 +165,17 @@ def build_operations(
             checks_output=settings.processor_output == "strict",
         ),
         bulk=BulkRunner(BulkJobs(pools.shared, pools.jobs)),
-        events=EventLog(
-            pools.shared,
-            recorded,
-            hosts.instance_models,
-            source=settings.events_source,
-            retention=settings.events_retention,
+        events=events,
+        webhooks=SubscriptionRunner(
+            Subscriptions(
+                core=core,
+                events=events,
+                egress=build_webhook_egress(settings),
+                sealer=Sealer(node.secret, "webhooks"),
+                allows_inside=settings.webhook_allow_private_networks,
+            ),
+            incidents,
+            node=node.id,
         ),
     )
 
@@ -215,6 +230,7 @@ async def build_runtime(
         runtime = _assemble(settings, database, pools, node, tracer)
         stack.push_async_callback(runtime.core.computations.close)
         stack.push_async_callback(runtime.processes.egress.close)
+        stack.push_async_callback(runtime.operations.webhooks.parts.egress.close)
         await runtime.operations.concerns.suspensions.refresh()
         identity = runtime.identity.identity
         if identity is not None:
@@ -432,6 +448,8 @@ def _build_maintenance(
     if settings.ops_enabled:
         work["commit-rates"] = operations.rates.run()
         work["event-streams"] = operations.events.run()
+        work["webhooks"] = operations.webhooks.run()
+        work["webhook-sweep"] = operations.webhooks.sweep()
         work["bulk-jobs"] = operations.bulk.run(operations)
         work["ops-audit-sweep"] = operations.audit_sweeper.run()
     if settings.history_retention.is_limited:

@@ -115,6 +115,7 @@ SOURCES: Final[Mapping[str, Source]] = {
     "ops.audit": Source(_OPERATIONS, "Audit"),
     "ops.bulk": Source(_OPERATIONS, "Bulk jobs"),
     "ops.events-out": Source(_OPERATIONS, "Events out"),
+    "ops.subscriptions": Source(_OPERATIONS, "Subscriptions"),
     "ops.changes": Source(_OPERATIONS, "Changes"),
     "ops.check": Source(_OPERATIONS, "Checking workflows"),
     "ops.count": Source(_OPERATIONS, "Counting"),

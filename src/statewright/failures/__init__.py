@@ -111,8 +111,10 @@ from statewright.failures.operations import (
     LimitReached,
     RevisionMismatch,
     RevisionNotFound,
+    SubscriptionNotFound,
     Suspended,
     SuspensionNotFound,
+    TargetNotAllowed,
 )
 from statewright.failures.search import (
     ConditionTypeMismatch,
@@ -236,8 +238,10 @@ __all__ = [
     "ShareTaken",
     "StateWithoutWorkflow",
     "StorageUnavailable",
+    "SubscriptionNotFound",
     "Suspended",
     "SuspensionNotFound",
+    "TargetNotAllowed",
     "TooManyRequests",
     "TransactionExpired",
     "TransactionNodeUnavailable",

@@ -132,8 +132,8 @@ class RevisionMismatch(Failure):
 
     code, status = "REVISION_MISMATCH", 412
 
-    def __init__(self, current: int) -> None:
-        super().__init__(f"the workflows are at revision {current}", {"currentRevision": current})
+    def __init__(self, current: int, what: str = "the workflows are") -> None:
+        super().__init__(f"{what} at revision {current}", {"currentRevision": current})
 
 
 class RevisionNotFound(Failure):
@@ -158,6 +158,21 @@ class LimitReached(Failure):
 
     def __init__(self, what: str, limit: int) -> None:
         super().__init__(f"there are {limit} {what} already", {"limit": limit})
+
+
+class SubscriptionNotFound(Failure):
+    """The tenant has no such subscription."""
+
+    code, status = "SUBSCRIPTION_NOT_FOUND", 404
+
+
+class TargetNotAllowed(Failure):
+    """Events are not sent there (docs/reference/operations.md#targets)."""
+
+    code, status = "TARGET_NOT_ALLOWED", 400
+
+    def __init__(self, wrong: str) -> None:
+        super().__init__(f"the target is not allowed: {wrong}", {"parameter": "/target/url"})
 
 
 class EventsNotRecorded(Failure):

@@ -5,6 +5,7 @@ A round that fails is logged and followed by the next one, whatever the failure:
 
 import asyncio
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -157,6 +158,15 @@ async def repeat(
         more = False
         with log_failures(log, failure):
             more = await run_once() is True
+
+
+async def remove_in_batches(remove: Callable[[], Awaitable[int]], full: int) -> None:
+    """Call what removes a batch of rows until one is not ``full``; half of the time the database has rest."""
+    while True:
+        began = time.monotonic()
+        if await remove() < full:
+            return
+        await asyncio.sleep(time.monotonic() - began)
 
 
 async def _wait(seconds: float, wake: asyncio.Event | None) -> None:

@@ -88,6 +88,7 @@ class Metrics:
                     ("worker_seen", workers),
                     ("bulk_job", runtime.operations.bulk),
                     ("event_outbox", runtime.operations.events),
+                    ("event_delivery", runtime.operations.webhooks),
                 ],
             )
         )

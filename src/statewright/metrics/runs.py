@@ -143,6 +143,17 @@ class OpsCollector(Collector):
         events = self._runtime.operations.events
         yield build_gauge("statewright_outbox_rows", "Events that are kept, as the database estimates it", events.rows)
         yield build_gauge("statewright_event_streams", "Open streams of events", events.streams.total())
+        webhooks = self._runtime.operations.webhooks.metrics
+        outcomes = webhooks.outcomes.items()
+        yield build_counters("statewright_deliveries", "Attempts to deliver events", "outcome", outcomes)
+        took = [((), webhooks.seconds)]
+        yield build_histograms("statewright_delivery_seconds", "Times of attempts to deliver events", (), took)
+        lags = GaugeMetricFamily(
+            "statewright_events_lag_seconds", "How far behind subscriptions are", labels=["tenant", "subscription"]
+        )
+        for labels, seconds in webhooks.lags.items():
+            lags.add_metric(labels, seconds)
+        yield lags
 
     def _collect_bulk_jobs(self) -> Iterator[Metric]:
         bulk = self._runtime.operations.bulk

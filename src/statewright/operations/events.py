@@ -158,10 +158,12 @@ class RecordingSwitch(RequestBody, frozen=True, kw_only=True):
 
 class EventRecording(Record, frozen=True, kw_only=True):
     """Whether a tenant records events. Since ``since`` nothing is missing; ``rows`` are kept, of which 10,000 are
-    counted. It is ``effective`` when all nodes act by it.
+    counted. It is ``effective`` when all nodes act by it. A tenant that is ``subscribed`` records also while it is not
+    ``enabled``.
     """
 
     enabled: bool
+    subscribed: bool
     effective: bool
     pending_nodes: tuple[str, ...]
     since: Instant | None

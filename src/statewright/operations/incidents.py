@@ -25,9 +25,11 @@ IncidentKind: TypeAlias = Literal[
     "NO_WORKER",
     "POISONED",
     "STATE_UNKNOWN",
+    "WEBHOOK_FAILED",
+    "SUBSCRIPTION_DISABLED",
 ]
 Severity: TypeAlias = Literal["ERROR", "WARNING"]
-SubjectKind: TypeAlias = Literal["ENTITY", "NEW_ENTITY", "INSTANCE", "QUEUE", "MODEL"]
+SubjectKind: TypeAlias = Literal["ENTITY", "NEW_ENTITY", "INSTANCE", "QUEUE", "MODEL", "SUBSCRIPTION"]
 Resolution: TypeAlias = Literal["RETRIED", "RESOLVED", "SUCCEEDED", "MOVED", "GONE"]
 Status: TypeAlias = Literal["OPEN", "RESOLVED"]
 

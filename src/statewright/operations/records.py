@@ -155,6 +155,8 @@ class ApiOperation(Struct, Generic[AnswerT_co], frozen=True, kw_only=True):
     role: Role | None = None
     recording: Literal["commit", "only commit", "transaction", "either", "nothing"] = "transaction"
     is_read: bool = False
+    answers_secret: bool = False
+    """Then the answer is sealed where it is recorded."""
     query: tuple[QueryParameter, ...] = ()
     body: type[Any] | str | None = None  # whatever record
     body_required: bool = True

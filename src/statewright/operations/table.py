@@ -12,6 +12,7 @@ from statewright.operations import (
     listings,
     queues,
     service,
+    subscriptions,
     suspensions,
 )
 from statewright.operations.bulk_jobs import CANCEL_BULK_JOB as CANCEL_BULK_JOB
@@ -655,5 +656,6 @@ COUNT_POPULATION: Final = ApiOperation(
     problems=("BAD_REQUEST", "MODEL_NOT_FOUND", "FORBIDDEN", "SEARCH_SHARD_TIMEOUT"),
 )
 
-OPERATIONS: Final = tuple(one for one in (*globals().values(), *vars(events).values()) if isinstance(one, ApiOperation))
+_OTHERS: Final = (*vars(events).values(), *vars(subscriptions).values())
+OPERATIONS: Final = tuple(one for one in (*globals().values(), *_OTHERS) if isinstance(one, ApiOperation))
 """In the order in which they stand above."""

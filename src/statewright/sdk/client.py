@@ -33,6 +33,7 @@ from statewright.sdk.operations.ops.bulk_jobs import BulkMethods
 from statewright.sdk.operations.ops.events import EventMethods
 from statewright.sdk.operations.ops.history import HistoryMethods
 from statewright.sdk.operations.ops.incidents import IncidentMethods
+from statewright.sdk.operations.ops.subscriptions import SubscriptionMethods
 from statewright.sdk.operations.ops.suspensions import SuspensionMethods
 from statewright.sdk.operations.ops.work import WorkMethods
 from statewright.sdk.tokens import Token, make_token_source, read_token
@@ -233,6 +234,14 @@ class AsyncEvents(EventMethods, Awaited):
     """What was committed, for other systems."""
 
 
+class Subscriptions(SubscriptionMethods, Blocking):
+    """Who is told of what was committed."""
+
+
+class AsyncSubscriptions(SubscriptionMethods, Awaited):
+    """Who is told of what was committed."""
+
+
 class _AnyClient(ClientPart):
     """What both clients have in common."""
 
@@ -269,6 +278,7 @@ class _AnyClient(ClientPart):
     suspensions = Part(Suspensions, AsyncSuspensions)
     bulk = Part(Bulk, AsyncBulk)
     events = Part(Events, AsyncEvents)
+    subscriptions = Part(Subscriptions, AsyncSubscriptions)
 
     def __init__(
         self,

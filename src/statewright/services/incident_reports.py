@@ -238,6 +238,16 @@ class IncidentReports:
         if self.is_on:
             self.totals[kind] += 1
 
+    def report_subscription(
+        self, tenant: TenantId, kind: Literal["WEBHOOK_FAILED", "SUBSCRIPTION_DISABLED"], id_: str, message: str
+    ) -> None:
+        """Events of a subscription are not delivered any more, or one of them is not."""
+        self._add(
+            _build_found(
+                tenant, kind, id_, self._clock(), subject_kind="SUBSCRIPTION", title="webhook", message=message
+            )
+        )
+
     async def run(self) -> None:
         """Write what comes until cancelled."""
         try:
@@ -422,7 +432,7 @@ def build_stranded(tenant: TenantId, key: ModelKey, state: str, count: int, at: 
 
 def _build_found(
     tenant: TenantId,
-    kind: Literal["NO_WORKER", "STATE_UNKNOWN"],
+    kind: Literal["NO_WORKER", "STATE_UNKNOWN", "WEBHOOK_FAILED", "SUBSCRIPTION_DISABLED"],
     subject: str,
     at: int,
     *,

@@ -280,7 +280,7 @@ DELETE: Final = f"""
                                   attributed_id, attributed_kind, executor_id, executor_kind)
         SELECT doomed.tenant, $3, $4, doomed.id, doomed.model, 'delete', doomed.state, doomed.state, $6, $7, $8, $9
           FROM doomed JOIN event_recording USING (tenant)
-         WHERE event_recording.enabled
+         WHERE event_recording.enabled OR event_recording.subscribed
     ),
     released AS (
         DELETE FROM unique_claim

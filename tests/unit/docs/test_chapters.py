@@ -108,6 +108,21 @@ CHAPTERS = {
         methods=("events.recording", "events.record", "events.read"),
         metrics=("statewright_outbox_rows", "statewright_event_streams"),
     ),
+    "subscriptions": Chapter(
+        topic="ops.subscriptions",
+        calls=(
+            *("createSubscription", "listSubscriptions", "getSubscription", "changeSubscription"),
+            *("deleteSubscription", "rotateSecret", "testSubscription", "listDeliveries", "redeliver"),
+        ),
+        commands=(
+            *("ops subscriptions", "ops subscriptions list", "ops subscriptions show", "ops subscriptions create"),
+            *("ops subscriptions delete", "ops subscriptions test", "ops subscriptions deliveries"),
+            *("ops subscriptions redeliver", "ops subscriptions rotate"),
+            *("ops subscriptions enable", "ops subscriptions disable"),
+        ),
+        methods=("subscriptions.create", "subscriptions.list", "subscriptions.change", "subscriptions.redeliver"),
+        metrics=(*("statewright_events_lag_seconds", "statewright_deliveries_total", "statewright_delivery_seconds"),),
+    ),
     "versions": Chapter(
         topic="ops.versions",
         calls=("listVersions", "getVersion", "compareVersions"),

@@ -68,8 +68,15 @@ MENDS: Final[dict[str, dict[str, Any]]] = {
         "OpsIncident.required.payloadOmitted": True,
         "OpsIncident.properties.resolution.required.reason": True,
     },
-    "incidents of queues and of models are about no entity (O-12, O-1)": {
-        "OpsIncident.properties.subject.properties.kind.enum": ["ENTITY", "INSTANCE", "MODEL", "NEW_ENTITY", "QUEUE"],
+    "incidents of queues, models and subscriptions are about no entity (O-12, O-1)": {
+        "OpsIncident.properties.subject.properties.kind.enum": [
+            "ENTITY",
+            "INSTANCE",
+            "MODEL",
+            "NEW_ENTITY",
+            "QUEUE",
+            "SUBSCRIPTION",
+        ],
     },
     "it may be null, which no list of words allowed": {
         "OpsWorkflowCheck.properties.affected.properties.byState.items.properties.issue.enum": [None, "STATE_REMOVED"],

@@ -28,6 +28,7 @@ PAIRS = [
     (client.Suspensions, client.AsyncSuspensions),
     (client.Bulk, client.AsyncBulk),
     (client.Events, client.AsyncEvents),
+    (client.Subscriptions, client.AsyncSubscriptions),
 ]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from statewright.api.http.ops.routes import OPS_ROUTES
-from statewright.sdk.client import Bulk, Client, Events, Incidents, Ops, Suspensions
+from statewright.sdk.client import Bulk, Client, Events, Incidents, Ops, Subscriptions, Suspensions
 from statewright.sdk.exchange import ONCE
 from statewright.sdk.operations.calls import Call, HttpResponse
 from statewright.sdk.operations.ops.history import population
@@ -46,6 +46,9 @@ EXAMPLES: dict[str, tuple[Any, ...]] = {
     "suspend": ("TENANT",),
     "resume": ("x-1",),
     "create": ("LOOPBACK",),
+    "subscriptions.create": ("billing", "https://billing.example/hooks"),
+    "subscriptions.change": ("x-1", {"enabled": False}),
+    **dict.fromkeys(("delete", "rotate_secret", "test", "deliveries", "redeliver"), ("x-1",)),
     **dict.fromkeys(("start", "pause", "cancel", "retry_failed", "change", "items"), ("x-1",)),
 }
 """Positional arguments, where a method wants any."""
@@ -80,15 +83,16 @@ class Asked(Exception):
 
 
 def list_calls() -> Generator[Call]:
-    kinds = (Ops, Incidents, Suspensions, Bulk, Events)
-    for kind, part in zip(kinds, ("ops", "incidents", "suspensions", "bulk", "events"), strict=True):
+    kinds = (Ops, Incidents, Suspensions, Bulk, Events, Subscriptions)
+    parts = ("ops", "incidents", "suspensions", "bulk", "events", "subscriptions")
+    for kind, part in zip(kinds, parts, strict=True):
         for name in vars(kind):
             if name.startswith("_"):
                 continue
             transport = Recorder()
             method = getattr(getattr(Client.over(transport), part), name)
             with pytest.raises(Asked):
-                list(method(*EXAMPLES.get(name, ()), **NAMED.get(name, {})))
+                list(method(*EXAMPLES.get(f"{part}.{name}", EXAMPLES.get(name, ())), **NAMED.get(name, {})))
             yield transport.calls[0]
     yield queue("TAG", "mail").call
     yield population("prize", 1, revision=2).call

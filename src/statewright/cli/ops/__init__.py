@@ -17,6 +17,7 @@ from statewright.cli.ops import (
     listings,
     queues,
     service,
+    subscriptions,
     suspensions,
 )
 from statewright.cli.ops.calls import add_operation
@@ -59,6 +60,7 @@ FIRST: Final[tuple[Run | table.ApiOperation[object], ...]] = (
 ops.add_typer(incidents.incidents, name="incidents")
 ops.add_typer(bulk_jobs.bulk, name="bulk")
 ops.add_typer(events.events, name="events")
+ops.add_typer(subscriptions.subscriptions, name="subscriptions")
 ops.add_typer(checks.workflow, name="workflow")
 ops.add_typer(checks.revisions, name="revisions")
 others = (one for one in table.OPERATIONS if one.command and " " not in one.command.words and one not in FIRST)

@@ -49,6 +49,7 @@ STATUSES: Final = ("OPEN", "RESOLVED")
 SEVERITIES: Final = ("", "ERROR", "WARNING")
 FILTERS: Final = tuple(map(Filter, ("kind", "severity", "model", "since")))
 MAX_BADGE: Final = 99
+OF_WEBHOOKS: Final = {"WEBHOOK_FAILED", "SUBSCRIPTION_DISABLED"}
 
 
 class IncidentLine(Struct, frozen=True):
@@ -162,7 +163,7 @@ async def show_incident_group(request: PageContext) -> View:
         status=status,
         total=format_count(found.total, is_lower_bound=counted.total_is_lower_bound),
         list=build_list(query, found, read_rows(found)),
-        is_retryable=kind not in {"NO_WORKER", "STATE_UNKNOWN", "CHAIN_FAILED", "TIMER_EXPIRED"},
+        is_retryable=kind not in {"NO_WORKER", "STATE_UNKNOWN", "CHAIN_FAILED", "TIMER_EXPIRED"} | OF_WEBHOOKS,
     )
     return View(title="Incidents of one cause", data=data, crumbs=(CRUMB,))
 

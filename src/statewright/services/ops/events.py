@@ -27,10 +27,10 @@ from msgspec.structs import replace
 
 from statewright.entity import LOOPBACK, Actor
 from statewright.failures import EventsGone, EventsNotRecorded, TooManyRequests
-from statewright.ids import ModelId, TenantId, model_id
+from statewright.ids import ModelId, TenantId, make_uuid7, model_id
 from statewright.instants import to_datetime, to_rfc3339
 from statewright.jsonval.codec import decode_stored, encode
-from statewright.loop.background import log_failures, repeat, run_by_size, wait_at_most
+from statewright.loop.background import log_failures, remove_in_batches, repeat, run_by_size, wait_at_most
 from statewright.operations.events import (
     TYPE_PREFIX,
     EventFilter,
@@ -80,8 +80,7 @@ MAX_SILENCE_S: Final = 15.0
 
 SWEEP_INTERVAL: Final = timedelta(minutes=1)
 
-MAX_TIME_SHARE: Final = 0.5
-"""Of the time, at most, in which a statement of the sweep runs."""
+_NO_ID: Final = "00000000-0000-0000-0000-000000000000"
 
 _TASK_MODEL: Final = model_id(USER_TASK.key.name, USER_TASK.key.version)
 
@@ -111,7 +110,7 @@ async def switch_recording(
     begun = await caller.carry_out(core.pool, switch, events.describe_switch)
     await follower.refresh()
     pending = await wait_for_nodes(lambda: stored.list_pending_nodes(core.pool, begun.revision))
-    if enabled and not pending:
+    if not pending:
         await stored.mark_since(core.pool)
     recording = await stored.find_recording(core.pool, caller.tenant)
     found = await events.describe_recording(caller.tenant, recording, pending)
@@ -194,6 +193,7 @@ class EventLog:
         self._looked = asyncio.Event()
         self.streams: Counter[TenantId] = Counter()
         """That are open, by tenant."""
+        self._readers: Counter[TenantId] = Counter()
         self.removed = 0
         """Rows since the start of the process."""
         self.rows = 0
@@ -205,6 +205,7 @@ class EventLog:
         """The switch of a tenant, before it is known what there is and which nodes act by it."""
         return EventRecording(
             enabled=recording.enabled,
+            subscribed=recording.subscribed,
             effective=False,
             pending_nodes=(),
             since=None if recording.since is None else to_rfc3339(recording.since),
@@ -218,12 +219,12 @@ class EventLog:
         self, tenant: TenantId, recording: RecordingState, pending: tuple[str, ...]
     ) -> EventRecording:
         """The switch of a tenant, and what there is."""
-        state = await stored.count_rows(self._pool, tenant)
-        settled = await self._settled.advance() if recording.enabled else state.now
+        state, is_on = await stored.count_rows(self._pool, tenant), recording.enabled or recording.subscribed
+        settled = await self._settled.advance() if is_on else state.now
         kept_from = self._find_kept_from(recording, state.now)
         return replace(
             self.describe_switch(recording),
-            effective=not pending and (recording.since is not None or not recording.enabled),
+            effective=not pending and (recording.since is not None or not is_on),
             pending_nodes=pending,
             kept_from=None if kept_from is None else to_rfc3339(kept_from),
             rows=min(state.rows, stored.MAX_COUNT),
@@ -261,7 +262,7 @@ class EventLog:
         while scanned < MAX_SCANNED:
             portion = await self._read_portion(tenant, position)
             scanned += len(portion.rows)
-            chosen = self._choose(portion.rows, wanted)
+            chosen = self.choose(portion.rows, (wanted,))
             for facts in _split(chosen[: limit - len(found)], include):
                 events = await self.encode_events(tenant, facts, include)
                 found += events
@@ -280,11 +281,12 @@ class EventLog:
         found = await stored.read_rows(self._pool, [(tenant, since)], until=settled, limit=MAX_PORTION)
         return build_portion(since, found[tenant], settled)
 
-    def _choose(self, rows: Iterable[EventRow], wanted: EventFilter) -> list[Fact]:
+    def choose(self, rows: Iterable[EventRow], wanted: Sequence[EventFilter]) -> list[Fact]:
+        """The events that one of the filters matches."""
         chosen: list[Fact] = []
         for row in rows:
             kind, type_ = classify(row, self._find_subject(row.model_id))
-            if wanted.matches(row, kind):
+            if any(one.matches(row, kind) for one in wanted):
                 chosen.append((row, type_))
         return chosen
 
@@ -305,8 +307,8 @@ class EventLog:
         told_at = 0.0
         with self._count_stream(tenant):
             while tenant in self._recorded and time.monotonic() < ends_at:
-                portion = self._share_portion(tenant, position) or await self._read_portion(tenant, position)
-                chosen = self._choose([row for row in portion.rows if row.position > position], wanted)
+                portion = await self.read_next(tenant, position)
+                chosen = self.choose(portion.rows, (wanted,))
                 for facts in _split(chosen, include):
                     yield await self.encode_events(tenant, facts, include)
                     told_at = time.monotonic()
@@ -315,25 +317,42 @@ class EventLog:
                     yield ()
                 position = portion.until
                 if not portion.is_full:
-                    await wait_at_most(self._looked.wait(), MAX_SILENCE_S)
+                    await self.wait_for_look(MAX_SILENCE_S)
 
     @contextmanager
     def _count_stream(self, tenant: TenantId) -> Iterator[None]:
         if self.streams[tenant] >= MAX_STREAMS:
             raise TooManyRequests(f"the tenant has {MAX_STREAMS} streams of events on this node already")
         self.streams[tenant] += 1
+        try:
+            with self.attend(tenant):
+                yield
+        finally:
+            self.streams -= Counter({tenant: 1})
+
+    @contextmanager
+    def attend(self, tenant: TenantId) -> Iterator[None]:
+        """The time during which events of a tenant are looked for."""
+        self._readers[tenant] += 1
         self._followed.set()
         try:
             yield
         finally:
-            self.streams -= Counter({tenant: 1})
-            if not self.streams:
+            self._readers -= Counter({tenant: 1})
+            if not self._readers:
                 self._followed.clear()
                 self._portions.clear()
 
-    def _share_portion(self, tenant: TenantId, position: EventPosition) -> Portion | None:
+    async def read_next(self, tenant: TenantId, position: EventPosition) -> Portion:
+        """What is known behind a position, by what was looked for last, or by a look of its own."""
         portion = self._portions.get(tenant)
-        return portion if portion is not None and portion.since <= position < portion.until else None
+        if portion is None or not portion.since <= position < portion.until:
+            return await self._read_portion(tenant, position)
+        return replace(portion, rows=[row for row in portion.rows if row.position > position])
+
+    async def wait_for_look(self, seconds: float) -> None:
+        """Wait until what is new has been looked for, but not for longer."""
+        await wait_at_most(self._looked.wait(), seconds)
 
     async def run(self) -> None:
         """Look for those who follow, until cancelled."""
@@ -347,7 +366,9 @@ class EventLog:
         before = self._settled.at
         settled = await self._settled.advance()
         known = self._portions
-        behind = [(tenant, known[tenant].until if tenant in known else place_behind(before)) for tenant in self.streams]
+        behind = [
+            (tenant, known[tenant].until if tenant in known else place_behind(before)) for tenant in self._readers
+        ]
         rows = await stored.read_rows(self._pool, behind, until=settled, limit=MAX_PORTION)
         self._portions = {tenant: build_portion(since, rows[tenant], settled) for tenant, since in behind}
         looked, self._looked = self._looked, asyncio.Event()
@@ -385,21 +406,31 @@ class EventLog:
             "executedBy": row.executor,
             **bodies,
         }
+        return self._write(tenant, f"{row.transaction_id}:{row.entity}", type_, row.entity, row.position, data)
+
+    def _write(
+        self, tenant: TenantId, id_: str, type_: str, subject: str, position: EventPosition, data: dict[str, object]
+    ) -> EventText:
         event = CloudEvent(
             {
                 "specversion": "1.0",
-                "id": f"{row.transaction_id}:{row.entity}",
+                "id": id_,
                 "source": f"{self._source}/{tenant}",
                 "type": f"{TYPE_PREFIX}{type_}",
-                "subject": row.entity,
-                "time": to_datetime(row.at),
+                "subject": subject,
+                "time": to_datetime(position.at),
                 "datacontenttype": "application/json",
-                "partitionkey": row.entity,
-                "sequence": row.position.write(),
+                "partitionkey": subject,
+                "sequence": position.write(),
             },
             data,
         )
-        return EventText(event.get_id(), event.get_type(), row.position, _FORMAT.write(event))
+        return EventText(event.get_id(), event.get_type(), position, _FORMAT.write(event))
+
+    def encode_test(self, tenant: TenantId, subject: str, at: int) -> EventText:
+        """An event that tells nothing, about a subscription."""
+        position = EventPosition(at, _NO_ID, _NO_ID)
+        return self._write(tenant, make_uuid7(at), "test", subject, position, {})
 
     # Removal.
 
@@ -410,13 +441,11 @@ class EventLog:
     async def sweep_once(self) -> None:
         """Remove what is too old now."""
         self.rows = await stored.estimate_rows(self._pool)
-        while True:
-            began = time.monotonic()
-            removed = await stored.remove_old(self._pool, older_than=self._retention)
-            self.removed += removed
-            if removed < stored.MAX_BATCH:
-                return
-            await asyncio.sleep((time.monotonic() - began) * (1 - MAX_TIME_SHARE) / MAX_TIME_SHARE)
+        await remove_in_batches(self._remove_batch, stored.MAX_BATCH)
+
+    async def _remove_batch(self) -> int:
+        self.removed += (removed := await stored.remove_old(self._pool, older_than=self._retention))
+        return removed
 
 
 def _split(facts: Sequence[Fact], include: IncludeBody) -> Iterator[Sequence[Fact]]:

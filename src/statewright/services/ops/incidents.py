@@ -67,6 +67,8 @@ NEVER_RETRIED: Final[Mapping[str, str]] = {
     "CHAIN_FAILED": "start the successor by hand",
     "NO_WORKER": "it is over when a worker comes",
     "STATE_UNKNOWN": "it is over when a workflow has the state again",
+    "WEBHOOK_FAILED": "send the deliveries again",
+    "SUBSCRIPTION_DISABLED": "enable the subscription",
 }
 """Kinds of incidents of which nothing can be done again, and what is to be done instead."""
 

@@ -3,8 +3,6 @@
 what it counts.
 """
 
-import asyncio
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
@@ -17,10 +15,11 @@ from msgspec.structs import replace
 from statewright.cluster.node import MemberDrains
 from statewright.engine.simulation import SimulationLimits
 from statewright.instants import parse_instant
-from statewright.loop.background import repeat
+from statewright.loop.background import remove_in_batches, repeat
 from statewright.operations.service import ActFilter, ActKey, OperatorAct, Setting
 from statewright.services.core import Caller, Core
 from statewright.services.idempotency.requests import IdempotencySweeper
+from statewright.services.ops.deliveries import SubscriptionRunner
 from statewright.services.ops.events import EventLog
 from statewright.services.ops.incidents import Concerns
 from statewright.services.ops.paging import Page, PageRequest, build_page
@@ -35,9 +34,6 @@ from statewright.storage.pool import Pool
 from statewright.telemetry import logs
 
 SWEEP_INTERVAL: Final = timedelta(hours=1)
-
-MAX_TIME_SHARE: Final = 0.5
-"""Of the time, at most, in which a statement of the sweep runs."""
 
 log = logs.logger(__name__)
 
@@ -67,13 +63,12 @@ class OpsAuditSweeper:
 
     async def run_once(self) -> None:
         """Remove what is too old now."""
-        while True:
-            began = time.monotonic()
-            removed = await stored.remove_old_acts(self._pool, older_than=self._retention)
-            self.removed += removed
-            if removed < stored.MAX_BATCH:
-                return
-            await asyncio.sleep((time.monotonic() - began) * (1 - MAX_TIME_SHARE) / MAX_TIME_SHARE)
+        await remove_in_batches(self._remove_batch, stored.MAX_BATCH)
+
+    async def _remove_batch(self) -> int:
+        removed = await stored.remove_old_acts(self._pool, older_than=self._retention)
+        self.removed += removed
+        return removed
 
 
 def list_settings(settings: Settings) -> Iterator[Setting]:
@@ -151,6 +146,7 @@ class Operations(Struct, frozen=True, kw_only=True, eq=False):
     simulation_limits: SimulationLimits
     bulk: BulkWorker
     events: EventLog
+    webhooks: SubscriptionRunner
 
     @property
     def scan_interval(self) -> timedelta:

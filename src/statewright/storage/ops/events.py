@@ -36,6 +36,7 @@ class RecordingState(Struct, frozen=True, kw_only=True):
     """The switch of a tenant. ``since`` is None while it is off, or some nodes do not act by it yet."""
 
     enabled: bool = False
+    subscribed: bool = False
     revision: int = 0
     since: int | None = None
 
@@ -43,12 +44,14 @@ class RecordingState(Struct, frozen=True, kw_only=True):
 SWITCH: Final = """
     INSERT INTO event_recording AS recording (tenant, enabled, revision)
     VALUES ($1, $2, $3)
-        ON CONFLICT (tenant) DO UPDATE SET enabled = excluded.enabled, revision = excluded.revision, since = NULL
+        ON CONFLICT (tenant) DO UPDATE
+       SET enabled = excluded.enabled, revision = excluded.revision,
+           since = CASE WHEN recording.subscribed THEN recording.since END
      WHERE recording.enabled <> excluded.enabled
- RETURNING enabled, revision, since
+ RETURNING enabled, subscribed, revision, since
 """
 
-FIND: Final = "SELECT enabled, revision, since FROM event_recording WHERE tenant = $1"
+FIND: Final = "SELECT enabled, subscribed, revision, since FROM event_recording WHERE tenant = $1"
 
 
 async def switch_recording(pool: Pool, tenant: TenantId, by: Actor, *, enabled: bool) -> RecordingState:
@@ -78,7 +81,7 @@ async def _find(connection: asyncpg.Connection, tenant: TenantId) -> RecordingSt
     return RecordingState() if row is None else RecordingState(**row)
 
 
-RECORDED: Final = "SELECT tenant FROM event_recording WHERE enabled"
+RECORDED: Final = "SELECT tenant FROM event_recording WHERE enabled OR subscribed"
 
 
 async def load_recorded(pool: Pool) -> frozenset[TenantId]:
@@ -89,13 +92,13 @@ async def load_recorded(pool: Pool) -> frozenset[TenantId]:
 
 MARK_SINCE: Final = """
     UPDATE event_recording SET since = now_us()
-     WHERE enabled AND since IS NULL
+     WHERE (enabled OR subscribed) AND since IS NULL
        AND NOT EXISTS (SELECT FROM cluster_node
                         WHERE lease_until > now_us() AND recordings < event_recording.revision)
  RETURNING tenant
 """
 
-IS_UNCONFIRMED: Final = "SELECT EXISTS (SELECT FROM event_recording WHERE enabled AND since IS NULL)"
+IS_UNCONFIRMED: Final = "SELECT EXISTS (SELECT FROM event_recording WHERE (enabled OR subscribed) AND since IS NULL)"
 
 
 async def mark_since(pool: Pool) -> None:
@@ -136,13 +139,13 @@ async def count_rows(pool: Pool, tenant: TenantId) -> OutboxState:
     return OutboxState(**row)
 
 
-_COLUMNS: Final = """row.at, row.transaction_id, row.entity, row.model, model.name, model.version, row.change,
+COLUMNS: Final = """row.at, row.transaction_id, row.entity, row.model, model.name, model.version, row.change,
            row.from_state, row.state, row.transition, row.attributed_id, row.attributed_kind, row.executor_id,
            row.executor_kind"""
 
 READ: Final = f"""
     -- Uses the primary key. Of several tenants at once, each behind its own position.
-    SELECT wanted.tenant, {_COLUMNS}
+    SELECT wanted.tenant, {COLUMNS}
       FROM unnest($1::text[], $2::bigint[], $3::uuid[], $4::uuid[]) AS wanted (tenant, at, transaction_id, entity)
      CROSS JOIN LATERAL (
             SELECT * FROM event_outbox
@@ -167,11 +170,11 @@ async def read_rows(
     positions = zip(*[(tenant, *position) for tenant, position in behind], strict=True)
     async with pool.connection() as connection:
         for tenant, *row in await connection.fetch(READ, *positions, until, limit):
-            found[TenantId(tenant)].append(_to_row(*row))
+            found[TenantId(tenant)].append(to_row(*row))
     return found
 
 
-def _to_row(  # in the order of the columns
+def to_row(  # in the order of the columns
     at: int,
     transaction: object,
     entity: object,

@@ -50,6 +50,7 @@ def serve(operation: ApiOperation[object]) -> Callable[[Endpoint], OpsRoute]:
             allowed_roles=frozenset() if operation.role is None else frozenset({operation.role, ADMIN}),
             recording=operation.recording,
             is_read=operation.is_read,
+            answers_secret=operation.answers_secret,
             query=operation.query,
             body=None if operation.body is None else name_record(operation.body),
             body_required=operation.body_required,
@@ -83,7 +84,7 @@ async def read_exact_body(request: Request, kind: type[Body]) -> Body:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as misfit:
-        raise _refuse_misfit(misfit) from misfit
+        raise refuse_misfit(misfit) from misfit
 
 
 def decode_body(raw: bytes, kind: type[Body]) -> Body:
@@ -91,7 +92,7 @@ def decode_body(raw: bytes, kind: type[Body]) -> Body:
     try:
         return msgspec.json.decode(raw or b"{}", type=kind)
     except msgspec.ValidationError as misfit:
-        raise _refuse_misfit(misfit) from misfit
+        raise refuse_misfit(misfit) from misfit
     except (ValueError, RecursionError) as malformed:
         raise BadRequest("the body is not JSON") from malformed
 
@@ -101,7 +102,8 @@ def refuse_member(pointer: str, wrong: str) -> BadRequest:
     return BadRequest(f"invalid body: {pointer or '/'}: {wrong}", {"parameter": pointer or "/"})
 
 
-def _refuse_misfit(misfit: msgspec.ValidationError) -> BadRequest:
+def refuse_misfit(misfit: msgspec.ValidationError) -> BadRequest:
+    """The refusal of a body that does not fit."""
     return refuse_member(_find_pointer(str(misfit)), _PATH.sub("", str(misfit)))
 
 

@@ -13,6 +13,7 @@ from statewright.api.http.ops import (
     listings,
     queues,
     service,
+    subscriptions,
     suspensions,
 )
 from statewright.api.http.ops.route import OpsRoute, serve
@@ -43,6 +44,7 @@ FEATURES: Final = (
     "search-jobs",
     "settings",
     "simulations",
+    "subscriptions",
     "suspensions",
     "transactions",
     "versions",
@@ -62,7 +64,19 @@ async def describe_api(request: Request) -> Response:
     return Response(encode_json(found))
 
 
-_MODULES: Final = (bulk_jobs, checks, events, explanations, incidents, listings, queues, service, suspensions, history)
+_MODULES: Final = (
+    bulk_jobs,
+    checks,
+    events,
+    explanations,
+    incidents,
+    listings,
+    queues,
+    service,
+    subscriptions,
+    suspensions,
+    history,
+)
 
 OPS_ROUTES: Final[tuple[OpsRoute, ...]] = (
     describe_api,

@@ -1,0 +1,78 @@
+"""``statewright ops subscriptions …`` (docs/reference/operations.md#subscriptions)."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from statewright.cli.client import Json, command
+from statewright.cli.ops.calls import add_operation, ask, drop_none
+from statewright.operations import subscriptions as rows
+from statewright.operations.table import OPERATIONS
+
+if TYPE_CHECKING:
+    from statewright.sdk import Client
+
+subscriptions = typer.Typer(help="Who is told of what was committed, by webhooks.", no_args_is_help=True)
+
+Id = Annotated[str, typer.Argument(help="The id of the subscription.", metavar="ID")]
+
+
+@command(subscriptions)
+def create(
+    client: "Client",
+    name: Annotated[str, typer.Argument(help="What it is called.")],
+    target: Annotated[str, typer.Argument(help="Where events are sent to.", metavar="URL")],
+    kind: Annotated[list[str] | None, typer.Option(help="Such as TRANSITIONED.", show_default=False)] = None,
+    model: Annotated[str | None, typer.Option(help="Only of models with this name.", show_default=False)] = None,
+    to_state: Annotated[str | None, typer.Option(help="Only with this state.", show_default=False)] = None,
+    header: Annotated[list[str] | None, typer.Option(help="NAME=VALUE, sent along.", show_default=False)] = None,
+    body: Annotated[str, typer.Option(help="NONE, AFTER or BEFORE_AND_AFTER.")] = "NONE",
+    start_at: Annotated[str, typer.Option(help="NOW, or an instant.")] = "NOW",
+) -> Json:
+    """Have events sent to a URL; shows the secret that signs them."""
+    headers = {name: value for name, _, value in (one.partition("=") for one in header or ())}
+    wanted = drop_none({"kinds": kind or None, "modelName": model, "toState": to_state})
+    order = {"name": name, "target": {"url": target, "headers": headers}, "filters": [wanted]}
+    return ask(client, rows.CREATE_SUBSCRIPTION, body={**order, "includeBody": body, "startAt": start_at})
+
+
+@command(subscriptions)
+def enable(client: "Client", subscription: Id) -> Json:
+    """Go on where it was."""
+    return ask(client, rows.CHANGE_SUBSCRIPTION, subscription, body={"enabled": True})
+
+
+@command(subscriptions)
+def disable(client: "Client", subscription: Id) -> Json:
+    """Send nothing until it is enabled again."""
+    return ask(client, rows.CHANGE_SUBSCRIPTION, subscription, body={"enabled": False})
+
+
+@command(subscriptions)
+def rotate(
+    client: "Client",
+    subscription: Id,
+    overlap: Annotated[str, typer.Option(help="How long the secret before signs, too; ISO 8601.")] = "PT24H",
+) -> Json:
+    """Sign by a new secret, which is shown."""
+    return ask(client, rows.ROTATE_SECRET, subscription, body={"overlap": overlap})
+
+
+@command(subscriptions)
+def redeliver(
+    client: "Client",
+    subscription: Id,
+    delivery: Annotated[list[str] | None, typer.Option(help="Id of a delivery.", show_default=False)] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Events from then on.", metavar="RFC3339", show_default=False)
+    ] = None,
+    before: Annotated[str | None, typer.Option(help="Events before.", metavar="RFC3339", show_default=False)] = None,
+) -> Json:
+    """Send deliveries again that have ended."""
+    wanted = {"deliveryIds": delivery or None, "from": since, "to": before}
+    return ask(client, rows.REDELIVER, subscription, body=drop_none(wanted))
+
+
+for operation in OPERATIONS:
+    if operation.command is not None and operation.command.words.startswith("subscriptions "):
+        add_operation(subscriptions, operation)

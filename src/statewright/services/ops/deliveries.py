@@ -1,0 +1,459 @@
+"""Delivering events by signed webhooks (docs/reference/operations.md#delivery).
+
+One node works on a subscription, by a lease. It reads the events that are wanted, makes a delivery of each together
+with the position behind it, and sends: to each entity one at a time, in order, and several entities at once. What
+became of an attempt is noted before the next event of the entity goes out. A node that dies loses the lease, and the
+next one sends what was not noted: receivers tell repetitions by ``webhook-id``.
+
+The deliveries that wait are in memory, ten thousand at most; then no more events are read. What operators change gives
+the subscription another revision, by which its node loads it anew.
+"""
+
+import asyncio
+import random
+import secrets
+import time
+from collections import Counter, deque
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from functools import partial
+from typing import Final, Literal, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+from standardwebhooks.webhooks import Webhook
+
+from statewright.egress import HttpFailure, HttpRequest, HttpResponse
+from statewright.failures import StorageUnavailable
+from statewright.ids import NodeId, TenantId
+from statewright.loop.background import LEASE_TIMEOUT, cancel_all, log_failures, remove_in_batches, repeat, wait_at_most
+from statewright.operations.subscriptions import (
+    MAX_PARKED,
+    MAX_RETRY_AFTER_S,
+    PAUSES_S,
+    SubscriptionOrder,
+    WebhookTest,
+)
+from statewright.services.core import Caller
+from statewright.services.ops.subscriptions import Confidential, Subscriptions, build_filters, decode_plan
+from statewright.storage.ops import subscriptions as stored
+from statewright.storage.ops.subscriptions import Attempt, Claim, StoredSubscription, WaitingDelivery
+from statewright.telemetry import logs
+from statewright.telemetry.histogram import Histogram
+
+CLAIM_INTERVAL: Final = timedelta(seconds=2)
+"""Between looks for subscriptions of other nodes."""
+
+KEEP_S: Final = 1.0
+"""Between two renewals of the lease of a subscription, by which its node hears of changes, too."""
+
+LOOK_S: Final = 1.0
+MAX_SUBSCRIPTIONS: Final = 200
+"""Of one node at a time."""
+
+SEND_TIMEOUT_S: Final = 15.0
+MAX_ANSWER_BYTES: Final = 256 * 1024
+KEPT_ANSWER_CHARS: Final = 1024
+
+FAILING_US: Final = 3_600_000_000
+"""How long attempts have to fail until a subscription is disabled."""
+
+PAUSE_S: Final = 5.0
+"""After a delivery that could not be looked at, since the database was away."""
+
+BUCKETS_S: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0)
+
+SWEEP_INTERVAL: Final = timedelta(minutes=1)
+
+log = logs.logger(__name__)
+
+
+def judge(
+    outcome: HttpResponse | HttpFailure, *, number: int, duration_ms: int, now: datetime, chance: float
+) -> Attempt:
+    """What an attempt came to, the ``number``-th of its delivery; ``chance`` from 0 to 1 spreads the next ones."""
+    if isinstance(outcome, HttpFailure):
+        return _fail(None, str(outcome), number, duration_ms, _spread(number, chance))
+    text = outcome.body[: 4 * KEPT_ANSWER_CHARS].decode(errors="replace").replace("\0", "")[:KEPT_ANSWER_CHARS]
+    status = outcome.status
+    if 200 <= status < 300:
+        return Attempt(
+            status="DELIVERED", number=number, duration_ms=duration_ms, http_status=status, answer=text or None
+        )
+    error = f"the target answered {status}"
+    if status == 410:  # the event goes out when the subscription is enabled again
+        return replace(_fail(status, error, number, duration_ms, 0.0, text), disables=error)
+    pause = _spread(number, chance)
+    if status in (429, 503) and pause is not None:
+        asked = _read_retry_after(outcome.get_header("retry-after"), now)
+        pause = pause if asked is None else asked
+    return _fail(status, error, number, duration_ms, pause, text)
+
+
+def _fail(
+    status: int | None, error: str, number: int, duration_ms: int, pause_s: float | None, answer: str = ""
+) -> Attempt:
+    return Attempt(
+        status="DEAD" if pause_s is None else "RETRYING",
+        number=number,
+        duration_ms=duration_ms,
+        next_in_us=None if pause_s is None else int(pause_s * 1_000_000),
+        http_status=status,
+        error=error,
+        answer=answer or None,
+    )
+
+
+def _spread(number: int, chance: float) -> float | None:
+    """Seconds to the next attempt; None: there is none."""
+    return PAUSES_S[number - 1] * (0.8 + 0.4 * chance) if number <= len(PAUSES_S) else None
+
+
+def _read_retry_after(text: str | None, now: datetime) -> float | None:
+    if text is None:
+        return None
+    if text.isascii() and text.isdecimal():
+        return float(min(int(text[:9]), MAX_RETRY_AFTER_S))
+    try:
+        at = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    seconds = (at.replace(tzinfo=at.tzinfo or UTC) - now).total_seconds()
+    return min(max(seconds, 0.0), float(MAX_RETRY_AFTER_S))
+
+
+class Letter(Struct, frozen=True, kw_only=True):
+    """What is sent, and to whom."""
+
+    tenant: TenantId
+    plan: SubscriptionOrder
+    confidential: Confidential
+    id: str
+    body: bytes
+    again: bool = False
+
+
+def build_request(letter: Letter, now: int) -> HttpRequest:
+    """The request of a webhook, signed by each secret that is good ``now``, in epoch microseconds."""
+    at, text = datetime.fromtimestamp(now // 1_000_000, UTC), letter.body.decode()
+    good = [one.secret for one in letter.confidential.signers if one.until is None or one.until > now]
+    signatures = [Webhook(secret).sign(letter.id, at, text) for secret in good]
+    return HttpRequest(
+        url=letter.plan.target.url,
+        method="POST",
+        headers=(
+            *letter.confidential.headers.items(),
+            ("Content-Type", "application/cloudevents+json"),
+            ("webhook-id", letter.id),
+            ("webhook-timestamp", str(now // 1_000_000)),
+            ("webhook-signature", " ".join(signatures)),
+            *((("webhook-redelivery", "true"),) if letter.again else ()),
+        ),
+        body=letter.body,
+        tenant=letter.tenant,
+        timeout_s=SEND_TIMEOUT_S,
+        max_response_bytes=MAX_ANSWER_BYTES,
+    )
+
+
+class WebhookMetrics:
+    """Numbers of one process since its start."""
+
+    def __init__(self) -> None:
+        self.outcomes: Counter[str] = Counter()
+        """Attempts, by what became of the delivery."""
+        self.seconds = Histogram(BUCKETS_S)
+        """Of attempts."""
+        self.lags: dict[tuple[TenantId, str], float] = {}
+        """Seconds that the subscriptions of this process are behind."""
+
+
+class DeliveryReports(Protocol):
+    """What operators are told of deliveries that fail."""
+
+    def report_subscription(
+        self, tenant: TenantId, kind: Literal["WEBHOOK_FAILED", "SUBSCRIPTION_DISABLED"], id_: str, message: str
+    ) -> None:
+        """Events of a subscription are not delivered any more, or one of them is not."""
+        ...
+
+
+class SubscriptionRunner:
+    """The deliveries of this node."""
+
+    def __init__(
+        self, parts: Subscriptions, reports: DeliveryReports, *, node: NodeId, lease: timedelta = LEASE_TIMEOUT
+    ) -> None:
+        self.parts = parts
+        self.reports = reports
+        self.lease = lease
+        self.metrics = WebhookMetrics()
+        self.removed = 0
+        """Deliveries removed after their retention."""
+        self._node = node
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._changed = asyncio.Event()
+
+    def wake(self) -> None:
+        """There is a subscription that no node works on."""
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Work until cancelled; other nodes go on then."""
+        try:
+            await repeat(
+                self.run_once, CLAIM_INTERVAL, log=log, failure="subscriptions_not_claimed", wake=self._changed
+            )
+        finally:
+            await cancel_all(self._tasks)
+
+    async def run_once(self) -> None:
+        """Begin with subscriptions that no node works on."""
+        free = MAX_SUBSCRIPTIONS - len(self._tasks)
+        pool, worker = self.parts.core.pool, f"{self._node}/{secrets.token_hex(8)}"  # others than of former rounds
+        for found in await stored.claim_subscriptions(pool, worker, lease=self.lease, most=free) if free else ():
+            run = SubscriptionRun(self, Claim(found.tenant, found.id, worker), found)
+            task = asyncio.create_task(self._work_on(run), name="subscription")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _work_on(self, run: "SubscriptionRun") -> None:
+        claim = run.claim
+        try:
+            with log_failures(log, "subscription_interrupted", subscription=claim.id):
+                await run.carry_out()
+        finally:
+            self.metrics.lags.pop((claim.tenant, claim.id), None)
+        with log_failures(log, "subscription_not_released", subscription=claim.id):  # then its lease ends
+            await stored.release(self.parts.core.pool, claim)
+
+    async def send(self, letter: Letter) -> tuple[HttpResponse | HttpFailure, int]:
+        """Send, and tell how many milliseconds it took."""
+        began = time.monotonic()
+        outcome = await self.parts.egress.send(build_request(letter, self.parts.core.clock()))
+        took = time.monotonic() - began
+        self.metrics.seconds.observe(took)
+        return outcome, int(took * 1000)
+
+    async def sweep(self) -> None:
+        """Remove deliveries that ended long ago, until cancelled."""
+        await repeat(self._sweep_once, SWEEP_INTERVAL, log=log, failure="delivery_sweep_failed", waits_first=True)
+
+    async def _sweep_once(self) -> None:
+        await remove_in_batches(self._remove_batch, stored.MAX_BATCH)
+
+    async def _remove_batch(self) -> int:
+        self.removed += (removed := await stored.remove_old(self.parts.core.pool))
+        return removed
+
+    async def test(self, caller: Caller, id_: str) -> WebhookTest:
+        """Send a test to the target of a subscription. Raises ``SubscriptionNotFound``."""
+        found = await stored.find_subscription(self.parts.core.pool, caller.tenant, id_)
+        event = self.parts.events.encode_test(caller.tenant, id_, self.parts.core.clock())
+        letter = Letter(
+            tenant=caller.tenant,
+            plan=decode_plan(found.plan),
+            confidential=self.parts.open(found),
+            id=event.id,
+            body=event.text,
+        )
+        outcome, took = await self.send(letter)
+        if isinstance(outcome, HttpFailure):
+            return WebhookTest(http_status=None, duration_ms=took, error=str(outcome))
+        return WebhookTest(http_status=outcome.status, duration_ms=took, error=None)
+
+
+class _Waiting(Struct):
+    """A delivery that waits, until ``due`` by the monotonic clock."""
+
+    delivery: WaitingDelivery
+    due: float
+    attempt: int
+
+
+class SubscriptionRun:
+    """A subscription as this node works on it."""
+
+    def __init__(self, runner: SubscriptionRunner, claim: Claim, found: StoredSubscription) -> None:
+        self.claim = claim
+        self._runner = runner
+        self._parts = runner.parts
+        self._position = found.position
+        self._revision = -1
+        self._is_ours = True
+        self._queues: dict[str, deque[_Waiting]] = {}
+        self._size = 0
+        self._busy: dict[str, asyncio.Task[None]] = {}
+        self._moved = asyncio.Event()
+
+    async def carry_out(self) -> None:
+        """Deliver until the subscription is another node's, disabled or gone. Raises ``StorageUnavailable``."""
+        keeping = asyncio.create_task(self._keep(), name="subscription-lease")
+        try:
+            with self._parts.events.attend(self.claim.tenant):
+                known = -1
+                await self._load()
+                while self._is_ours:
+                    if known not in (-1, self._revision):
+                        await self._load()
+                    known = self._revision
+                    is_full = await self._read_more()
+                    self._start_due()
+                    if not is_full:
+                        await self._wait()
+        finally:
+            await cancel_all({keeping, *self._busy.values()})
+
+    async def _keep(self) -> None:
+        """Renew the lease, and hear of changes."""
+        last = time.monotonic()
+        while True:
+            await asyncio.sleep(KEEP_S)
+            now = time.monotonic()
+            try:
+                revision = await stored.renew(
+                    self._parts.core.pool, self.claim, self._position, lease=self._runner.lease
+                )
+            except StorageUnavailable:
+                if now - last > self._runner.lease.total_seconds() / 2:
+                    self._give_up()
+                    return
+                continue
+            last = now
+            if revision is None:
+                self._give_up()
+                return
+            if revision != self._revision:
+                self._revision = revision
+                self._moved.set()
+
+    def _give_up(self) -> None:
+        self._is_ours = False
+        self._moved.set()
+
+    async def _load(self) -> None:
+        """Read what is to be done anew; what is under way goes on."""
+        found = await stored.find_subscription(self._parts.core.pool, self.claim.tenant, self.claim.id)
+        self._revision = found.revision
+        self._plan = decode_plan(found.plan)
+        self._confidential = self._parts.open(found)
+        self._filters = build_filters(self._plan)
+        under_way = {entity: self._queues[entity][0] for entity in self._busy if self._queues.get(entity)}
+        self._queues, self._size = {}, 0
+        now = self._parts.core.clock()
+        for entity, head in under_way.items():
+            self._add(head, entity)
+        known = {head.delivery.id for head in under_way.values()}
+        for one in await stored.load_waiting(self._parts.core.pool, self.claim):
+            if one.id not in known:
+                due = time.monotonic() + max(one.next_at - now, 0) / 1_000_000
+                self._add(_Waiting(one, due, one.attempt), one.position.entity)
+
+    def _add(self, waiting: _Waiting, entity: str) -> None:
+        self._queues.setdefault(entity, deque()).append(waiting)
+        self._size += 1
+
+    async def _read_more(self) -> bool:
+        """Make deliveries of what is new; whether there may be more at once."""
+        tenant, events = self.claim.tenant, self._parts.events
+        if self._size >= MAX_PARKED:
+            return False
+        portion = await events.read_next(tenant, self._position)
+        facts = events.choose(portion.rows, self._filters)
+        if facts:
+            for one in await stored.add_deliveries(self._parts.core.pool, self.claim, portion.until, facts):
+                self._add(_Waiting(one, 0.0, 0), one.position.entity)
+        self._position = portion.until
+        lag = (self._parts.core.clock() - portion.until.at) / 1_000_000
+        self._runner.metrics.lags[tenant, self.claim.id] = max(lag, 0.0)
+        return portion.is_full
+
+    def _start_due(self) -> None:
+        now = time.monotonic()
+        for entity, queue in self._queues.items():
+            if len(self._busy) >= self._plan.max_in_flight:
+                return
+            if entity not in self._busy and queue[0].due <= now:
+                task = asyncio.create_task(self._deliver(entity, queue[0]), name="webhook")
+                self._busy[entity] = task
+                task.add_done_callback(partial(self._finish, entity))
+
+    def _finish(self, entity: str, _task: "asyncio.Task[None]") -> None:
+        del self._busy[entity]
+        if not self._queues.get(entity, True):
+            del self._queues[entity]
+        self._moved.set()
+
+    async def _wait(self) -> None:
+        """For what is new, the end of a delivery, or a change."""
+        moved = asyncio.create_task(self._moved.wait())
+        looked = asyncio.create_task(self._parts.events.wait_for_look(LOOK_S))
+        try:
+            await wait_at_most(asyncio.wait({moved, looked}, return_when=asyncio.FIRST_COMPLETED), LOOK_S)
+        finally:
+            await cancel_all({moved, looked})
+        self._moved.clear()
+
+    async def _deliver(self, entity: str, waiting: _Waiting) -> None:
+        try:
+            attempt = await self._try(waiting)
+            noted = await stored.note_attempt(self._parts.core.pool, self.claim, waiting.delivery.id, attempt)
+        except Exception as error:  # a background task: whatever it is, the delivery waits
+            log.warning("delivery_not_noted", delivery=waiting.delivery.id, error=repr(error))
+            waiting.due = time.monotonic() + PAUSE_S
+            return
+        self._runner.metrics.outcomes[attempt.status] += 1
+        if not noted.noted:
+            self._give_up()
+            return
+        waiting.attempt = attempt.number
+        if attempt.status == "RETRYING":
+            waiting.due = time.monotonic() + (attempt.next_in_us or 0) / 1_000_000
+        else:
+            self._remove(entity, waiting)
+        if attempt.status == "DEAD":
+            self._report_dead(waiting, attempt)
+        await self._disable_if_failing(attempt, noted)
+
+    def _remove(self, entity: str, waiting: _Waiting) -> None:
+        queue = self._queues.get(entity)
+        if queue and queue[0].delivery.id == waiting.delivery.id:
+            queue.popleft()
+            self._size -= 1
+
+    def _report_dead(self, waiting: _Waiting, attempt: Attempt) -> None:
+        what = f"the event {waiting.delivery.type} of {waiting.delivery.position.entity} was not delivered"
+        self._runner.reports.report_subscription(
+            self.claim.tenant, "WEBHOOK_FAILED", self.claim.id, f"{what}: {attempt.error}"
+        )
+
+    async def _disable_if_failing(self, attempt: Attempt, noted: stored.Noted) -> None:
+        reason = attempt.disables
+        if reason is None and noted.failures is not None and noted.failing_since is not None:
+            fails_long = noted.now - noted.failing_since >= FAILING_US
+            if noted.failures >= self._plan.disable_after_failures and fails_long:
+                reason = f"{noted.failures} attempts in a row have failed"
+                await stored.disable(self._parts.core.pool, self.claim, reason)
+        if reason is not None:
+            log.warning("subscription_disabled", subscription=self.claim.id, reason=reason)
+            self._runner.reports.report_subscription(
+                self.claim.tenant, "SUBSCRIPTION_DISABLED", self.claim.id, f"the subscription is disabled: {reason}"
+            )
+            self._give_up()
+
+    async def _try(self, waiting: _Waiting) -> Attempt:
+        delivery, number = waiting.delivery, waiting.attempt + 1
+        if delivery.row is None:
+            return Attempt(status="DEAD", number=waiting.attempt, duration_ms=0, error="the event is not kept any more")
+        fact = (delivery.row, delivery.type)
+        [event] = await self._parts.events.encode_events(self.claim.tenant, [fact], self._plan.include_body)
+        letter = Letter(
+            tenant=self.claim.tenant,
+            plan=self._plan,
+            confidential=self._confidential,
+            id=event.id,
+            body=event.text,
+            again=delivery.again,
+        )
+        outcome, took = await self._runner.send(letter)
+        return judge(outcome, number=number, duration_ms=took, now=datetime.now(UTC), chance=random.random())  # noqa: S311

@@ -1,0 +1,393 @@
+"""Subscriptions: who is told of what was committed (docs/reference/operations.md#subscriptions). What is delivered to
+them, and when, is in ``services/ops/deliveries.py``.
+
+The secret of a subscription and the values of its headers are sealed in the database.
+"""
+
+import base64
+import re
+import secrets
+from datetime import timedelta
+from typing import Final
+from urllib.parse import urlsplit
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from statewright.auth.keys import Sealer
+from statewright.egress import Egress
+from statewright.entity import Actor
+from statewright.failures import BadRequest, RevisionMismatch, TargetNotAllowed
+from statewright.ids import EntityId, TenantId, make_uuid7
+from statewright.instants import from_rfc3339, to_rfc3339
+from statewright.jsonval.patches import apply_merge_patch
+from statewright.jsonval.values import JsonObject
+from statewright.net import parse_delay
+from statewright.operations.events import EventFilter, EventPosition, place_behind
+from statewright.operations.subscriptions import (
+    Delivery,
+    Redelivery,
+    Requeued,
+    Rotation,
+    ShownTarget,
+    Subscription,
+    SubscriptionOrder,
+    SubscriptionStatus,
+)
+from statewright.services.core import Caller, Core
+from statewright.services.ops.events import EventLog, SwitchFollower
+from statewright.services.ops.paging import Page, PageRequest, build_page
+from statewright.services.ops.waiting import wait_for_nodes
+from statewright.storage.ops import events as recording
+from statewright.storage.ops import subscriptions as stored
+from statewright.storage.ops.subscriptions import DeliveryFilter as DeliveryFilter
+from statewright.storage.ops.subscriptions import DeliveryRow, NewSubscription, StoredSubscription
+
+SECRET_BYTES: Final = 32
+MAX_OVERLAP: Final = timedelta(days=7)
+
+_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_OURS: Final = re.compile(
+    r"host|connection|keep-alive|te|trailer|upgrade|expect|proxy-.*|accept-encoding|content-.*|transfer-.*|webhook-.*"
+    r"|ce-.*|traceparent|tracestate",
+    re.IGNORECASE,
+)
+"""Headers that subscribers cannot choose."""
+
+_INSIDE: Final = (".internal", ".local", ".localhost")
+"""Names that are never public."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Signer(Struct, frozen=True):
+    """A secret; ``until`` in epoch microseconds, None for the one that is shown last."""
+
+    secret: str
+    until: int | None = None
+
+
+class Confidential(Struct, frozen=True, kw_only=True):
+    """What is sealed of a subscription."""
+
+    signers: tuple[Signer, ...]
+    headers: dict[str, str]
+
+
+_decode_confidential = msgspec.json.Decoder(Confidential).decode
+decode_plan = msgspec.json.Decoder(SubscriptionOrder).decode
+
+
+class SubscriptionKey(Struct, frozen=True, array_like=True):
+    """The place of a subscription in its list."""
+
+    id: UUID
+
+
+class DeliveryKey(Struct, frozen=True, array_like=True):
+    """The place of a delivery in its list."""
+
+    at: int
+    transaction: UUID
+    entity: UUID
+
+
+class Subscriptions(Struct, frozen=True, kw_only=True, eq=False):
+    """What subscriptions are made and read with. ``egress`` goes where webhooks may; ``allows_inside``: names that are
+    never public are allowed.
+    """
+
+    core: Core
+    events: EventLog
+    egress: Egress
+    sealer: Sealer
+    allows_inside: bool
+
+    def open(self, subscription: StoredSubscription) -> Confidential:
+        """The secrets and headers of a subscription. Raises ``BadRequest`` where they were sealed by another key."""
+        plain = self.sealer.open(subscription.sealed, _name(subscription.tenant, subscription.id))
+        if plain is None:
+            raise BadRequest("the secrets of the subscription were sealed by another key: make a new one")
+        return _decode_confidential(plain)
+
+    def seal(self, tenant: TenantId, id_: str, confidential: Confidential) -> bytes:
+        """What is stored of these."""
+        return self.sealer.seal(_encode(confidential), _name(tenant, id_))
+
+
+def _name(tenant: TenantId, id_: str) -> bytes:
+    return f"{tenant}/{id_}".encode()
+
+
+def make_secret() -> str:
+    """A new one, in the form of Standard Webhooks."""
+    return f"whsec_{base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()}"
+
+
+async def create(
+    parts: Subscriptions, follower: SwitchFollower, caller: Caller, order: SubscriptionOrder
+) -> Subscription:
+    """Make a subscription; waits until all nodes record. Raises ``TargetNotAllowed``, ``LimitReached``, and what a
+    reader is refused with who begins at an instant.
+    """
+    await _check_target(parts, order)
+    position = await _find_start(parts, caller.tenant, order.start_at)
+    id_, secret = str(make_uuid7(parts.core.clock())), make_secret()
+    confidential = Confidential(signers=(Signer(secret),), headers=order.target.headers)
+    new = NewSubscription(
+        id=id_,
+        enabled=order.enabled,
+        plan=_write_plan(order),
+        sealed=parts.seal(caller.tenant, id_, confidential),
+        position=position,
+    )
+
+    def show_made(made: StoredSubscription) -> Subscription:
+        return replace(show(made, parts.core.clock()), secret=secret)
+
+    made = await caller.carry_out(
+        parts.core.pool, lambda pool: stored.add_subscription(pool, caller.tenant, _get_actor(caller), new), show_made
+    )
+    await follower.refresh()
+    switch = await recording.find_recording(parts.core.pool, caller.tenant)
+    await wait_for_nodes(lambda: recording.list_pending_nodes(parts.core.pool, switch.revision))
+    await recording.mark_since(parts.core.pool)
+    return show_made(made)
+
+
+async def _find_start(parts: Subscriptions, tenant: TenantId, start: str) -> EventPosition | None:
+    if start == "NOW":
+        return None
+    instant = from_rfc3339(start)
+    if instant is None:
+        raise _refuse("/startAt", "NOW, or an instant of RFC 3339")
+    return await parts.events.begin(tenant, place_behind(instant - 1))
+
+
+async def _check_target(parts: Subscriptions, order: SubscriptionOrder) -> None:
+    """Raises ``TargetNotAllowed``, which does not tell what a name was resolved to."""
+    url = order.target.url
+    try:
+        split = urlsplit(url)
+        host = (split.hostname or "").rstrip(".").lower()
+    except ValueError:
+        raise TargetNotAllowed("not an absolute URL with a host") from None
+    if split.fragment or "#" in url:
+        raise TargetNotAllowed("a fragment is not sent")
+    for name, value in order.target.headers.items():
+        if not _NAME.fullmatch(name) or _OURS.fullmatch(name):
+            raise TargetNotAllowed(f"the header {name} cannot be set")
+        if not value.isprintable() or not value.isascii():
+            raise TargetNotAllowed(f"the value of the header {name} has characters that cannot be sent")
+    if not parts.allows_inside and (host.endswith(_INSIDE) or host in ("localhost", "internal", "local")):
+        raise TargetNotAllowed("its host cannot be reached, or may not be")
+    failure = await parts.egress.check(url)
+    if failure is None:
+        return
+    if failure.reason in ("name_unresolved", "address_refused"):
+        raise TargetNotAllowed("its host cannot be reached, or may not be")
+    raise TargetNotAllowed(failure.detail)
+
+
+def _write_plan(order: SubscriptionOrder) -> str:
+    names = dict.fromkeys(order.target.headers, "")
+    return _encode(replace(order, target=replace(order.target, headers=names))).decode()
+
+
+async def list_all(
+    parts: Subscriptions, caller: Caller, page: PageRequest[SubscriptionKey]
+) -> Page[Subscription, SubscriptionKey]:
+    """The subscriptions of the tenant, by id."""
+    after = str(page.after.id) if page.after else None
+    found = await stored.list_subscriptions(parts.core.pool, caller.tenant, limit=page.size + 1, after=after)
+    now = parts.core.clock()
+    return build_page(page, [show(one, now) for one in found], lambda one: SubscriptionKey(UUID(one.id)))
+
+
+async def get(parts: Subscriptions, caller: Caller, id_: str) -> Subscription:
+    """One. Raises ``SubscriptionNotFound``."""
+    return show(await stored.find_subscription(parts.core.pool, caller.tenant, id_), parts.core.clock())
+
+
+async def change(
+    parts: Subscriptions, caller: Caller, id_: str, patch: JsonObject, revision: int | None
+) -> Subscription:
+    """Change a subscription by a merge patch. Raises ``SubscriptionNotFound``, ``RevisionMismatch``,
+    ``TargetNotAllowed``, and ``msgspec.ValidationError`` where what comes of it does not fit.
+    """
+    if "startAt" in patch:
+        raise _refuse("/startAt", "it has begun")
+    before = await stored.find_subscription(parts.core.pool, caller.tenant, id_)
+    if revision is not None and revision != before.revision:
+        raise RevisionMismatch(before.revision, "the subscription is")
+    confidential = parts.open(before)
+    plan = decode_plan(before.plan)
+    known: JsonObject = msgspec.to_builtins(replace(plan, target=replace(plan.target, headers=confidential.headers)))
+    known["enabled"] = before.enabled
+    order = msgspec.convert(apply_merge_patch(known, patch), SubscriptionOrder)
+    if "target" in patch:
+        await _check_target(parts, order)
+    sealed = parts.seal(caller.tenant, id_, replace(confidential, headers=order.target.headers))
+    return await _store_change(parts, caller, before, order, sealed, "subscription.change")
+
+
+async def _store_change(
+    parts: Subscriptions,
+    caller: Caller,
+    before: StoredSubscription,
+    order: SubscriptionOrder,
+    sealed: bytes,
+    action: str,
+    secret: str | None = None,
+) -> Subscription:
+    def show_changed(changed: StoredSubscription | None) -> Subscription:
+        if changed is None:
+            raise RevisionMismatch(before.revision + 1, "the subscription is")
+        return replace(show(changed, parts.core.clock()), secret=secret)
+
+    changed = await caller.carry_out(
+        parts.core.pool,
+        lambda pool: stored.change_subscription(
+            pool,
+            _get_actor(caller),
+            before,
+            enabled=order.enabled,
+            plan=_write_plan(order),
+            sealed=sealed,
+            action=action,
+        ),
+        show_changed,
+    )
+    return show_changed(changed)
+
+
+async def rotate_secret(parts: Subscriptions, caller: Caller, id_: str, wish: Rotation) -> Subscription:
+    """Sign by a new secret, and for a while by the one before. Raises ``SubscriptionNotFound``, ``BadRequest``."""
+    delay = parse_delay(wish.overlap)
+    if delay is None or delay.months or timedelta(microseconds=delay.microseconds) > MAX_OVERLAP:
+        raise _refuse("/overlap", "an ISO 8601 duration of 7 days at most")
+    before = await stored.find_subscription(parts.core.pool, caller.tenant, id_)
+    confidential, now = parts.open(before), parts.core.clock()
+    secret, until = make_secret(), now + delay.microseconds
+    kept = [replace(one, until=until) for one in confidential.signers if one.until is None]
+    sealed = parts.seal(caller.tenant, id_, replace(confidential, signers=(Signer(secret), *kept)))
+    plan = replace(decode_plan(before.plan), enabled=before.enabled)
+    return await _store_change(parts, caller, before, plan, sealed, "subscription.rotate-secret", secret)
+
+
+async def delete(parts: Subscriptions, follower: SwitchFollower, caller: Caller, id_: str) -> Subscription:
+    """End a subscription. Raises ``SubscriptionNotFound``."""
+
+    def show_ended(ended: StoredSubscription) -> Subscription:
+        return replace(show(ended, parts.core.clock()), enabled=False, status="DISABLED")
+
+    ended = await caller.carry_out(
+        parts.core.pool,
+        lambda pool: stored.delete_subscription(pool, caller.tenant, _get_actor(caller), id_),
+        show_ended,
+    )
+    await follower.refresh()
+    return show_ended(ended)
+
+
+async def list_deliveries(
+    parts: Subscriptions, caller: Caller, id_: str, wanted: DeliveryFilter, page: PageRequest[DeliveryKey]
+) -> Page[Delivery, DeliveryKey]:
+    """What became of the events of a subscription, newest first. Raises ``SubscriptionNotFound``."""
+    await stored.find_subscription(parts.core.pool, caller.tenant, id_)
+    key = page.after
+    after = None if key is None else EventPosition(key.at, str(key.transaction), str(key.entity))
+    found = await stored.list_deliveries(parts.core.pool, caller.tenant, id_, wanted, limit=page.size + 1, after=after)
+    built = build_page(page, found, lambda row: DeliveryKey(row.position.at, *map(UUID, row.position[1:])))
+    return Page(items=[_show_delivery(row) for row in built.items], last_key=built.last_key)
+
+
+async def redeliver(parts: Subscriptions, caller: Caller, id_: str, wish: Redelivery) -> Requeued:
+    """Have deliveries that have ended made again. Raises ``SubscriptionNotFound``, ``BadRequest``."""
+    since, until = (None if text is None else from_rfc3339(text) for text in (wish.since, wish.until))
+    if (wish.since is not None and since is None) or (wish.until is not None and until is None):
+        raise _refuse("/from", "instants of RFC 3339")
+    if (wish.delivery_ids is None) == (since is None):
+        raise _refuse("/deliveryIds", "these, or from")
+    try:
+        ids = None if wish.delivery_ids is None else [str(UUID(one)) for one in wish.delivery_ids]
+    except ValueError:
+        raise _refuse("/deliveryIds", "not a UUID") from None
+    await stored.find_subscription(parts.core.pool, caller.tenant, id_)
+    count = await caller.carry_out(
+        parts.core.pool,
+        lambda pool: stored.requeue(pool, caller.tenant, _get_actor(caller), id_, ids=ids, since=since, before=until),
+        lambda made: Requeued(count=made),
+    )
+    return Requeued(count=count)
+
+
+def _refuse(pointer: str, wrong: str) -> BadRequest:
+    return BadRequest(f"invalid body: {pointer}: {wrong}", {"parameter": pointer})
+
+
+def _get_actor(caller: Caller) -> Actor:
+    return Actor(caller.principal.id, caller.principal.kind)
+
+
+def show(subscription: StoredSubscription, now: int) -> Subscription:
+    """A subscription as operators see it."""
+    plan = decode_plan(subscription.plan)
+    return Subscription(
+        id=subscription.id,
+        name=plan.name,
+        revision=subscription.revision,
+        status=_find_status(subscription),
+        enabled=subscription.enabled,
+        target=ShownTarget(url=plan.target.url, header_names=[*plan.target.headers]),
+        filters=plan.filters,
+        include_body=plan.include_body,
+        max_in_flight=plan.max_in_flight,
+        disable_after_failures=plan.disable_after_failures,
+        position=subscription.position.write(),
+        lag_seconds=max(now - subscription.position.at, 0) / 1_000_000,
+        parked=subscription.parked,
+        created_at=to_rfc3339(subscription.created_at),
+        created_by=subscription.created_by,
+        disabled_reason=subscription.disabled_reason,
+    )
+
+
+def _find_status(subscription: StoredSubscription) -> SubscriptionStatus:
+    if not subscription.enabled:
+        return "DISABLED"
+    return "FAILING" if subscription.failures else "ACTIVE"
+
+
+def build_filters(plan: SubscriptionOrder) -> list[EventFilter]:
+    """The filters of a subscription as events are held against them."""
+    return [
+        EventFilter(
+            kinds=tuple(one.kinds or ()),
+            model_name=one.model_name,
+            model_version=one.model_version,
+            from_state=one.from_state,
+            to_state=one.to_state,
+            transition=one.transition,
+        )
+        for one in plan.filters
+    ]
+
+
+def _show_delivery(row: DeliveryRow) -> Delivery:
+    return Delivery(
+        delivery_id=row.id,
+        event_id=f"{row.position.transaction}:{row.position.entity}",
+        type=f"statewright.{row.type}",
+        subject=EntityId(row.position.entity),
+        attempt=row.attempt,
+        status=row.status,
+        at=to_rfc3339(row.tried_at),
+        next_at=None if row.next_at is None else to_rfc3339(row.next_at),
+        http_status=row.http_status,
+        duration_ms=row.duration_ms,
+        error=row.error,
+        answer=row.answer,
+    )

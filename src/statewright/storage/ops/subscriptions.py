@@ -1,0 +1,548 @@
+"""Subscriptions and their deliveries in the database (docs/reference/operations.md#subscriptions).
+
+One node works on a subscription, by a lease: it makes a delivery of each event that is wanted, together with the
+position behind it, and notes what became of attempts. What a node writes whose lease was lost has no effect.
+"""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+import asyncpg
+from msgspec import Struct
+
+from statewright.entity import Actor
+from statewright.failures import LimitReached, SubscriptionNotFound
+from statewright.ids import EntityId, TenantId, make_uuid7, system_clock
+from statewright.operations.events import EventPosition, EventRow
+from statewright.operations.service import Act
+from statewright.operations.subscriptions import MAX_PARKED, MAX_REDELIVERED, MAX_SUBSCRIPTIONS, DeliveryStatus
+from statewright.storage.ops.events import COLUMNS, to_row
+from statewright.storage.ops.service import record_act
+from statewright.storage.ops.suspensions import announce_switch, take_revision
+from statewright.storage.pool import Pool
+
+MAX_BATCH: Final = 1_000
+RETENTION: Final = timedelta(days=7)
+"""Of deliveries that have ended."""
+
+_US: Final = timedelta(microseconds=1)
+
+
+class StoredSubscription(Struct, frozen=True, kw_only=True):
+    """A subscription as it is stored; ``plan`` is JSON, ``sealed`` holds its secrets and headers."""
+
+    tenant: TenantId
+    id: str
+    revision: int
+    enabled: bool
+    plan: str
+    sealed: bytes
+    position: EventPosition
+    failures: int
+    failing_since: int | None
+    disabled_reason: str | None
+    created_at: int
+    created_by: Actor
+    parked: int = 0
+
+
+_FIELDS: Final = """tenant, id, revision, enabled, plan, sealed, at, transaction_id, entity, failures, failing_since,
+             disabled_reason, created_at, created_by_id, created_by_kind"""
+
+_PARKED: Final = f"""
+    (SELECT count(*) FROM (SELECT FROM event_delivery AS one
+                            WHERE one.tenant = event_subscription.tenant AND one.subscription = event_subscription.id
+                              AND one.status IN ('PENDING', 'RETRYING') LIMIT {MAX_PARKED + 1}) AS counted) AS parked
+"""  # noqa: S608 - a number
+
+
+def _to_subscription(row: asyncpg.Record) -> StoredSubscription:
+    return StoredSubscription(
+        tenant=TenantId(row["tenant"]),
+        id=str(row["id"]),
+        revision=row["revision"],
+        enabled=row["enabled"],
+        plan=row["plan"],
+        sealed=row["sealed"],
+        position=EventPosition(row["at"], str(row["transaction_id"]), str(row["entity"])),
+        failures=row["failures"],
+        failing_since=row["failing_since"],
+        disabled_reason=row["disabled_reason"],
+        created_at=row["created_at"],
+        created_by=Actor(row["created_by_id"], row["created_by_kind"]),
+        parked=row.get("parked", 0),
+    )
+
+
+COUNT: Final = "SELECT count(*) FROM event_subscription WHERE tenant = $1"
+
+ADD: Final = f"""
+    INSERT INTO event_subscription ({_FIELDS})
+    VALUES ($1, $2, 1, $3, $4, $5, CASE WHEN $6::bigint < 0 THEN now_us() ELSE $6 END, $7, $8, 0, NULL, NULL, now_us(),
+            $9, $10)
+ RETURNING {_FIELDS}, 0 AS parked
+"""  # noqa: S608 - a constant
+
+SUBSCRIBED: Final = """
+    -- A tenant with subscriptions records, also while they are disabled: then they can go on where they were.
+    INSERT INTO event_recording AS recording (tenant, enabled, subscribed, revision)
+    VALUES ($1, false, $2, $3)
+        ON CONFLICT (tenant) DO UPDATE
+       SET subscribed = excluded.subscribed, revision = excluded.revision,
+           since = CASE WHEN recording.enabled THEN recording.since END
+     WHERE recording.subscribed <> excluded.subscribed
+ RETURNING revision
+"""
+
+
+class NewSubscription(Struct, frozen=True, kw_only=True):
+    """A subscription to be stored; ``position`` None: from now on."""
+
+    id: str
+    enabled: bool
+    plan: str
+    sealed: bytes
+    position: EventPosition | None
+
+
+_NOWHERE: Final = EventPosition(-1, "ffffffff-ffff-ffff-ffff-ffffffffffff", "ffffffff-ffff-ffff-ffff-ffffffffffff")
+
+
+async def add_subscription(pool: Pool, tenant: TenantId, by: Actor, new: NewSubscription) -> StoredSubscription:
+    """Store a subscription, and have the tenant record. Raises ``LimitReached``."""
+
+    async def act(connection: asyncpg.Connection) -> StoredSubscription:
+        revision = await take_revision(connection)  # those who add to it wait for each other here
+        if await connection.fetchval(COUNT, tenant) >= MAX_SUBSCRIPTIONS:
+            raise LimitReached("subscriptions", MAX_SUBSCRIPTIONS)
+        at, transaction, entity = new.position or _NOWHERE
+        found = (new.enabled, new.plan, new.sealed, at, transaction, entity, by.id, by.kind)
+        row = await connection.fetchrow(ADD, tenant, new.id, *found)
+        await connection.fetchval(SUBSCRIBED, tenant, True, revision)
+        await record_act(connection, tenant, by, _build_act("subscription.create", new.id))
+        await announce_switch(connection, revision)
+        assert row is not None, "what is inserted is returned"  # noqa: S101
+        return _to_subscription(row)
+
+    return await pool.transact(act)
+
+
+DELETE_DELIVERIES: Final = "DELETE FROM event_delivery WHERE tenant = $1 AND subscription = $2"
+DELETE: Final = f"""
+    DELETE FROM event_subscription WHERE tenant = $1 AND id = $2 RETURNING {_FIELDS}
+"""  # noqa: S608 - a constant
+
+
+async def delete_subscription(pool: Pool, tenant: TenantId, by: Actor, id_: str) -> StoredSubscription:
+    """Remove a subscription; with the last one the tenant stops recording for them. Raises
+    ``SubscriptionNotFound``.
+    """
+
+    async def act(connection: asyncpg.Connection) -> StoredSubscription:
+        revision = await take_revision(connection)
+        row = await connection.fetchrow(DELETE, tenant, id_)
+        if row is None:
+            raise SubscriptionNotFound("no subscription has this id")
+        await connection.execute(DELETE_DELIVERIES, tenant, id_)
+        if not await connection.fetchval(COUNT, tenant):
+            await connection.fetchval(SUBSCRIBED, tenant, False, revision)
+        await record_act(connection, tenant, by, _build_act("subscription.delete", id_))
+        await announce_switch(connection, revision)
+        return _to_subscription(row)
+
+    return await pool.transact(act)
+
+
+LIST: Final = f"""
+    SELECT {_FIELDS}, {_PARKED} FROM event_subscription
+     WHERE tenant = $1 AND ($2::uuid IS NULL OR id > $2) ORDER BY id LIMIT $3
+"""  # noqa: S608 - constants
+FIND: Final = f"SELECT {_FIELDS}, {_PARKED} FROM event_subscription WHERE tenant = $1 AND id = $2"  # noqa: S608
+
+
+async def list_subscriptions(
+    pool: Pool, tenant: TenantId, *, limit: int, after: str | None
+) -> list[StoredSubscription]:
+    """Up to ``limit``, by id; those behind one."""
+    async with pool.connection() as connection:
+        return [_to_subscription(row) for row in await connection.fetch(LIST, tenant, after, limit)]
+
+
+async def find_subscription(pool: Pool, tenant: TenantId, id_: str) -> StoredSubscription:
+    """One of the tenant's. Raises ``SubscriptionNotFound``."""
+    async with pool.connection() as connection:
+        row = await connection.fetchrow(FIND, tenant, id_)
+    if row is None:
+        raise SubscriptionNotFound("no subscription has this id")
+    return _to_subscription(row)
+
+
+CHANGE: Final = f"""
+    UPDATE event_subscription
+       SET revision = revision + 1, enabled = $4, plan = $5, sealed = $6,
+           failures = CASE WHEN $4 AND NOT enabled THEN 0 ELSE failures END,
+           failing_since = CASE WHEN $4 AND NOT enabled THEN NULL ELSE failing_since END,
+           disabled_reason = CASE WHEN NOT $4 THEN disabled_reason END
+     WHERE tenant = $1 AND id = $2 AND revision = $3
+ RETURNING {_FIELDS}, {_PARKED}
+"""  # noqa: S608 - constants
+
+
+async def change_subscription(
+    pool: Pool, by: Actor, before: StoredSubscription, *, enabled: bool, plan: str, sealed: bytes, action: str
+) -> StoredSubscription | None:
+    """Change a subscription as it was read; None when it was changed since."""
+
+    async def act(connection: asyncpg.Connection) -> StoredSubscription | None:
+        row = await connection.fetchrow(CHANGE, before.tenant, before.id, before.revision, enabled, plan, sealed)
+        if row is None:
+            return None
+        await record_act(connection, before.tenant, by, _build_act(action, before.id))
+        return _to_subscription(row)
+
+    return await pool.transact(act)
+
+
+def _build_act(action: str, id_: str) -> Act:
+    return Act(action=action, target_kind="SUBSCRIPTION", target_id=id_)
+
+
+# What a node does that works on a subscription.
+
+CLAIM: Final = f"""
+    UPDATE event_subscription SET worker = $1, lease_until = now_us() + $2
+     WHERE (tenant, id) IN (
+            SELECT tenant, id FROM event_subscription
+             WHERE enabled
+               AND (lease_until <= now_us()
+                    OR NOT EXISTS (SELECT FROM cluster_node
+                                    WHERE cluster_node.id = split_part(worker, '/', 1)
+                                      AND cluster_node.lease_until > now_us()))
+             ORDER BY lease_until
+             LIMIT $3 FOR UPDATE SKIP LOCKED)
+ RETURNING {_FIELDS}
+"""  # noqa: S608 - constants
+
+RENEW: Final = """
+    UPDATE event_subscription
+       SET lease_until = now_us() + $4, at = $5, transaction_id = $6, entity = $7
+     WHERE tenant = $1 AND id = $2 AND worker = $3 AND enabled AND lease_until > now_us()
+ RETURNING revision
+"""
+RELEASE: Final = "UPDATE event_subscription SET lease_until = 0 WHERE tenant = $1 AND id = $2 AND worker = $3"
+
+
+async def claim_subscriptions(pool: Pool, worker: str, *, lease: timedelta, most: int) -> list[StoredSubscription]:
+    """Up to ``most`` that no node works on, now the worker's. What stands before its slash is the node."""
+    async with pool.connection() as connection:
+        return [_to_subscription(row) for row in await connection.fetch(CLAIM, worker, lease // _US, most)]
+
+
+class Claim(Struct, frozen=True):
+    """Which subscription a node works on."""
+
+    tenant: TenantId
+    id: str
+    worker: str
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """As statements name it."""
+        return self.tenant, self.id, self.worker
+
+
+async def renew(pool: Pool, claim: Claim, position: EventPosition, *, lease: timedelta) -> int | None:
+    """Keep a subscription for longer, and note the position; its revision, None when it is another node's, disabled or
+    gone.
+    """
+    async with pool.connection() as connection:
+        revision: int | None = await connection.fetchval(RENEW, *claim.key, lease // _US, *position)
+    return revision
+
+
+async def release(pool: Pool, claim: Claim) -> None:
+    """Nothing of it is under way here any more."""
+    async with pool.connection() as connection:
+        await connection.execute(RELEASE, *claim.key)
+
+
+class WaitingDelivery(Struct, frozen=True, kw_only=True):
+    """A delivery that is still to be made; ``row`` is None when its event is not kept any more."""
+
+    id: str
+    position: EventPosition
+    type: str
+    attempt: int
+    again: bool
+    next_at: int
+    row: EventRow | None
+
+
+ADD_DELIVERIES: Final = """
+    WITH owned AS (
+        UPDATE event_subscription SET at = $4, transaction_id = $5, entity = $6
+         WHERE tenant = $1 AND id = $2 AND worker = $3 AND lease_until > now_us()
+     RETURNING tenant, id
+    )
+    INSERT INTO event_delivery (tenant, subscription, at, transaction_id, entity, id, type, tried_at, next_at)
+    SELECT owned.tenant, owned.id, made.at, made.transaction_id, made.entity, made.id, made.type, now_us(), now_us()
+      FROM owned
+     CROSS JOIN unnest($7::bigint[], $8::uuid[], $9::uuid[], $10::uuid[], $11::text[])
+        AS made (at, transaction_id, entity, id, type)
+        ON CONFLICT DO NOTHING
+ RETURNING id
+"""
+
+
+async def add_deliveries(
+    pool: Pool, claim: Claim, position: EventPosition, facts: Sequence[tuple[EventRow, str]]
+) -> list[WaitingDelivery]:
+    """Make a delivery of each event, and move the position; those that were not made before."""
+    made = [
+        WaitingDelivery(
+            id=str(make_uuid7(system_clock())),
+            position=row.position,
+            type=type_,
+            attempt=0,
+            again=False,
+            next_at=0,
+            row=row,
+        )
+        for row, type_ in facts
+    ]
+    columns = zip(*[(*one.position, one.id, one.type) for one in made], strict=True)
+    async with pool.connection() as connection:
+        rows = await connection.fetch(ADD_DELIVERIES, *claim.key, *position, *columns)
+    new = {str(row["id"]) for row in rows}
+    return [one for one in made if one.id in new]
+
+
+WAITING: Final = f"""
+    SELECT one.id AS delivery, one.type, one.attempt, one.again, coalesce(one.next_at, 0) AS next_at,
+           one.at AS place_at, one.transaction_id AS place_transaction, one.entity AS place_entity, {COLUMNS}
+      FROM event_delivery AS one
+      LEFT JOIN event_outbox AS row
+        ON row.tenant = one.tenant AND row.at = one.at AND row.transaction_id = one.transaction_id
+       AND row.entity = one.entity
+      LEFT JOIN model ON model.tenant = row.tenant AND model.id = row.model
+     WHERE one.tenant = $1 AND one.subscription = $2 AND one.status IN ('PENDING', 'RETRYING')
+     ORDER BY one.at, one.transaction_id, one.entity
+     LIMIT $3
+"""  # noqa: S608 - a constant
+
+
+async def load_waiting(pool: Pool, claim: Claim) -> list[WaitingDelivery]:
+    """What is still to be delivered, in order."""
+    async with pool.connection() as connection:
+        rows = await connection.fetch(WAITING, claim.tenant, claim.id, MAX_PARKED + MAX_REDELIVERED)
+    return [
+        WaitingDelivery(
+            id=str(id_),
+            type=type_,
+            attempt=attempt,
+            again=again,
+            next_at=next_at,
+            position=EventPosition(at, str(transaction), str(entity)),
+            row=None if row[0] is None else to_row(*row),
+        )
+        for id_, type_, attempt, again, next_at, at, transaction, entity, *row in rows
+    ]
+
+
+class Attempt(Struct, frozen=True, kw_only=True):
+    """What came of an attempt; ``next_in_us``: when there is another one."""
+
+    status: DeliveryStatus
+    number: int
+    duration_ms: int
+    next_in_us: int | None = None
+    http_status: int | None = None
+    error: str | None = None
+    answer: str | None = None
+    disables: str | None = None
+    """Why the subscription is to be disabled."""
+
+
+NOTE: Final = """
+    WITH owned AS (
+        UPDATE event_subscription
+           SET failures = CASE WHEN $12 THEN 0 ELSE failures + 1 END,
+               failing_since = CASE WHEN NOT $12 THEN coalesce(failing_since, now_us()) END,
+               enabled = enabled AND $13::text IS NULL,
+               disabled_reason = coalesce($13, disabled_reason),
+               revision = revision + CASE WHEN $13::text IS NULL THEN 0 ELSE 1 END
+         WHERE tenant = $1 AND id = $2 AND worker = $3 AND lease_until > now_us()
+           AND (NOT $12 OR failures > 0 OR $13::text IS NOT NULL)
+     RETURNING failures, failing_since, enabled
+    ),
+    noted AS (
+        UPDATE event_delivery
+           SET status = $5, attempt = $6, tried_at = now_us(), next_at = now_us() + $7::bigint, http_status = $8,
+               duration_ms = $9, error = $10, answer = $11
+         WHERE tenant = $1 AND subscription = $2 AND id = $4 AND status IN ('PENDING', 'RETRYING')
+           AND EXISTS (SELECT FROM event_subscription
+                        WHERE tenant = $1 AND id = $2 AND worker = $3 AND lease_until > now_us())
+     RETURNING next_at
+    )
+    SELECT EXISTS (SELECT FROM noted) AS noted, (SELECT next_at FROM noted) AS next_at,
+           (SELECT failures FROM owned) AS failures, (SELECT failing_since FROM owned) AS failing_since,
+           now_us() AS now
+"""
+
+
+class Noted(Struct, frozen=True):
+    """What the subscription is like behind an attempt; ``noted`` False: it is another node's."""
+
+    noted: bool
+    next_at: int | None
+    failures: int | None
+    failing_since: int | None
+    now: int
+
+
+async def note_attempt(pool: Pool, claim: Claim, delivery: str, attempt: Attempt) -> Noted:
+    """Note what came of an attempt, unless the subscription is another node's by now."""
+    came = (attempt.http_status, attempt.duration_ms, attempt.error, attempt.answer, attempt.status == "DELIVERED")
+    async with pool.connection() as connection:
+        [row] = await connection.fetch(
+            NOTE, *claim.key, delivery, attempt.status, attempt.number, attempt.next_in_us, *came, attempt.disables
+        )
+    return Noted(**row)
+
+
+DISABLE: Final = """
+    UPDATE event_subscription SET enabled = false, disabled_reason = $4, revision = revision + 1
+     WHERE tenant = $1 AND id = $2 AND worker = $3 AND enabled
+ RETURNING 1
+"""
+
+
+async def disable(pool: Pool, claim: Claim, reason: str) -> bool:
+    """Disable a subscription; whether it was enabled."""
+    async with pool.connection() as connection:
+        return await connection.fetchval(DISABLE, *claim.key, reason) is not None
+
+
+LIST_DELIVERIES: Final = """
+    SELECT id, at, transaction_id, entity, type, status, attempt, tried_at, next_at, http_status, duration_ms, error,
+           answer
+      FROM event_delivery
+     WHERE tenant = $1 AND subscription = $2
+       AND ($3::text[] IS NULL OR status = ANY ($3))
+       AND ($4::uuid IS NULL OR entity = $4)
+       AND at >= coalesce($5::bigint, 0) AND at < coalesce($6::bigint, 9223372036854775807)
+       AND ($7::bigint IS NULL OR (at, transaction_id, entity) < ($7, $8, $9))
+     ORDER BY at DESC, transaction_id DESC, entity DESC
+     LIMIT $10
+"""
+
+
+class DeliveryRow(Struct, frozen=True, kw_only=True):
+    """A delivery as it is stored."""
+
+    id: str
+    position: EventPosition
+    type: str
+    status: DeliveryStatus
+    attempt: int
+    tried_at: int
+    next_at: int | None
+    http_status: int | None
+    duration_ms: int | None
+    error: str | None
+    answer: str | None
+
+
+class DeliveryFilter(Struct, frozen=True, kw_only=True):
+    """Which deliveries are wanted; None: whatever it is."""
+
+    statuses: Sequence[str] | None = None
+    subject: EntityId | None = None
+    since: int | None = None
+    before: int | None = None
+
+
+async def list_deliveries(
+    pool: Pool, tenant: TenantId, id_: str, wanted: DeliveryFilter, *, limit: int, after: EventPosition | None
+) -> list[DeliveryRow]:
+    """Up to ``limit``, those of the newest events first."""
+    filters = (wanted.statuses, wanted.subject, wanted.since, wanted.before)
+    async with pool.connection() as connection:
+        rows = await connection.fetch(LIST_DELIVERIES, tenant, id_, *filters, *(after or (None, None, None)), limit)
+    return [
+        DeliveryRow(
+            id=str(row["id"]),
+            position=EventPosition(row["at"], str(row["transaction_id"]), str(row["entity"])),
+            **{name: row[name] for name in _SHOWN},
+        )
+        for row in rows
+    ]
+
+
+_SHOWN: Final = (
+    *("type", "status", "attempt", "tried_at", "next_at", "http_status", "duration_ms", "error", "answer"),
+)
+
+REQUEUE: Final = """
+    WITH chosen AS (
+        SELECT tenant, subscription, at, transaction_id, entity FROM event_delivery
+         WHERE tenant = $1 AND subscription = $2 AND status IN ('DELIVERED', 'DEAD')
+           AND ($3::uuid[] IS NULL OR id = ANY ($3))
+           AND at >= coalesce($4::bigint, 0) AND at < coalesce($5::bigint, 9223372036854775807)
+         ORDER BY at, transaction_id, entity LIMIT $6
+    ),
+    requeued AS (
+        UPDATE event_delivery AS one
+           SET status = 'PENDING', attempt = 0, again = true, next_at = now_us(), error = NULL, http_status = NULL,
+               answer = NULL
+          FROM chosen
+         WHERE (one.tenant, one.subscription, one.at, one.transaction_id, one.entity)
+               = (chosen.tenant, chosen.subscription, chosen.at, chosen.transaction_id, chosen.entity)
+     RETURNING 1
+    ),
+    told AS (
+        UPDATE event_subscription SET revision = revision + 1 WHERE tenant = $1 AND id = $2
+    )
+    SELECT count(*) FROM requeued
+"""
+
+
+async def requeue(
+    pool: Pool,
+    tenant: TenantId,
+    by: Actor,
+    id_: str,
+    *,
+    ids: Sequence[str] | None,
+    since: int | None,
+    before: int | None,
+) -> int:
+    """Have deliveries that have ended made again; how many."""
+
+    async def act(connection: asyncpg.Connection) -> int:
+        count: int = await connection.fetchval(REQUEUE, tenant, id_, ids, since, before, MAX_REDELIVERED)
+        await record_act(connection, tenant, by, _build_act("subscription.redeliver", id_))
+        return count
+
+    return await pool.transact(act)
+
+
+REMOVE: Final = """
+    -- Uses event_delivery_ended.
+    WITH old AS MATERIALIZED (
+        SELECT ctid AS place FROM event_delivery
+         WHERE status IN ('DELIVERED', 'DEAD') AND tried_at < now_us() - $1::bigint LIMIT $2 FOR UPDATE SKIP LOCKED
+    ),
+    removed AS (
+        DELETE FROM event_delivery USING old WHERE event_delivery.ctid = old.place RETURNING 1
+    )
+    SELECT count(*) FROM removed
+"""
+
+
+async def remove_old(pool: Pool) -> int:
+    """Remove up to ``MAX_BATCH`` deliveries that ended long ago; how many."""
+    async with pool.connection() as connection:
+        removed: int = await connection.fetchval(REMOVE, RETENTION // _US, MAX_BATCH)
+    return removed

@@ -1,0 +1,222 @@
+"""Events by signed webhooks (docs/reference/operations.md#subscriptions)."""
+
+import asyncio
+import json
+import socket
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+from standardwebhooks.webhooks import Webhook, WebhookVerificationError
+
+from tests.builders import SAMPLE, Json, a_workflow, manual
+from tests.database import Template, connected
+from tests.integration.ops.builders import ops_api
+from tests.receiver import Receiver
+from tests.receiver import receiver as receiver
+from tests.service import Api, RunningService, done, eventually, hosted, refused
+
+FLOW: Final = a_workflow(NEW=[manual("GO", to="DONE")], DONE=[manual("BACK", to="NEW")])
+
+
+@pytest.fixture(scope="module")
+def sending(database_template: Template) -> Iterator[RunningService]:
+    """A service that sends to this machine."""
+    with hosted(database_template.clone(), webhook_allow_http=True, webhook_allow_private_networks=True) as running:
+        yield running
+
+
+@pytest.fixture
+def hooks(sending: RunningService, tenant: str) -> Api:
+    return ops_api(sending, tenant, "ROLE_OPERATOR", user="olga")
+
+
+@pytest.fixture
+def client(sending: RunningService, tenant: str) -> Api:
+    return sending.api(tenant)
+
+
+def subscribe(hooks: Api, url: str, **members: Json) -> Json:
+    response = hooks.post("/subscriptions", {"name": "billing", "target": {"url": url}, **members})
+    assert response.status_code == 201, response.text
+    return response.json()
+
+
+def make_due(service: RunningService, tenant: str) -> None:
+    """Deliveries need not wait for their next attempt; nodes load them anew."""
+    due = "UPDATE event_delivery SET next_at = 0 WHERE tenant = $1 AND status = 'RETRYING'"
+    again = "UPDATE event_subscription SET revision = revision + 1 WHERE tenant = $1"
+
+    async def run() -> None:
+        async with connected(service.database) as connection:
+            await connection.execute(due, tenant)
+            await connection.execute(again, tenant)
+
+    asyncio.run(run())
+
+
+def test_events_come_signed_in_the_order_of_each_entity(hooks: Api, client: Api, receiver: Receiver) -> None:
+    made = subscribe(
+        hooks,
+        receiver.url,
+        target={"url": receiver.url, "headers": {"X-Env": "prod"}},
+        filters=[{"kinds": ["TRANSITIONED"], "modelName": "prize", "toState": "DONE"}, {"kinds": ["CREATED"]}],
+        includeBody="AFTER",
+    )
+    assert (made["status"], made["revision"], made["target"]["headerNames"]) == ("ACTIVE", 1, ["X-Env"])
+    model = client.a_model(FLOW)
+    saved = [client.create(model=model) for _ in range(3)]
+    moved = [client.update(one.id, fire="GO") for one in saved]
+    eventually(lambda: len(receiver.got) == 6)
+    for one, step in zip(saved, moved, strict=True):
+        of = [event["id"] for event in receiver.events if event["subject"] == one.id]
+        assert of == [f"{one.transaction}:{one.id}", f"{step.transaction}:{one.id}"]
+    headers, body = receiver.got[0]
+    assert headers["x-env"] == "prod"
+    assert headers["content-type"] == "application/cloudevents+json"
+    assert headers["webhook-id"] == json.loads(body)["id"]
+    assert json.loads(body)["data"]["document"] == SAMPLE
+    Webhook(made["secret"]).verify(body, headers)
+    with pytest.raises(WebhookVerificationError):
+        Webhook(made["secret"]).verify(body.replace(b"NEW", b"OLD"), headers)
+    shown = done(hooks.get(f"/subscriptions/{made['id']}"))
+    assert "secret" not in shown
+    path = f"/subscriptions/{made['id']}/deliveries?status=DELIVERED"
+    eventually(lambda: len(done(hooks.get(path))["items"]) == 6)
+    listed = done(hooks.get(f"{path}&limit=4"))
+    assert len(listed["items"]) == 4
+    more = done(
+        hooks.get(f"/subscriptions/{made['id']}/deliveries?status=DELIVERED&limit=4&cursor={listed['nextCursor']}")
+    )
+    assert len({one["deliveryId"] for one in (*listed["items"], *more["items"])}) == 6
+
+
+def test_the_events_of_an_entity_wait_for_each_other_and_others_go_on(
+    sending: RunningService, tenant: str, hooks: Api, client: Api, receiver: Receiver
+) -> None:
+    made = subscribe(hooks, receiver.url)
+    model = client.a_model(FLOW)
+    ill, other = client.create(model=model).id, client.create(model=model).id
+    eventually(lambda: len(receiver.got) == 2)
+    receiver.answer = lambda _, event: 500 if event["subject"] == ill else 200
+    client.update(ill, fire="GO")
+    eventually(lambda: len(receiver.got) == 3)
+    eventually(lambda: done(hooks.get(f"/subscriptions/{made['id']}"))["status"] == "FAILING")
+    client.update(ill, fire="BACK")
+    client.update(other, fire="GO")
+    eventually(lambda: receiver.events[-1]["subject"] == other)
+    [retrying] = done(hooks.get(f"/subscriptions/{made['id']}/deliveries?status=RETRYING"))["items"]
+    assert (retrying["attempt"], retrying["httpStatus"], retrying["subject"]) == (1, 500, ill)
+    [waiting] = done(hooks.get(f"/subscriptions/{made['id']}/deliveries?status=PENDING"))["items"]
+    assert waiting["subject"] == ill
+    receiver.answer = lambda _, _event: 200
+    make_due(sending, tenant)
+    eventually(lambda: len(receiver.got) == 6)
+    states = [event["data"]["state"] for event in receiver.events if event["subject"] == ill]
+    assert states == ["NEW", "DONE", "DONE", "NEW"]
+    eventually(lambda: done(hooks.get(f"/subscriptions/{made['id']}"))["status"] == "ACTIVE")
+
+
+def test_a_target_that_is_gone_disables_and_goes_on_where_it_was(hooks: Api, client: Api, receiver: Receiver) -> None:
+    made = subscribe(hooks, receiver.url)
+    model = client.a_model(FLOW)
+    receiver.answer = lambda _, _event: 410
+    first = client.create(model=model)
+    eventually(lambda: done(hooks.get(f"/subscriptions/{made['id']}"))["status"] == "DISABLED")
+    assert "410" in done(hooks.get(f"/subscriptions/{made['id']}"))["disabledReason"]
+    eventually(lambda: done(hooks.get("/incidents?kind=SUBSCRIPTION_DISABLED"))["items"])
+    second = client.create(model=model)
+    receiver.got.clear()
+    receiver.answer = lambda _, _event: 200
+    done(hooks.request("PATCH", f"/subscriptions/{made['id']}", {"enabled": True}))
+    eventually(lambda: {event["subject"] for event in receiver.events} == {first.id, second.id})
+
+
+def test_the_last_attempt_ends_in_an_incident_and_can_be_sent_again(
+    sending: RunningService, tenant: str, hooks: Api, client: Api, receiver: Receiver
+) -> None:
+    made = subscribe(hooks, receiver.url)
+    receiver.answer = lambda _, _event: 302
+    receiver.headers = {"location": "http://127.0.0.1:1/"}
+    client.create(model=client.a_model(FLOW))
+    eventually(lambda: len(receiver.got) == 1)
+
+    async def skip() -> None:
+        async with connected(sending.database) as connection:
+            await connection.execute("UPDATE event_delivery SET attempt = 8 WHERE tenant = $1", tenant)
+
+    eventually(lambda: done(hooks.get(f"/subscriptions/{made['id']}/deliveries?status=RETRYING"))["items"])
+    asyncio.run(skip())
+    make_due(sending, tenant)
+    eventually(lambda: done(hooks.get(f"/subscriptions/{made['id']}/deliveries?status=DEAD"))["items"])
+    [dead] = done(hooks.get(f"/subscriptions/{made['id']}/deliveries"))["items"]
+    assert (dead["attempt"], dead["httpStatus"]) == (9, 302)
+    eventually(lambda: done(hooks.get("/incidents?kind=WEBHOOK_FAILED"))["items"])
+    receiver.answer = lambda _, _event: 200
+    response = hooks.post(f"/subscriptions/{made['id']}/redeliver", {"deliveryIds": [dead["deliveryId"]]})
+    assert (response.status_code, response.json()) == (202, {"count": 1})
+    eventually(lambda: receiver.got[-1][0].get("webhook-redelivery") == "true")
+    eventually(lambda: done(hooks.get(f"/subscriptions/{made['id']}/deliveries?status=DELIVERED"))["items"])
+
+
+def test_both_secrets_sign_while_they_overlap(hooks: Api, receiver: Receiver) -> None:
+    made = subscribe(hooks, receiver.url)
+    rotated = done(hooks.post(f"/subscriptions/{made['id']}/rotate-secret", {"overlap": "PT1H"}))
+    assert rotated["secret"] != made["secret"]
+    assert done(hooks.post(f"/subscriptions/{made['id']}/test"))["httpStatus"] == 204
+    headers, body = receiver.got[0]
+    assert json.loads(body)["type"] == "statewright.test"
+    for secret in (made["secret"], rotated["secret"]):
+        Webhook(secret).verify(body, headers)
+    again = done(hooks.post(f"/subscriptions/{made['id']}/rotate-secret", {"overlap": "PT0S"}))
+    done(hooks.post(f"/subscriptions/{made['id']}/test"))
+    headers, body = receiver.got[1]
+    Webhook(again["secret"]).verify(body, headers)
+    with pytest.raises(WebhookVerificationError):
+        Webhook(rotated["secret"]).verify(body, headers)
+
+
+def test_a_subscription_is_changed_by_merge_patches_and_ended(
+    sending: RunningService, tenant: str, hooks: Api, client: Api, receiver: Receiver
+) -> None:
+    made = subscribe(hooks, receiver.url, target={"url": receiver.url, "headers": {"X-A": "a", "X-B": "b"}})
+    path = f"/subscriptions/{made['id']}"
+    refused(hooks.request("PATCH", path, {"name": "x"}, If_Match='"7"'), 412, "REVISION_MISMATCH")
+    changed = done(hooks.request("PATCH", path, {"target": {"headers": {"X-B": None}}}, If_Match='"1"'))
+    assert (changed["revision"], changed["target"]["headerNames"]) == (2, ["X-A"])
+    problem = refused(hooks.request("PATCH", path, {"maxInFlight": 0}), 400, "BAD_REQUEST")
+    assert problem["properties"]["parameter"] == "/maxInFlight"
+    refused(hooks.request("PATCH", path, {"startAt": "NOW"}), 400, "BAD_REQUEST")
+    assert done(hooks.get("/events/recording"))["subscribed"] is True
+    assert [one["id"] for one in done(hooks.get("/subscriptions"))["items"]] == [made["id"]]
+    stranger = ops_api(sending, f"{tenant}-b", "ROLE_OPERATOR")
+    refused(stranger.get(path), 404, "SUBSCRIPTION_NOT_FOUND")
+    done(hooks.delete(path))
+    refused(hooks.get(path), 404, "SUBSCRIPTION_NOT_FOUND")
+    assert done(hooks.get("/events/recording"))["subscribed"] is False
+    refused(hooks.get("/events"), 409, "EVENTS_NOT_RECORDED")
+    actions = [act["action"] for act in done(hooks.get("/audit"))["items"]]
+    assert actions == ["subscription.delete", "subscription.change", "subscription.create"]
+
+
+def test_targets_inside_are_refused_and_nothing_is_sent(
+    service: RunningService, tenant: str, receiver: Receiver
+) -> None:
+    hooks = ops_api(service, tenant, "ROLE_OPERATOR")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        silent.settimeout(0.2)
+        for url in (
+            *("http://example.com/", f"https://127.0.0.1:{port}/", f"https://localhost:{port}/"),
+            *("https://169.254.169.254/latest", "https://10.0.0.1/", "https://100.64.0.1/", "https://[::1]:8443/"),
+            *("https://[fd00::1]/", "https://[64:ff9b::7f00:1]/", "https://224.0.0.1/", "https://0.0.0.0/"),
+            *("https://billing.internal/", "https://user:word@example.com/", "https://93.184.216.34:22/"),
+            *("https://93.184.216.34/#x", "nonsense", "https://"),
+        ):
+            refused(hooks.post("/subscriptions", {"name": "x", "target": {"url": url}}), 400, "TARGET_NOT_ALLOWED")
+        with pytest.raises(TimeoutError):
+            silent.accept()
+    for header in ("Host", "Content-Type", "Transfer-Encoding", "Connection", "webhook-id", "ce-id", "a b"):
+        target = {"url": "https://93.184.216.34/", "headers": {header: "x"}}
+        refused(hooks.post("/subscriptions", {"name": "x", "target": target}), 400, "TARGET_NOT_ALLOWED")
+    refused(ops_api(service, tenant).post("/subscriptions", {}), 403, "FORBIDDEN")

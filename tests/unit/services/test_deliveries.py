@@ -1,0 +1,67 @@
+"""What an attempt to deliver an event comes to (docs/reference/operations.md#delivery)."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from statewright.egress import HttpFailure, HttpResponse
+from statewright.operations.subscriptions import PAUSES_S
+from statewright.services.ops.deliveries import judge
+from statewright.storage.ops.subscriptions import Attempt
+
+NOW = datetime(2026, 3, 4, 8, 15, tzinfo=UTC)
+
+
+def answered(status: int, number: int = 1, chance: float = 0.5, **headers: str) -> Attempt:
+    named = tuple((name.replace("_", "-"), value) for name, value in headers.items())
+    response = HttpResponse(status=status, headers=named, body=b"so\0so", url="https://billing.example/")
+    return judge(response, number=number, duration_ms=7, now=NOW, chance=chance)
+
+
+@pytest.mark.parametrize("status", [200, 204, 299])
+def test_2xx_delivers(status: int) -> None:
+    attempt = answered(status)
+    assert (attempt.status, attempt.http_status, attempt.next_in_us, attempt.answer) == (
+        "DELIVERED",
+        status,
+        None,
+        "soso",
+    )
+
+
+@pytest.mark.parametrize("status", [301, 307, 400, 404, 500, 599])
+def test_all_else_is_tried_again_after_longer_and_longer_pauses(status: int) -> None:
+    pauses = [answered(status, number).next_in_us for number in range(1, 9)]
+    assert pauses == [pause * 1_000_000 for pause in PAUSES_S]
+    assert answered(status, 1, chance=0.0).next_in_us == 4_000_000
+    assert answered(status, 1, chance=1.0).next_in_us == 6_000_000
+    assert (answered(status, 9).status, answered(status, 9).next_in_us) == ("DEAD", None)
+
+
+def test_no_answer_is_tried_again() -> None:
+    failure = HttpFailure(reason="timed_out", detail="no response within 15 s")
+    attempt = judge(failure, number=2, duration_ms=15_000, now=NOW, chance=0.5)
+    assert (attempt.status, attempt.http_status, attempt.next_in_us) == ("RETRYING", None, 30_000_000)
+    assert attempt.error == "timed_out: no response within 15 s"
+
+
+def test_who_is_gone_disables_the_subscription_and_keeps_the_event() -> None:
+    attempt = answered(410, 9)
+    assert (attempt.status, attempt.disables) == ("RETRYING", "the target answered 410")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("120", 120),
+        ("999999999999", 3600),
+        ("Wed, 04 Mar 2026 08:16:00 GMT", 60),
+        ("Wed, 04 Mar 2020 08:16:00 GMT", 0),
+        ("soon", 5),
+    ],
+)
+@pytest.mark.parametrize("status", [429, 503])
+def test_who_is_busy_says_when(status: int, text: str, seconds: int) -> None:
+    assert answered(status, retry_after=text).next_in_us == seconds * 1_000_000
+    assert answered(500, retry_after=text).next_in_us == 5_000_000
+    assert answered(status, 9, retry_after=text).status == "DEAD"
