@@ -87,7 +87,7 @@ def _function(frame: str) -> str:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.profiling")
-    parser.add_argument("operation", choices=OPERATIONS)
+    parser.add_argument("operation", choices=(*OPERATIONS, "job"))
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=8.0)
     return parser.parse_args()

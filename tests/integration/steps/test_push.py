@@ -1,11 +1,16 @@
 """Jobs that calculation members do: pushed to those who have the job type as a tag."""
 
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
 
+from statewright.ids import TenantId
 from statewright.sdk import Node, NonRetryable
+from statewright.services.processes import push
+from statewright.storage.pool import Pool
+from statewright.storage.processes.jobs import PushRoute
 from tests.integration.steps.conftest import PATIENCE_S, THREE_STEPS, definition, end, service_task
 from tests.integration.steps.test_entity_api import Steps
 from tests.integration.transactions.conftest import Serving
@@ -145,3 +150,33 @@ def test_a_member_without_the_tag_gets_nothing(steps: Steps, serving: Serving):
     instance = steps.start("d")
     steps.do("mine")
     assert steps.read(instance).status == "COMPLETED"
+
+
+def test_jobs_that_no_member_may_do_cost_no_look_for_routes(
+    steps: Steps, serving: Serving, tenant: str, monkeypatch: pytest.MonkeyPatch
+):
+    """A look costs the database as much as many polls; without a hint there is one a second."""
+    looks: list[str] = []
+    fetch_routes = push.queue.fetch_routes
+
+    async def count(pool: Pool, of: TenantId, language: str) -> list[PushRoute]:
+        if of == tenant and language == "steps":
+            looks.append(language)
+        return await fetch_routes(pool, of, language)
+
+    node = Node(tags=["mine"])
+
+    @node.processor("mine")
+    def do(variables: dict[str, object]) -> dict[str, object]:
+        return {}
+
+    serving(node)
+    monkeypatch.setattr(push.queue, "fetch_routes", count)
+    steps.upload(definition("others", service_task("theirs", "end"), end()))
+    began = time.monotonic()
+    for _ in range(30):
+        steps.start("others")
+    assert len(looks) <= 3 + (time.monotonic() - began)
+    steps.upload(definition("own", service_task("mine", "end"), end()))
+    instance = steps.start("own")
+    soon(lambda: steps.read(instance).status == "COMPLETED")

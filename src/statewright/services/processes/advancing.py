@@ -471,11 +471,13 @@ def _list_large_values(*instances: ProcessInstance) -> Collection[JsonValue]:
 
 def _notify(host: ProcessHost[P, I], version: Entity, step: Advance[P, I], changed: RowChanges) -> None:
     tenant = version.tenant
-    topics = {(tenant, host.language.name, job_type) for job_type in list_job_types(changed)}
+    job_types = set(list_job_types(changed))
+    topics = {(tenant, host.language.name, job_type) for job_type in job_types}
+    has_tagged = any(host.language.find_member_tags(step.process, job_type) is not None for job_type in job_types)
     if changed.is_held is False:  # jobs of whatever types are free again
         topics.add((tenant, host.language.name, ANY_TYPE))
     if topics:
-        host.shared.wakeups.announce(topics)
+        host.shared.wakeups.announce(topics, has_tagged=has_tagged)
     if changed.counters or any(timer.counter is not None for timer in changed.armed_timers):
         host.shared.counters_changed.set()
     for child_id in step.child_ids:

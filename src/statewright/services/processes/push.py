@@ -14,7 +14,7 @@ without using a retry; should this node be lost, its lease ends.
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
 from typing import Final, Generic, Protocol, TypeAlias
 from uuid import uuid4
@@ -37,6 +37,7 @@ from statewright.services.processes import failed_jobs, jobs
 from statewright.services.processes.hosting import ProcessHost, get_own_queue
 from statewright.services.processes.jobs import ClaimedJob, JobClaim, render_job
 from statewright.services.processes.service_workers import JobHolder
+from statewright.services.processes.wakeups import ANY_TYPE, TAGGED, Topic
 from statewright.services.processes.writing import to_entity_id
 from statewright.services.scheduler import system_principal
 from statewright.storage.processes import jobs as queue
@@ -100,7 +101,7 @@ class Pusher(Generic[P, I]):
     async def run(self) -> None:
         """Push until cancelled; what is under way then goes back to the queue."""
         try:
-            with self._host.shared.wakeups.listen_to_all() as self._woken:
+            with self._host.shared.wakeups.listen_to_topics(self):
                 self._members.observers.append(self._woken.set)
                 try:
                     await repeat(
@@ -111,6 +112,22 @@ class Pusher(Generic[P, I]):
         finally:
             for task in self._under_way:
                 task.cancel()
+
+    @property
+    def is_woken(self) -> bool:
+        """Whether there may be jobs to look for."""
+        return self._woken.is_set()
+
+    def take(self, topics: Iterable[Topic]) -> None:
+        """Look for jobs of these, if members of this node may do them: a look costs the database a millisecond."""
+        for tenant, language, job_type in topics:
+            if language == self._host.language.name and self._may_do(tenant, job_type):
+                self._woken.set()
+                return
+
+    def take_all(self) -> None:
+        """Look for jobs."""
+        self._woken.set()
 
     async def run_once(self) -> int:
         """Claim what members of this node can take, and send it; how many jobs. Raises ``StorageUnavailable``."""
@@ -126,6 +143,11 @@ class Pusher(Generic[P, I]):
         """A round, and the time in which what wakes the next one becomes more."""
         await self.run_once()
         await asyncio.sleep(BATCH_INTERVAL_S)
+
+    def _may_do(self, tenant: TenantId, job_type: str) -> bool:
+        members = self._members.list_members(tenant)
+        tag = job_type.lower()
+        return bool(members) and (job_type in (ANY_TYPE, TAGGED) or any(tag in member.tags for member in members))
 
     def _count_free(self, tenant: TenantId, route: PushRoute) -> int:
         wanted = frozenset(list_route_tags(route))

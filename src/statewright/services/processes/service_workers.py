@@ -101,7 +101,7 @@ class ServiceWorker(JobHolder, Generic[P, I]):
     async def run(self) -> None:
         """Work until cancelled; what is under way then goes back to the queue."""
         try:
-            with self.host.shared.wakeups.listen_to_types(self._listener):
+            with self.host.shared.wakeups.listen_to_topics(self._listener):
                 await repeat(
                     self.run_once, POLL_INTERVAL, log=log, failure="service_jobs_failed", wake=self._listener.heard
                 )

@@ -32,7 +32,7 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -46,6 +46,9 @@ Topic = tuple[TenantId, str, str]
 
 ANY_TYPE: Final = ""
 """Stands for all job types in a hint; no job has it as its type."""
+
+TAGGED: Final = "#"
+"""In a hint: there may be jobs for calculation members with the tags that a definition names. No worker polls them."""
 
 MAX_AGE_US: Final = 1_000_000
 """How long a proof counts: the longest that a job whose announcement was lost stays unseen by polls."""
@@ -124,6 +127,18 @@ class IdleTopics:
         return proven is not None and 0 <= now - proven < MAX_AGE_US
 
 
+class TopicListener(Protocol):
+    """Hears of new jobs."""
+
+    def take(self, topics: Iterable[Topic]) -> None:
+        """There may be jobs of these."""
+        ...
+
+    def take_all(self) -> None:
+        """There may be jobs of any topic."""
+        ...
+
+
 class TypeListener:
     """Of which tenants there are new jobs of some types of a language; ``heard`` is set when there are any."""
 
@@ -140,6 +155,9 @@ class TypeListener:
                 self._tenants.add(tenant)
                 self.heard.set()
 
+    def take_all(self) -> None:
+        """Nothing: the listener asks for tenants by itself now and then."""
+
     def take_tenants(self) -> set[TenantId]:
         """The tenants that were heard of since the last call."""
         tenants, self._tenants = self._tenants, set()
@@ -153,8 +171,7 @@ class Wakeups:
         self.idle = IdleTopics(clock)
         """What needs no look until a hint comes."""
         self._waiting: defaultdict[Topic, dict[asyncio.Event, None]] = defaultdict(dict)
-        self._all_listeners: set[asyncio.Event] = set()
-        self._type_listeners: list[TypeListener] = []
+        self._listeners: list[TopicListener] = []
         self._unannounced: set[Topic] = set()
         self._has_announcements = asyncio.Event()
 
@@ -175,32 +192,26 @@ class Wakeups:
                 self.wake(topics)
 
     @contextmanager
-    def listen_to_all(self) -> Iterator[asyncio.Event]:
-        """As ``listening``, for every type of every tenant: the hook for pushing."""
-        event = asyncio.Event()
-        self._all_listeners.add(event)
-        try:
-            yield event
-        finally:
-            self._all_listeners.discard(event)
-
-    @contextmanager
-    def listen_to_types(self, listener: "TypeListener") -> Iterator[None]:
+    def listen_to_topics(self, listener: TopicListener) -> Iterator[None]:
         """The listener hears of new jobs inside the block."""
-        self._type_listeners.append(listener)
+        self._listeners.append(listener)
         try:
             yield
         finally:
-            self._type_listeners.remove(listener)
+            self._listeners.remove(listener)
 
     @property
     def has_listeners(self) -> bool:
         """Whether any task waits for a job."""
         return bool(self._waiting)
 
-    def announce(self, topics: Iterable[Topic]) -> None:
-        """There are new jobs: wake who waits here, and have the other processes told."""
+    def announce(self, topics: Iterable[Topic], *, has_tagged: bool = True) -> None:
+        """There are new jobs: wake who waits here, and have the other processes told. ``has_tagged``: some of them may
+        be for members with tags that their definition names.
+        """
         new = list(topics)
+        if has_tagged:
+            new += {(tenant, language, TAGGED) for tenant, language, _ in new}
         self.wake(new)
         self._unannounced.update(new)
         self._has_announcements.set()
@@ -219,17 +230,16 @@ class Wakeups:
         for topic in hinted:
             for event in self._choose_sleepers(topic):
                 event.set()
-        for listener in self._type_listeners:
+        for listener in self._listeners:
             listener.take(hinted)
-        if hinted:
-            for event in self._all_listeners:
-                event.set()
 
     def wake_all(self) -> None:
         """There may be jobs of any topic."""
         self.idle.forget_all()
-        for event in {event for events in self._waiting.values() for event in events} | self._all_listeners:
+        for event in {event for events in self._waiting.values() for event in events}:
             event.set()
+        for listener in self._listeners:
+            listener.take_all()
 
     def _choose_sleepers(self, topic: Topic) -> list[asyncio.Event]:
         """Who is woken: the one that has waited longest; all, where it is not known how many jobs of what types."""
