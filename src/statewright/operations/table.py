@@ -142,7 +142,7 @@ LIST_EVENTS: Final = ApiOperation(
     answer=Listed[history.RunEvent],
     problems=("BAD_REQUEST", "ENTITY_NOT_FOUND"),
     command=Command(
-        "events",
+        "events list",
         "List the events of the runs of an entity, those of the newest run first.",
         "at | eventType | state | details",
         options=(Option("transaction", "transactionId", "Only those of its run.", metavar="TRANSACTION"),),

@@ -202,7 +202,7 @@ CHAPTERS = {
         topic="ops.changes", calls=("listChanges",), commands=("ops changes",), methods=("ops.changes",)
     ),
     "events of runs": Chapter(
-        topic="ops.events", calls=("listEvents",), commands=("ops events",), methods=("ops.events",)
+        topic="ops.events", calls=("listEvents",), commands=("ops events list",), methods=("ops.events",)
     ),
     "idle entities": Chapter(
         topic="ops.idle", calls=("listIdleEntities",), commands=("ops idle",), methods=("ops.idle",)

@@ -44,7 +44,6 @@ FIRST: Final[tuple[Run | table.ApiOperation[object], ...]] = (
     history.restore,
     history.wait,
     table.LIST_WRITTEN_ENTITIES,
-    table.LIST_EVENTS,
     table.LIST_CHANGES,
     service.idempotency,
     table.LIST_OPERATOR_ACTS,

@@ -1,18 +1,32 @@
 """``statewright ops events …`` (docs/reference/operations.md#events-out)."""
 
 import time
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from typer.core import TyperGroup
 
 from statewright.cli.client import Json, command
 from statewright.cli.ops.calls import add_operation, ask, drop_none
 from statewright.operations.events import GET_EVENT_RECORDING, READ_EVENTS, SET_EVENT_RECORDING
+from statewright.operations.table import LIST_EVENTS
 
 if TYPE_CHECKING:
     from statewright.sdk import Client
 
-events = typer.Typer(help="What was committed, for other systems.", no_args_is_help=True)
+
+class EventGroup(TyperGroup):
+    """With an id in place of a command the events of that entity are listed."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # Any: of click, which typer has under its own name
+        """What is to be done, and with what."""
+        is_id = bool(args) and not args[0].startswith("-") and args[0] not in self.commands
+        return super().parse_args(ctx, ["list", *args] if is_id else args)
+
+
+events = typer.Typer(
+    cls=EventGroup, help="What happened to an entity, and what was committed, for other systems.", no_args_is_help=True
+)
 
 LOOK_S: Final = 1.0
 """Between two looks of ``tail``."""
@@ -55,4 +69,5 @@ def tail(
         time.sleep(LOOK_S)
 
 
-add_operation(events, GET_EVENT_RECORDING)
+for operation in (GET_EVENT_RECORDING, LIST_EVENTS):
+    add_operation(events, operation)
