@@ -68,6 +68,8 @@ class SubscriptionFilter(RequestBody, frozen=True, kw_only=True):
     from_state: Name | None = None
     to_state: Name | None = None
     transition: Name | None = None
+    body_predicate: Members | None = None
+    """A search condition on the version after the change; it wants name and version of the model."""
 
 
 class SubscriptionOrder(RequestBody, frozen=True, kw_only=True):

@@ -159,6 +159,24 @@ def test_the_last_attempt_ends_in_an_incident_and_can_be_sent_again(
     eventually(lambda: done(hooks.get(f"/subscriptions/{made['id']}/deliveries?status=DELIVERED"))["items"])
 
 
+def test_conditions_on_documents_choose_events(hooks: Api, client: Api, receiver: Receiver) -> None:
+    model = client.a_model(FLOW, model="invoice/1", sample={"amount": 1})
+    above = {"type": "simple", "jsonPath": "$.amount", "operatorType": "GREATER_THAN", "value": 100}
+    wanted = {"modelName": "invoice", "modelVersion": 1, "bodyPredicate": above}
+    subscribe(hooks, receiver.url, filters=[wanted, {"kinds": ["DELETED"]}])
+    made = [client.create({"amount": amount}, model=model).id for amount in (99, 101, 7, 500)]
+    done(client.delete(f"/entity/{made[2]}"))
+    eventually(lambda: len(receiver.got) == 3)
+    assert {event["subject"] for event in receiver.events} == {made[1], made[3], made[2]}
+    clause = {"type": "lifecycle", "field": "state", "operatorType": "EQUALS", "value": "NEW"}
+    for member in ({"bodyPredicate": above}, {**wanted, "bodyPredicate": clause}):
+        order = {"name": "x", "target": {"url": receiver.url}, "filters": [member]}
+        problem = refused(hooks.post("/subscriptions", order), 400, "BAD_REQUEST")
+        assert problem["properties"]["parameter"] == "/filters/0/bodyPredicate"
+    order = {"name": "x", "target": {"url": receiver.url}, "filters": [{**wanted, "bodyPredicate": {"type": "no"}}]}
+    refused(hooks.post("/subscriptions", order), 400, "INVALID_CONDITION")
+
+
 def test_both_secrets_sign_while_they_overlap(hooks: Api, receiver: Receiver) -> None:
     made = subscribe(hooks, receiver.url)
     rotated = done(hooks.post(f"/subscriptions/{made['id']}/rotate-secret", {"overlap": "PT1H"}))

@@ -14,6 +14,7 @@ import random
 import secrets
 import time
 from collections import Counter, deque
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import partial
@@ -24,9 +25,12 @@ from msgspec.structs import replace
 from standardwebhooks.webhooks import Webhook
 
 from statewright.egress import HttpFailure, HttpRequest, HttpResponse
-from statewright.failures import StorageUnavailable
+from statewright.engine.criteria import judge_criterion
+from statewright.entity import EntityMeta
+from statewright.failures import Failure, StorageUnavailable
 from statewright.ids import NodeId, TenantId
 from statewright.loop.background import LEASE_TIMEOUT, cancel_all, log_failures, remove_in_batches, repeat, wait_at_most
+from statewright.operations.events import EventPosition, EventRow
 from statewright.operations.subscriptions import (
     MAX_PARKED,
     MAX_RETRY_AFTER_S,
@@ -35,8 +39,10 @@ from statewright.operations.subscriptions import (
     WebhookTest,
 )
 from statewright.services.core import Caller
-from statewright.services.ops.subscriptions import Confidential, Subscriptions, build_filters, decode_plan
+from statewright.services.ops.events import BODIES_AT_ONCE, Fact
+from statewright.services.ops.subscriptions import BodyFilter, Confidential, Subscriptions, build_filters, decode_plan
 from statewright.storage.ops import subscriptions as stored
+from statewright.storage.ops.events import fetch_bodies
 from statewright.storage.ops.subscriptions import Attempt, Claim, StoredSubscription, WaitingDelivery
 from statewright.telemetry import logs
 from statewright.telemetry.histogram import Histogram
@@ -359,7 +365,7 @@ class SubscriptionRun:
         if self._size >= MAX_PARKED:
             return False
         portion = await events.read_next(tenant, self._position)
-        facts = events.choose(portion.rows, self._filters)
+        facts = await self._choose(portion.rows)
         if facts:
             for one in await stored.add_deliveries(self._parts.core.pool, self.claim, portion.until, facts):
                 self._add(_Waiting(one, 0.0, 0), one.position.entity)
@@ -367,6 +373,56 @@ class SubscriptionRun:
         lag = (self._parts.core.clock() - portion.until.at) / 1_000_000
         self._runner.metrics.lags[tenant, self.claim.id] = max(lag, 0.0)
         return portion.is_full
+
+    async def _choose(self, rows: Sequence[EventRow]) -> Sequence[Fact]:
+        """The events that one of the filters matches, with its condition on the document."""
+        events = self._parts.events
+        facts = events.choose(rows, [one.events for one in self._filters])
+        chosen = {row.position for row, _ in events.choose(rows, [f.events for f in self._filters if not f.predicate])}
+        for wanted in self._filters:
+            if wanted.predicate:
+                asked = [fact for fact in events.choose(rows, [wanted.events]) if fact[0].position not in chosen]
+                for start in range(0, len(asked), BODIES_AT_ONCE):
+                    chosen |= await self._judge_bodies(
+                        wanted, [row for row, _ in asked[start : start + BODIES_AT_ONCE]]
+                    )
+        return [fact for fact in facts if fact[0].position in chosen]
+
+    async def _judge_bodies(self, wanted: BodyFilter, rows: Sequence[EventRow]) -> set[EventPosition]:
+        """The places of those whose document satisfies the condition, or cannot be held against it."""
+        core, tenant = self._parts.core, self.claim.tenant
+        bodies = await fetch_bodies(core.pool, tenant, rows, with_before=False)
+        found: set[EventPosition] = set()
+        for row, (body, _) in zip(rows, bodies, strict=True):
+            if body.document is None:
+                holds = body.is_pruned or body.is_large
+            else:
+                holds = await self._judge_body(wanted, row, body.document)
+            if holds:
+                found.add(row.position)
+        return found
+
+    async def _judge_body(self, wanted: BodyFilter, row: EventRow, document: str) -> bool:
+        core, tenant = self._parts.core, self.claim.tenant
+        meta = EntityMeta(
+            id=row.entity,
+            state=row.state,
+            creation_date=0,
+            last_update_time=row.at // 1000,
+            transition=row.transition or "",
+            transaction_id=row.transaction_id,
+        )
+        try:
+            assert wanted.model is not None  # noqa: S101 - one with a condition is about a model
+            declared = (await core.get_definition(tenant, wanted.model)).model.declared
+            return await core.computations.compute(
+                tenant, "condition", judge_criterion, wanted.predicate, declared, document, meta
+            )
+        except StorageUnavailable:
+            raise
+        except (Failure, ValueError) as unknown:  # it looks at too much, or at what is not there
+            log.info("event_not_judged", subscription=self.claim.id, error=repr(unknown))
+            return True
 
     def _start_due(self) -> None:
         now = time.monotonic()

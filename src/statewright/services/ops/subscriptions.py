@@ -17,15 +17,20 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright.auth.keys import Sealer
+from statewright.conditions.checks import check
+from statewright.conditions.search import is_large_condition
+from statewright.conditions.syntax import Condition, Function, Group, Lifecycle, MalformedCondition
+from statewright.conditions.wire import parse
 from statewright.egress import Egress
-from statewright.entity import Actor
-from statewright.failures import BadRequest, RevisionMismatch, TargetNotAllowed
+from statewright.entity import Actor, ModelKey
+from statewright.failures import BadRequest, InvalidCondition, RevisionMismatch, TargetNotAllowed
 from statewright.ids import EntityId, TenantId, make_uuid7
 from statewright.instants import from_rfc3339, to_rfc3339
 from statewright.jsonval.patches import apply_merge_patch
 from statewright.jsonval.values import JsonObject
 from statewright.net import parse_delay
 from statewright.operations.events import EventFilter, EventPosition, place_behind
+from statewright.operations.records import Members
 from statewright.operations.subscriptions import (
     Delivery,
     Redelivery,
@@ -33,6 +38,7 @@ from statewright.operations.subscriptions import (
     Rotation,
     ShownTarget,
     Subscription,
+    SubscriptionFilter,
     SubscriptionOrder,
     SubscriptionStatus,
 )
@@ -133,6 +139,7 @@ async def create(
     reader is refused with who begins at an instant.
     """
     await _check_target(parts, order)
+    await _check_predicates(parts, caller.tenant, order)
     position = await _find_start(parts, caller.tenant, order.start_at)
     id_, secret = str(make_uuid7(parts.core.clock())), make_secret()
     confidential = Confidential(signers=(Signer(secret),), headers=order.target.headers)
@@ -191,6 +198,34 @@ async def _check_target(parts: Subscriptions, order: SubscriptionOrder) -> None:
     raise TargetNotAllowed(failure.detail)
 
 
+async def _check_predicates(parts: Subscriptions, tenant: TenantId, order: SubscriptionOrder) -> None:
+    """Raises ``BadRequest``, ``InvalidCondition``, ``ModelNotFound``, and what a search of the condition is refused
+    with.
+    """
+    for place, wanted in enumerate(order.filters):
+        if wanted.body_predicate is None:
+            continue
+        pointer = f"/filters/{place}/bodyPredicate"
+        if wanted.model_name is None or wanted.model_version is None:
+            raise _refuse(pointer, "it wants modelName and modelVersion")
+        key = ModelKey(wanted.model_name, wanted.model_version)
+        if is_large_condition(wanted.body_predicate):
+            raise _refuse(pointer, "too large")
+        try:
+            condition = parse(wanted.body_predicate)
+        except MalformedCondition as malformed:
+            raise InvalidCondition(f"invalid condition: {malformed}") from malformed
+        if _looks_beyond_document(condition):
+            raise _refuse(pointer, "functions and lifecycle clauses are not judged here")
+        check(condition, (await parts.core.get_definition(tenant, key)).model.declared)
+
+
+def _looks_beyond_document(condition: Condition) -> bool:
+    if isinstance(condition, Group):
+        return any(map(_looks_beyond_document, condition.conditions))
+    return isinstance(condition, Lifecycle | Function)
+
+
 def _write_plan(order: SubscriptionOrder) -> str:
     names = dict.fromkeys(order.target.headers, "")
     return _encode(replace(order, target=replace(order.target, headers=names))).decode()
@@ -229,6 +264,8 @@ async def change(
     order = msgspec.convert(apply_merge_patch(known, patch), SubscriptionOrder)
     if "target" in patch:
         await _check_target(parts, order)
+    if "filters" in patch:
+        await _check_predicates(parts, caller.tenant, order)
     sealed = parts.seal(caller.tenant, id_, replace(confidential, headers=order.target.headers))
     return await _store_change(parts, caller, before, order, sealed, "subscription.change")
 
@@ -361,19 +398,35 @@ def _find_status(subscription: StoredSubscription) -> SubscriptionStatus:
     return "FAILING" if subscription.failures else "ACTIVE"
 
 
-def build_filters(plan: SubscriptionOrder) -> list[EventFilter]:
+class BodyFilter(Struct, frozen=True, kw_only=True):
+    """A filter, and the condition on documents that it has beside; None: it has none."""
+
+    events: EventFilter
+    model: ModelKey | None = None
+    predicate: Members | None = None
+
+
+def build_filters(plan: SubscriptionOrder) -> list[BodyFilter]:
     """The filters of a subscription as events are held against them."""
     return [
-        EventFilter(
-            kinds=tuple(one.kinds or ()),
-            model_name=one.model_name,
-            model_version=one.model_version,
-            from_state=one.from_state,
-            to_state=one.to_state,
-            transition=one.transition,
+        BodyFilter(
+            events=_build_filter(one),
+            model=ModelKey(one.model_name or "", one.model_version or 0),
+            predicate=one.body_predicate,
         )
         for one in plan.filters
     ]
+
+
+def _build_filter(one: SubscriptionFilter) -> EventFilter:
+    return EventFilter(
+        kinds=tuple(one.kinds or ()),
+        model_name=one.model_name,
+        model_version=one.model_version,
+        from_state=one.from_state,
+        to_state=one.to_state,
+        transition=one.transition,
+    )
 
 
 def _show_delivery(row: DeliveryRow) -> Delivery:
