@@ -53,7 +53,8 @@ def an_incident(tenant: str, subject: str, *, fingerprint: str = "f", component:
 
 
 async def list_rows(connection: asyncpg.Connection, tenant: str) -> dict[str, list[Json]]:
-    """The versions of all rows of the tenant, but for rates: nodes write now and then what was done before."""
+    """The versions of all rows of the tenant, but for rates, surveys and counts: nodes write now and then what was done
+    before."""
     tables = await connection.fetch(
         "SELECT table_name FROM information_schema.columns JOIN information_schema.tables USING (table_name)"
         " WHERE column_name = 'tenant' AND table_type = 'BASE TABLE' AND columns.table_schema = 'public'"
@@ -61,5 +62,5 @@ async def list_rows(connection: asyncpg.Connection, tenant: str) -> dict[str, li
     return {
         name: await connection.fetch(f"SELECT xmin::text, ctid::text FROM {name} WHERE tenant = $1", tenant)
         for (name,) in tables
-        if not name.endswith("_rate")
+        if not name.endswith(("_rate", "_survey", "_count", "_count_change"))
     }

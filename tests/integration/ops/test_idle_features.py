@@ -28,7 +28,7 @@ from tests.service import Api, RunningService, a_token, done, eventually
 # Statements, rows and callouts.
 
 
-PRESENCE = ("worker_seen", "callout_queue", "tag_seen", "commit_rate", "queue_rate")
+PRESENCE = ("worker_seen", "callout_queue", "tag_seen", "commit_rate", "queue_rate", "workflow_survey")
 """Tables that a background duty writes every few seconds, or for every minute, whatever is asked for meanwhile."""
 
 COUNTS = ("entity_count", "entity_count_change")

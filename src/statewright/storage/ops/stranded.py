@@ -49,9 +49,11 @@ DUE: Final = """
     SELECT due.tenant, due.model, model.name, model.version, due.workflows
       FROM workflow_set AS due
       JOIN model ON model.tenant = due.tenant AND model.id = due.model
-     WHERE due.surveyed_at < due.changed_at
-        OR (due.surveyed_at < due.changed_at + $1::bigint AND due.changed_at + $1 <= now_us())
-        OR (due.surveyed_at < now_us() - $2::bigint AND EXISTS (
+      LEFT JOIN workflow_survey AS survey ON survey.tenant = due.tenant AND survey.model = due.model
+     CROSS JOIN LATERAL (SELECT coalesce(survey.surveyed_at, 0) AS at) AS last
+     WHERE last.at < due.changed_at
+        OR (last.at < due.changed_at + $1::bigint AND due.changed_at + $1 <= now_us())
+        OR (last.at < now_us() - $2::bigint AND EXISTS (
                 SELECT FROM incident
                  WHERE incident.tenant = due.tenant AND incident.model = concat(model.name, '/', model.version)
                    AND incident.status = 'OPEN' AND incident.kind = 'STATE_UNKNOWN'))
@@ -80,7 +82,10 @@ SETTLE_STRANDED: Final = """
        AND open.occurrences IS DISTINCT FROM now.occurrences
 """
 
-MARK_SURVEYED: Final = "UPDATE workflow_set SET surveyed_at = $3 WHERE tenant = $1 AND model = $2"
+MARK_SURVEYED: Final = """
+    INSERT INTO workflow_survey (tenant, model, surveyed_at) VALUES ($1, $2, $3)
+        ON CONFLICT (tenant, model) DO UPDATE SET surveyed_at = excluded.surveyed_at
+"""
 
 CLOSE_ORPHANS: Final = """
     -- Of models that are gone.
