@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from statewright.sdk import Client
 
 
-class EventGroup(TyperGroup):
+class EventCommands(TyperGroup):
     """With an id in place of a command the events of that entity are listed."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # Any: of click, which typer has under its own name
@@ -25,7 +25,9 @@ class EventGroup(TyperGroup):
 
 
 events = typer.Typer(
-    cls=EventGroup, help="What happened to an entity, and what was committed, for other systems.", no_args_is_help=True
+    cls=EventCommands,
+    help="What happened to an entity; what was committed, for other systems.",
+    no_args_is_help=True,
 )
 
 LOOK_S: Final = 1.0

@@ -24,8 +24,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 from standardwebhooks.webhooks import Webhook
 
+from statewright.conditions.search import SentCondition, judge_sent
 from statewright.egress import HttpFailure, HttpRequest, HttpResponse
-from statewright.engine.criteria import judge_criterion
 from statewright.entity import EntityMeta
 from statewright.failures import Failure, StorageUnavailable
 from statewright.ids import NodeId, TenantId
@@ -413,11 +413,10 @@ class SubscriptionRun:
             transaction_id=row.transaction_id,
         )
         try:
-            assert wanted.model is not None  # noqa: S101 - one with a condition is about a model
+            assert wanted.model is not None and wanted.predicate is not None  # noqa: S101, PT018 - one has both
             declared = (await core.get_definition(tenant, wanted.model)).model.declared
-            return await core.computations.compute(
-                tenant, "condition", judge_criterion, wanted.predicate, declared, document, meta
-            )
+            sent = SentCondition(wanted.predicate, declared)
+            return await core.computations.compute(tenant, "condition", judge_sent, sent, document, meta)
         except StorageUnavailable:
             raise
         except (Failure, ValueError) as unknown:  # it looks at too much, or at what is not there

@@ -17,10 +17,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright.auth.keys import Sealer
-from statewright.conditions.checks import check
+from statewright.conditions import MalformedCondition, read_search_condition
 from statewright.conditions.search import is_large_condition
-from statewright.conditions.syntax import Condition, Function, Group, Lifecycle, MalformedCondition
-from statewright.conditions.wire import parse
+from statewright.conditions.syntax import Condition, Function, Group, Lifecycle
 from statewright.egress import Egress
 from statewright.entity import Actor, ModelKey
 from statewright.failures import BadRequest, InvalidCondition, RevisionMismatch, TargetNotAllowed
@@ -30,7 +29,6 @@ from statewright.jsonval.patches import apply_merge_patch
 from statewright.jsonval.values import JsonObject
 from statewright.net import parse_delay
 from statewright.operations.events import EventFilter, EventPosition, place_behind
-from statewright.operations.records import Members
 from statewright.operations.subscriptions import (
     Delivery,
     Redelivery,
@@ -46,6 +44,7 @@ from statewright.services.core import Caller, Core
 from statewright.services.ops.events import EventLog, SwitchFollower
 from statewright.services.ops.paging import Page, PageRequest, build_page
 from statewright.services.ops.waiting import wait_for_nodes
+from statewright.services.search import Search, prepare
 from statewright.storage.ops import events as recording
 from statewright.storage.ops import subscriptions as stored
 from statewright.storage.ops.subscriptions import DeliveryFilter as DeliveryFilter
@@ -212,12 +211,13 @@ async def _check_predicates(parts: Subscriptions, tenant: TenantId, order: Subsc
         if is_large_condition(wanted.body_predicate):
             raise _refuse(pointer, "too large")
         try:
-            condition = parse(wanted.body_predicate)
+            condition = read_search_condition(wanted.body_predicate)
+            beyond = _looks_beyond_document(condition.tree)
         except MalformedCondition as malformed:
             raise InvalidCondition(f"invalid condition: {malformed}") from malformed
-        if _looks_beyond_document(condition):
+        if beyond:
             raise _refuse(pointer, "functions and lifecycle clauses are not judged here")
-        check(condition, (await parts.core.get_definition(tenant, key)).model.declared)
+        await prepare(parts.core, tenant, Search(key=key, condition=condition))
 
 
 def _looks_beyond_document(condition: Condition) -> bool:
@@ -403,7 +403,7 @@ class BodyFilter(Struct, frozen=True, kw_only=True):
 
     events: EventFilter
     model: ModelKey | None = None
-    predicate: Members | None = None
+    predicate: Condition | None = None
 
 
 def build_filters(plan: SubscriptionOrder) -> list[BodyFilter]:
@@ -412,7 +412,7 @@ def build_filters(plan: SubscriptionOrder) -> list[BodyFilter]:
         BodyFilter(
             events=_build_filter(one),
             model=ModelKey(one.model_name or "", one.model_version or 0),
-            predicate=one.body_predicate,
+            predicate=None if one.body_predicate is None else read_search_condition(one.body_predicate).tree,
         )
         for one in plan.filters
     ]
