@@ -1,9 +1,10 @@
 """One node against several on this machine, on the same PostgreSQL: ``python -m benchmarks.nodes``.
 
-Two services run side by side, each with a database and a calculation node of its own: one process, and ``--nodes``
-workers behind one port. Rounds measure them right after each other, in random order, so that drift cancels out. With
-several workers the calculation node is connected to one of them, so most callouts are forwarded: *dispatch* shows what
-that costs. Processor time counts supervisor and workers, without PostgreSQL and load.
+Services run side by side, each with a database and a calculation node of its own: one of one process, the others of so
+many workers behind one port as ``--nodes`` says. Rounds measure them right after each other, in random order, so that
+drift cancels out. With several workers the calculation node is connected to one of them, so most callouts are
+forwarded: *dispatch* shows what that costs; *job* what it is to wake polls of other workers. Processor time counts
+supervisor and workers, without PostgreSQL and load.
 """
 
 import argparse
@@ -42,7 +43,7 @@ from benchmarks.processes import (
 from benchmarks.report import show_machine
 from statewright.storage.embedded.server import run_embedded_server
 
-OPERATIONS: tuple[Operation, ...] = ("create", "get", "transition", "dispatch")
+OPERATIONS: tuple[Operation, ...] = ("create", "get", "transition", "dispatch", "job")
 ENTITIES = 2_000
 
 
@@ -100,6 +101,18 @@ async def measured(contender: Contender, operation: Operation, options: argparse
     return Figure(outcome.rate, outcome.p99 or 0.0, cpu_us)
 
 
+def describe(one: list[Figure], many: list[Figure]) -> tuple[str, ...]:
+    """Medians of the rounds, and of their ratios to those of one process."""
+    pairs = list(zip(one, many, strict=True))
+    return (
+        f"{statistics.median(figure.rate for figure in many):,.0f}",
+        f"{statistics.median(b.rate / a.rate for a, b in pairs):.2f}",
+        f"{statistics.median(figure.p99 for figure in many):.1f}",
+        f"{statistics.median(figure.cpu_us for figure in many):.0f}",
+        f"{statistics.median(b.cpu_us / a.cpu_us for a, b in pairs):.2f}",
+    )
+
+
 async def main(options: argparse.Namespace) -> None:
     """Measure and report."""
     figures: dict[tuple[Operation, int], list[Figure]] = defaultdict(list)
@@ -107,31 +120,21 @@ async def main(options: argparse.Namespace) -> None:
         files = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="statewright-nodes-")))
         server = await stack.enter_async_context(run_embedded_server(files / "data"))
         start = Starter(stack, files)
-        contenders = {n: await stack.enter_async_context(contender(start, server, n)) for n in (1, options.nodes)}
+        counts = (1, *options.nodes)
+        contenders = {n: await stack.enter_async_context(contender(start, server, n)) for n in counts}
         disturbance = Disturbance()
         for _ in range(options.rounds):
             for operation in random.sample(OPERATIONS, len(OPERATIONS)):
-                for nodes in random.sample(sorted(contenders), 2):
+                for nodes in random.sample(counts, len(counts)):
                     figures[operation, nodes].append(await measured(contenders[nodes], operation, options))
         share = disturbance.share()
     console = Console()
     table = Table(title=f"{options.clients} clients, {psutil.cpu_count()} cores, {options.rounds} rounds")
-    for column in ("operation", "1 node /s", f"{options.nodes} nodes /s", "ratio", "p99 ms", "CPU µs"):
+    for column in ("operation", "nodes", "/s", "ratio", "p99 ms", "CPU µs", "ratio"):
         table.add_column(column, justify="right")
     for operation in OPERATIONS:
-        one, many = figures[operation, 1], figures[operation, options.nodes]
-        ratio = statistics.median(b.rate / a.rate for a, b in zip(one, many, strict=True))
-        rates = [statistics.median(figure.rate for figure in each) for each in (one, many)]
-        p99 = [statistics.median(figure.p99 for figure in each) for each in (one, many)]
-        cpu = [statistics.median(figure.cpu_us for figure in each) for each in (one, many)]
-        table.add_row(
-            operation,
-            f"{rates[0]:,.0f}",
-            f"{rates[1]:,.0f}",
-            f"{ratio:.2f}",
-            f"{p99[0]:.1f} → {p99[1]:.1f}",
-            f"{cpu[0]:.0f} → {cpu[1]:.0f}",
-        )
+        for nodes in counts:
+            table.add_row(operation, str(nodes), *describe(figures[operation, 1], figures[operation, nodes]))
     console.print(table)
     show_machine(console, share)
 
@@ -139,7 +142,7 @@ async def main(options: argparse.Namespace) -> None:
 def parsed() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.nodes", description="One node against several.")
-    parser.add_argument("--nodes", type=int, default=3, help="workers (%(default)s)")
+    parser.add_argument("--nodes", type=int, nargs="+", default=(2, 4), help="workers (%(default)s)")
     parser.add_argument("--clients", type=int, default=64, help="clients (%(default)s)")
     parser.add_argument("--seconds", type=float, default=1.0, help="length of one measurement (%(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="measurements of each kind (%(default)s)")
