@@ -65,3 +65,17 @@ def test_who_is_busy_says_when(status: int, text: str, seconds: int) -> None:
     assert answered(status, retry_after=text).next_in_us == seconds * 1_000_000
     assert answered(500, retry_after=text).next_in_us == 5_000_000
     assert answered(status, 9, retry_after=text).status == "DEAD"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "soon",
+        "-1",
+        "Thu, 99 Jan 2026 99:99:99 GMT",
+        "Thu, 01 Jan 99999999999999999999 00:00:00 GMT",
+        "Thu, 01 Jan 2026 00:00:00 +9999999999999999",
+    ],
+)
+def test_a_time_that_is_none_counts_as_not_told(text: str) -> None:
+    assert answered(503, retry_after=text).next_in_us == 5_000_000

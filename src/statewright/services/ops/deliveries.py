@@ -122,7 +122,7 @@ def _read_retry_after(text: str | None, now: datetime) -> float | None:
         return float(min(int(text[:9]), MAX_RETRY_AFTER_S))
     try:
         at = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):  # the target says what it likes
         return None
     seconds = (at.replace(tzinfo=at.tzinfo or UTC) - now).total_seconds()
     return min(max(seconds, 0.0), float(MAX_RETRY_AFTER_S))
