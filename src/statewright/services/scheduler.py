@@ -24,6 +24,7 @@ import asyncio
 from collections import Counter
 from contextlib import AbstractContextManager, suppress
 from datetime import timedelta
+from functools import partial
 from typing import Final, Literal, TypeAlias, assert_never
 
 from msgspec import Struct
@@ -185,22 +186,16 @@ class Scheduler:
     async def _start_suspect(self, work: Work[ScheduledTask], arguments: tuple[object, ...]) -> int:
         """Start one that other nodes have begun with, unless another is under way; how many."""
         takings, now = self._core.takings, self._now
-        if takings.alone.locked():
+        look = Look(now=now, until=now + self._backoff_ms, taker=takings.sign(now * 1000), arguments=arguments)
+        task = await takings.suspects.begin(partial(takings.take_suspect, work, look))
+        if task is None:
             return 0
-        await takings.alone.acquire()
-        run, look = (
-            None,
-            Look(now=now, until=now + self._backoff_ms, taker=takings.sign(now * 1000), arguments=arguments),
-        )
-        try:
-            task = await takings.take_suspect(work, look)
-            run = None if task is None else self._start(task, look.taker)
-        finally:
-            if run is None:
-                takings.alone.release()
-            else:
-                run.add_done_callback(lambda _: takings.alone.release())
-        return 0 if run is None else 1
+        run = self._start(task, look.taker)
+        if run is None:
+            takings.suspects.end()
+            return 0
+        run.add_done_callback(lambda _: takings.suspects.end())
+        return 1
 
     def _start(self, task: ScheduledTask, taker: str) -> "asyncio.Task[None] | None":
         id_ = (task.tenant, task.entity, task.key)

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from msgspec import Struct
@@ -68,6 +69,28 @@ class WorkAttempt:
     """There is nothing to release: the row is gone, or the attempt counts."""
 
 
+class Suspects:
+    """One suspect at a time: who works on one is not waited for, who only looks for one is."""
+
+    def __init__(self) -> None:
+        self.under_way = 0
+        """One, while somebody works on one."""
+        self._looking = asyncio.Lock()
+
+    async def begin(self, look: Callable[[], Awaitable[R | None]]) -> R | None:
+        """What ``look`` finds, to be worked on until ``end``; None, too, while another is worked on."""
+        async with self._looking:
+            if self.under_way:
+                return None
+            found = await look()
+            self.under_way = int(found is not None)
+            return found
+
+    def end(self) -> None:
+        """The one that was found is done."""
+        self.under_way = 0
+
+
 class Takings:
     """Of one node. ``count_nodes`` tells how many take work, this one among them."""
 
@@ -76,8 +99,7 @@ class Takings:
     ) -> None:
         self.node = node
         self.count_nodes = count_nodes
-        self.alone = asyncio.Lock()
-        """Held by who works on a suspect."""
+        self.suspects = Suspects()
         self.woken: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         """Another node has left some of the work of this name."""
         self._pool = pool
@@ -107,7 +129,7 @@ class Takings:
         return rows, leaves_some and len(rows) < limit
 
     async def take_suspect(self, work: Work[R], look: Look) -> R | None:
-        """One suspect, to be worked on while ``alone`` is held. Those that have had their attempts are parked. Raises
+        """One suspect, to be looked for by ``suspects``. Those that have had their attempts are parked. Raises
         ``StorageUnavailable``.
         """
         while True:
@@ -137,13 +159,13 @@ class Takings:
         )
         if fresh:
             await carry_out(fresh, look.taker)
-        suspect = None
-        if not self.alone.locked():  # one of another kind may take its time: all else goes on meanwhile
-            async with self.alone:
-                look = self._look(clock, arguments)
-                suspect = await self.take_suspect(work, look)
-                if suspect is not None:
-                    await carry_out([suspect], look.taker)
+        look = self._look(clock, arguments)
+        suspect = await self.suspects.begin(partial(self.take_suspect, work, look))
+        if suspect is not None:  # one of another kind may take its time: all else goes on meanwhile
+            try:
+                await carry_out([suspect], look.taker)
+            finally:
+                self.suspects.end()
         if leaves_some:
             await asyncio.sleep(SHARE_INTERVAL_S)
         taken = len(fresh) + (suspect is not None)

@@ -276,8 +276,8 @@ async def test_what_was_under_way_beside_it_is_done(offices, clock):
 async def test_fresh_work_goes_on_while_a_suspect_of_another_kind_takes_its_time(offices, clock):
     office, _ = offices
     trap = await set_timer(office, clock)
-    async with office.runtime.core.takings.alone:
-        assert await asyncio.wait_for(office.scan(), 10) == 1
+    office.runtime.core.takings.suspects.under_way = 1
+    assert await asyncio.wait_for(office.scan(), 10) == 1
     assert await trap.count_effects() == 1
 
 
