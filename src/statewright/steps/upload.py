@@ -5,8 +5,9 @@ What a definition may do but hardly means: told at upload, never refused.
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from itertools import chain
 from typing import Final
 
 from msgspec import Struct
@@ -36,28 +37,38 @@ _MAX_COMPARED_BRANCHES: Final = 200
 
 def lint_definition(definition: Definition) -> tuple[str, ...]:
     """What looks like a mistake, in the order of the steps."""
+    return tuple(chain.from_iterable(iterate_warnings(definition)))
+
+
+def iterate_warnings(definition: Definition) -> Iterator[Sequence[str]]:
+    """The same in portions, each of which takes a moment; together they hold a loop for too long."""
     sources = map_predecessors(definition)
+    yield ()
     ends = find_ancestors((step.id for step in definition.steps if step.type == "END"), sources)
-    joins = _find_ways_to_joins(definition, sources)
+    yield ()
+    joins: dict[str, frozenset[str]] = {}
+    for join in _list_joins(definition, sources):
+        joins[join] = find_ancestors([join], sources)
+        yield ()
     named = {step.join_step for step in definition.steps if step.type == "PARALLEL_GATEWAY"}
     types = {step.id: step.type for step in definition.steps}
-    found: list[str] = [*_lint_chain_at_ends(definition), *list_misfits(definition)]
+    yield (*_lint_chain_at_ends(definition), *list_misfits(definition))
     for step in definition.steps:
-        label = f"step {quote(step.id)}"
-        found += [f"{label}: {text}" for text in _lint_gateways(step, types, joins, named)]
-        found += [f"{label}: {text}" for text in _lint_decisions(step)]
-        found += [f"{label}: {text}" for text in _lint_escalations(step, ends)]
-        found += [f"{label}: {text}" for text in _lint_expressions(step)]
-        found += [f"{label}: {text}" for text in _lint_chaining(step, definition)]
-    return tuple(found)
+        texts = chain(
+            _lint_gateways(step, types, joins, named),
+            _lint_decisions(step),
+            _lint_escalations(step, ends),
+            _lint_expressions(step),
+            _lint_chaining(step, definition),
+        )
+        yield [f"step {quote(step.id)}: {text}" for text in texts]
 
 
-def _find_ways_to_joins(definition: Definition, sources: Mapping[str, frozenset[str]]) -> Mapping[str, frozenset[str]]:
+def _list_joins(definition: Definition, sources: Mapping[str, frozenset[str]]) -> Collection[str]:
+    """The joins into which all ways are looked at; none where that would take too long."""
     joins = {step.join_step for step in definition.steps if step.type == "PARALLEL_GATEWAY"}
     ways = len(definition.steps) + sum(map(len, sources.values()))
-    if len(joins) * ways > _MAX_JOIN_WALK:
-        return {}
-    return {join: find_ancestors([join], sources) for join in joins}
+    return joins if len(joins) * ways <= _MAX_JOIN_WALK else ()
 
 
 def _lint_gateways(

@@ -27,6 +27,7 @@ from statewright.api.http.response import Response
 from statewright.failures import Failure, Forbidden, ProcessBadRequest, ProcessNotFound
 from statewright.instants import to_rfc3339
 from statewright.jsonval.values import JsonObject, JsonValue, quote
+from statewright.loop.background import TimeSlices
 from statewright.net import parse_delay
 from statewright.operations.records import ClosedRecord, Instant, Int32
 from statewright.services.ops.history import wait_for_instance
@@ -39,7 +40,7 @@ from statewright.services.processes.tasks import TaskQuery
 from statewright.services.steps.definitions import StepSource
 from statewright.services.steps.dialect import STEP_DIALECT, StreamedHistory, stream_history
 from statewright.steps import Instance, Process, render_history_item, render_instance
-from statewright.steps.upload import lint_definition
+from statewright.steps.upload import iterate_warnings
 
 ADMIN: Final = "ROLE_ADMIN"
 _XML: Final = ("application/xml", "text/xml")
@@ -112,7 +113,11 @@ class StepInterface(ProcessInterface[StepSource, Process, Instance]):
         """What looks like a mistake in the latest version."""
         id_ = bodies.read_definition_id(request)
         found = await dialects.get_version(self.dialect, request.runtime.processes, request.caller, id_)
-        warnings = lint_definition(found.process.definition)
+        warnings: list[str] = []
+        slices = TimeSlices()
+        for portion in iterate_warnings(found.process.definition):
+            warnings += portion
+            await slices.yield_if_due()
         return reply(to_builtins(DefinitionWarnings(version=found.version, warnings=warnings)))
 
     async def list_instances(self, request: Request) -> Response:
