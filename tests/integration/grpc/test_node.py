@@ -39,9 +39,13 @@ async def serving(node: Node, door: Door, *, token: str = "acme") -> AsyncIterat
         task.cancel()
 
 
-async def membership(door: Door, count: int, tenant: TenantId = ACME) -> None:
+START_PATIENCE = 60.0
+"""For a program to start, which on a machine with a slow disk is a matter of what is cached."""
+
+
+async def membership(door: Door, count: int, tenant: TenantId = ACME, *, within_s: float = PATIENCE) -> None:
     """Returns when so many members are connected."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(within_s):
         while len(door.members.list_members(tenant)) != count:
             await door.members.changed()
 
@@ -331,7 +335,7 @@ async def a_node_program(door: Door, target: str, *, cwd: Path = ROOT) -> AsyncI
         sys.executable, "-c", program, cwd=cwd, env=environment, stdout=asyncio.subprocess.PIPE
     )
     try:
-        await membership(door, 1)
+        await membership(door, 1, within_s=START_PATIENCE)
         yield process
     finally:
         if process.returncode is None:
