@@ -6,7 +6,7 @@ A round that fails is logged and followed by the next one, whatever the failure:
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
@@ -118,6 +118,16 @@ class TimeSlices:
         if self._clock() > self._until:
             await asyncio.sleep(0)
             self._until = self._clock() + SLICE_S
+
+
+async def collect_in_turns(portions: Iterable[Iterable[_Result]]) -> list[_Result]:
+    """All results of a long computation, of which others on the event loop have their turn between two portions."""
+    found: list[_Result] = []
+    slices = TimeSlices()
+    for portion in portions:
+        found += portion
+        await slices.yield_if_due()
+    return found
 
 
 DEFAULT_SPREAD: Final = (0.9, 1.1)

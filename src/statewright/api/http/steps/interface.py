@@ -27,7 +27,7 @@ from statewright.api.http.response import Response
 from statewright.failures import Failure, Forbidden, ProcessBadRequest, ProcessNotFound
 from statewright.instants import to_rfc3339
 from statewright.jsonval.values import JsonObject, JsonValue, quote
-from statewright.loop.background import TimeSlices
+from statewright.loop.background import collect_in_turns
 from statewright.net import parse_delay
 from statewright.operations.records import ClosedRecord, Instant, Int32
 from statewright.services.ops.history import wait_for_instance
@@ -113,11 +113,7 @@ class StepInterface(ProcessInterface[StepSource, Process, Instance]):
         """What looks like a mistake in the latest version."""
         id_ = bodies.read_definition_id(request)
         found = await dialects.get_version(self.dialect, request.runtime.processes, request.caller, id_)
-        warnings: list[str] = []
-        slices = TimeSlices()
-        for portion in iterate_warnings(found.process.definition):
-            warnings += portion
-            await slices.yield_if_due()
+        warnings = await collect_in_turns(iterate_warnings(found.process.definition))
         return reply(to_builtins(DefinitionWarnings(version=found.version, warnings=warnings)))
 
     async def list_instances(self, request: Request) -> Response:
