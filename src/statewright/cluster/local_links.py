@@ -19,6 +19,7 @@ import secrets
 import socket
 import struct
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from enum import IntEnum
 from typing import Final, cast
@@ -50,6 +51,9 @@ MAX_CALLS: Final = 10_000
 MAX_UNPROVEN: Final = 100
 """Connections that have not proven anything yet."""
 
+MAX_INTRODUCTION_BYTES: Final = 256
+"""Of a frame that opens a link: who has proven nothing takes next to no memory."""
+
 AnswerCall = Callable[[pb.DispatchRequest], Awaitable[pb.DispatchReply]]
 
 log = logs.logger(__name__)
@@ -71,7 +75,7 @@ class FrameKind(IntEnum):
     PONG = 6
 
 
-class FrameProtocol(asyncio.Protocol):
+class FrameProtocol(asyncio.Protocol, ABC):
     """Frames of one connection; those that are not understood end it."""
 
     def __init__(self) -> None:
@@ -82,6 +86,7 @@ class FrameProtocol(asyncio.Protocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self._received = 0
+        self._max_bytes = MAX_INTRODUCTION_BYTES
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See :class:`asyncio.Protocol`, as for the next three."""
@@ -96,7 +101,7 @@ class FrameProtocol(asyncio.Protocol):
             while end - start >= HEAD.size and reason is None:
                 size, kind, number = HEAD.unpack_from(unread, start)
                 after = start + HEAD.size + size
-                if size > MAX_MESSAGE_BYTES:
+                if size > self._max_bytes:
                     reason = "frame too large"
                 elif after > end:
                     break
@@ -117,9 +122,13 @@ class FrameProtocol(asyncio.Protocol):
         self._transport = None
         self._writable.set()  # whoever waits finds that the link is gone
 
+    @abstractmethod
     def receive(self, kind: int, number: int, content: bytes) -> str | None:
         """Take a frame; a text says why the connection cannot go on."""
-        raise NotImplementedError
+
+    def accept_messages(self) -> None:
+        """The other side has proven who it is: its frames may be as large as messages."""
+        self._max_bytes = MAX_MESSAGE_BYTES
 
     def send(self, kind: FrameKind, number: int = 0, content: bytes = b"") -> None:
         """Send a frame with all others of this turn of the loop."""
@@ -225,6 +234,7 @@ class LocalLink(FrameProtocol):
             return "proof of the called node is wrong"
         own = self._authenticator.prove_link("caller", self._authenticator.node, self._node, nonces)
         self.send(FrameKind.PROOF, 0, own)
+        self.accept_messages()
         self._opened.set_result(None)
         return None
 
@@ -306,11 +316,15 @@ class LocalServer:
         self._server: asyncio.Server | None = None
 
     async def start(self) -> None:
-        """Listen, where there are abstract sockets."""
+        """Listen, where there are abstract sockets and this process may have one; else callouts come by gRPC."""
         if sys.platform != "linux":
             return
-        listener = socket.socket(socket.AF_UNIX)
-        listener.bind(_build_address(self.authenticator.node))
+        try:
+            listener = socket.socket(socket.AF_UNIX)
+            listener.bind(_build_address(self.authenticator.node))
+        except OSError as error:
+            log.info("local_links_unavailable", error=repr(error))
+            return
         self._server = await asyncio.get_running_loop().create_unix_server(lambda: ServedLink(self), sock=listener)
 
     async def close(self, *, within_s: float) -> None:
@@ -359,6 +373,7 @@ class ServedLink(FrameProtocol):
                 self._introduce(content)
             case FrameKind.PROOF if self._expected and hmac.compare_digest(content, self._expected):
                 self.is_proven = True
+                self.accept_messages()
             case _:
                 return "frame not understood, or sent without a proof"
         return None

@@ -176,6 +176,20 @@ async def test_those_who_prove_nothing_are_bounded_and_sent_away(monkeypatch: py
             writer.close()
 
 
+async def test_a_node_that_may_have_no_socket_goes_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    node = NodeId("barred")
+    server = LocalServer(NodeAuthenticator(SECRET, node), echo)
+    with monkeypatch.context() as patch:
+        patch.setattr(local_links.socket, "socket", refuse)
+        await server.start()
+    async with links_to(node) as links:
+        assert await links.connect(node) is None
+    await server.close(within_s=0)
+
+
 class Held:
     """Answers nothing; knows what became of the calls."""
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright.cluster.local_links import HEAD, FrameKind, FrameProtocol
+from statewright.cluster.local_links import HEAD, MAX_INTRODUCTION_BYTES, FrameKind, FrameProtocol
 
 Frame = tuple[int, int, bytes]
 
@@ -59,6 +59,21 @@ def test_what_is_sent_arrives_whole_and_in_order_however_it_is_cut(sent: list[Fr
         return receiver.frames
 
     assert asyncio.run(exchange()) == [(int(kind), number, content) for kind, number, content in sent]
+
+
+def test_who_has_proven_nothing_cannot_have_a_message_kept():
+    """Not even one that is announced only."""
+
+    async def receive() -> tuple[bool, bool]:
+        stranger, proven = Kept(), Kept()
+        proven.accept_messages()
+        wires = Wire(), Wire()
+        for protocol, wire in zip((stranger, proven), wires, strict=True):
+            protocol.connection_made(wire)
+            protocol.data_received(HEAD.pack(MAX_INTRODUCTION_BYTES + 1, FrameKind.CALL, 1))
+        return wires[0].is_aborted, wires[1].is_aborted
+
+    assert asyncio.run(receive()) == (True, False)
 
 
 @pytest.mark.parametrize("head", [HEAD.pack(2**32 - 1, FrameKind.CALL, 1), HEAD.pack(0, 255, 1) + HEAD.pack(0, 2, 1)])
