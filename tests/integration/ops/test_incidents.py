@@ -437,12 +437,13 @@ def test_a_group_is_retried_and_closed_from_the_command_line(
 
 
 def test_10_000_failures_of_50_entities_are_50_incidents_and_none_is_lost(
-    service: RunningService, tenant: str, ops: Api
+    service: RunningService, tenant: str, api: Api, ops: Api
 ) -> None:
     runtime = service.parts.runtime
     reports = IncidentReports(runtime.core.pool, runtime.core.clock, is_on=True, max_payload=1000)
     olga = Principal(id="olga", name="Olga", kind="user", tenant=TenantId(tenant))
-    entities = [str(uuid4()) for _ in range(50)]
+    model = api.a_model(going())
+    entities = [api.create(model=model).id for _ in range(50)]  # incidents of entities that are none close themselves
 
     async def fail() -> None:
         for number in range(10_000):
@@ -463,6 +464,7 @@ def test_10_000_failures_of_50_entities_are_50_incidents_and_none_is_lost(
                 await reports.write_once()
 
     asyncio.run_coroutine_threadsafe(fail(), service.loop).result(PATIENCE_S)
+    sweep(service)
     [group] = done(ops.get("/incident-groups"))["items"]
     assert (group["open"], group["occurrences"] + reports.dropped) == (50, 10_000)
 
