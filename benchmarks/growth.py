@@ -48,6 +48,10 @@ class Client:
             raise RuntimeError(f"{method} {path}: {answer.status} {data.decode(errors='replace')[:500]}")
         return data if "ndjson" in (answer.getheader("Content-Type") or "") else json.loads(data or b"null")
 
+    def close(self) -> None:
+        """The next request makes another connection: the service closes those that are idle."""
+        self._connection.close()
+
     def build_index(self, path: str) -> None:
         """Returns when the index is there."""
         self.ask("POST", f"/model/{MAIN}/1/index", {"path": path})
@@ -115,6 +119,7 @@ async def main(options: argparse.Namespace) -> None:
         connection = await asyncpg.connect(stage.database)
         model = await connection.fetchval("SELECT id FROM model WHERE name = $1", MAIN)
         size = 0
+        client.close()
         for wanted in options.sizes:
             rate = await grow(connection, model, size, wanted)
             size = wanted
@@ -128,6 +133,7 @@ async def main(options: argparse.Namespace) -> None:
             movable = [row["id"] for row in sampled if row["state"] == "HELD"]
             random.shuffle(movable)
             figures[size] = await asyncio.to_thread(ask_all, client, ids, movable, size)
+            client.close()
             bytes_ = await connection.fetchval("SELECT pg_database_size(current_database())")
             console.print(f"{size:,} entities: filled by {rate:,.0f} rows/s, database {bytes_ / 1e9:.1f} GB")
         await connection.close()
