@@ -16,8 +16,8 @@ from itertools import cycle
 from typing import Protocol, cast
 from uuid import uuid4
 
-from benchmarks.jobs import Job, Outcome, percentiles, serve
-from benchmarks.workload import JOB_TYPE, MODEL, PROCESS, VERSION, documents
+from benchmarks.jobs import Job, Operation, Outcome, percentiles, serve
+from benchmarks.workload import JOB_TYPES, MODEL, VERSION, documents, process_id
 
 STALLED_S = 30.0
 """A job that has not ended so long after its time is given up."""
@@ -64,17 +64,23 @@ class Prize:
 
 
 class Worker:
-    """Starts an instance, polls a job and completes it, over and over; the jobs may be of other instances."""
+    """Starts instances and does their jobs, over and over; the jobs may be of instances that others have started.
 
-    START = b"POST /v1/instances%b" % with_body(
-        json.dumps({"definitionId": PROCESS, "variables": {"applicant": "Ada Lovelace", "amount": 12_345}}).encode()
-    )
+    It begins with one start more than its jobs need, so that polls seldom find nothing because others are faster.
+    """
+
     DONE = with_body(b'{"variables":{"approved":true}}')
 
-    def __init__(self, number: int) -> None:
-        poll = {"workerId": f"bench-{number}", "jobTypes": [JOB_TYPE], "maxJobs": 1}
+    def __init__(self, operation: Operation, number: int) -> None:
+        types = JOB_TYPES[operation]
+        poll = {"workerId": f"bench-{number}", "jobTypes": types, "maxJobs": 1}
+        start = {"definitionId": process_id(operation), "variables": {"applicant": "Ada Lovelace", "amount": 12_345}}
         self._poll = b"POST /v1/jobs/poll%b" % with_body(json.dumps(poll).encode())
-        self._next = self.START
+        self._start = b"POST /v1/instances%b" % with_body(json.dumps(start).encode())
+        self._jobs_of_a_start = 0 if operation == "start" else len(types)
+        self._next = self._start
+        self._to_do = -1
+        """Jobs to be done before the next start."""
 
     def requests(self) -> Iterator[tuple[bytes, Subject]]:
         """The endless requests, each made when the one before has succeeded."""
@@ -82,12 +88,15 @@ class Worker:
             yield self._next, self
 
     def move(self, answer: bytes) -> None:
-        if self._next is self.START:
-            self._next = self._poll
-        elif self._next is not self._poll:
-            self._next = self.START
-        elif jobs := json.loads(answer)["jobs"]:  # else polls again
-            self._next = b"POST /v1/jobs/%b/complete%b" % (jobs[0]["id"].encode(), self.DONE)
+        if self._next is self._poll:
+            if jobs := json.loads(answer)["jobs"]:  # else polls again
+                self._next = b"POST /v1/jobs/%b/complete%b" % (jobs[0]["id"].encode(), self.DONE)
+            return
+        if self._next is self._start:
+            self._to_do = 0 if self._to_do < 0 else self._jobs_of_a_start
+        else:
+            self._to_do -= 1
+        self._next = self._poll if self._to_do else self._start
 
 
 class Client(asyncio.Protocol):
@@ -220,8 +229,8 @@ class Server:
 
     def _requests(self, job: Job, number: int) -> Iterator[tuple[bytes, Subject | None]]:
         """The endless requests of one of the job's clients."""
-        if job.operation == "job":
-            return Worker(number).requests()
+        if job.operation in JOB_TYPES:
+            return Worker(job.operation, number).requests()
         mine = cycle(self._prizes[number :: job.clients])
         if job.operation == "create":
             return ((data, None) for data in cycle(CREATIONS[number:] + CREATIONS[:number]))

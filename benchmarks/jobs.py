@@ -10,9 +10,11 @@ import msgspec
 import uvloop
 from msgspec import Struct
 
-Operation = Literal["create", "keyed", "get", "transition", "dispatch", "job"]
+Operation = Literal["create", "keyed", "get", "transition", "dispatch", "job", "start", "chain"]
 """``keyed`` is a create with an ``Idempotency-Key``, ``dispatch`` a transition with one synchronous processor; ``job`` a
 third of the life of a process with one service task: each client starts an instance, polls a job and completes it.
+``start`` is the start alone, of instances that nobody goes on with; ``chain`` a seventh of the life of a process with
+three service tasks: one start, and for each task a poll and a completion.
 """
 
 

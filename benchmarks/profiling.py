@@ -12,13 +12,13 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.contest import OPERATIONS
-from benchmarks.jobs import Job
+from benchmarks.jobs import Job, Operation
 from benchmarks.processes import Stage
 
 PRELOADED = 10_000
@@ -87,7 +87,7 @@ def _function(frame: str) -> str:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.profiling")
-    parser.add_argument("operation", choices=(*OPERATIONS, "job"))
+    parser.add_argument("operation", choices=get_args(Operation))
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=8.0)
     return parser.parse_args()

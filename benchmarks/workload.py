@@ -4,12 +4,20 @@ import json
 from itertools import product
 from typing import Final
 
+from benchmarks.jobs import Operation
+
 MODEL: Final = "nobel-prize"
 VERSION: Final = 1
 TAG: Final = "approval-service"
 CLOSED, OPEN = "CLOSED", "OPEN"
-PROCESS: Final = "bench::task"
-JOB_TYPE: Final = "approve"
+JOB_TYPES: Final[dict[Operation, tuple[str, ...]]] = {
+    "job": ("approve",),
+    "start": ("wait",),
+    "chain": ("check", "approve-checked", "notify"),
+}
+"""Of the service tasks of the process that an operation is about. No two processes share one, so that no operation is
+given jobs that another has left.
+"""
 
 _WINNERS = (
     ("physics", "John", "Hopfield", "foundational discoveries that enable machine learning with neural networks"),
@@ -52,13 +60,20 @@ def workflow_import() -> bytes:
     return json.dumps({"importMode": "REPLACE", "workflows": [workflow]}).encode()
 
 
-def process_definition() -> bytes:
-    """Of the step engine: one service task."""
-    steps = [
-        {"id": "approve", "name": "Approve", "type": "SERVICE_TASK", "jobType": JOB_TYPE, "nextStep": "end"},
-        {"id": "end", "name": "End", "type": "END"},
+def process_id(operation: Operation) -> str:
+    """What the definition is called that an operation is about."""
+    return f"bench::{operation}"
+
+
+def process_definition(operation: Operation) -> bytes:
+    """Of the step engine: service tasks one after the other."""
+    types = JOB_TYPES[operation]
+    tasks = [
+        {"id": name, "name": name, "type": "SERVICE_TASK", "jobType": name, "nextStep": then}
+        for name, then in zip(types, (*types[1:], "end"), strict=True)
     ]
-    return json.dumps({"id": PROCESS, "name": "Task", "steps": steps}).encode()
+    steps = [*tasks, {"id": "end", "name": "End", "type": "END"}]
+    return json.dumps({"id": process_id(operation), "name": operation, "steps": steps}).encode()
 
 
 def _transition(name: str, to: str, *processors: dict[str, object]) -> dict[str, object]:
