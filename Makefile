@@ -7,6 +7,9 @@ WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 # longest, and so come first.
 WAITING_WORKERS ?= $(shell expr $(WORKERS) + 1)
 
+# Where it is set, as in many images of Python, each of the hundreds of programs that tests start compiles every module.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 
 help: ## list the targets
