@@ -286,7 +286,7 @@ def test_fixed_retries_go_to_another_member_after_one_that_kept_silent(api, serv
 
     with connected(service, tenant, a_node("silent", silent=True)):
         serving(a_node("lively", silent=False))
-        flow = a_flow("COMMIT_BEFORE_DISPATCH", retryPolicy="FIXED", responseTimeoutMs=150)
+        flow = a_flow("COMMIT_BEFORE_DISPATCH", retryPolicy="FIXED", responseTimeoutMs=800)
         model = api.a_model(flow)
         for _ in range(3):
             entity = api.create(model=model).id
