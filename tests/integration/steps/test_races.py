@@ -237,6 +237,32 @@ async def test_what_a_node_remembers_never_makes_it_say_no(hosts: tuple[Host, Ho
         await hosts[1].approve(instance, "unknown")
 
 
+async def test_a_node_that_knows_a_version_starts_the_one_that_another_has_stored_since(hosts: tuple[Host, Host]):
+    for number in range(1, ROUNDS + 1):
+        await hosts[number % 2].upload(definition("d", service_task(f"v{number}", "end"), end()))
+        started = await asyncio.gather(*(host.start("d") for host in (*hosts, *hosts)))
+        assert {instance.definition_version for instance in started} == {number}
+
+
+async def test_uploads_and_starts_that_meet_leave_every_start_at_a_version_that_was_the_latest(
+    hosts: tuple[Host, Host],
+):
+    await hosts[0].upload(definition("d", service_task("v1", "end"), end()))
+    await hosts[1].start("d")
+    for number in range(2, ROUNDS + 2):
+        upload = hosts[0].upload(definition("d", service_task(f"v{number}", "end"), end()))
+        started, _ = await asyncio.gather(asyncio.gather(*(hosts[1].start("d") for _ in range(8))), upload)
+        assert {instance.definition_version for instance in started} <= {number - 1, number}
+
+
+async def test_a_failure_at_a_version_that_is_known_counts_if_it_is_the_latest(host: Host):
+    await host.upload(definition("d", service_task("a", "end"), end()))
+    await host.start("d", business_key="k")
+    with pytest.raises(BusinessKeyInUse):
+        await host.start("d", business_key="k")
+    assert (await host.start("d", business_key="other")).definition_version == 1
+
+
 async def test_starts_that_meet_ask_for_the_latest_version_with_one_statement(host: Host, database: str):
     await host.upload(THREE_STEPS)
     async with connected(database) as connection, connected(database) as observer, connection.transaction():

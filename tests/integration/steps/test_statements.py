@@ -8,7 +8,7 @@ import pytest
 
 from statewright.storage import takings
 from statewright.storage.commit.statement import CommitStatement
-from statewright.storage.processes import instances, jobs, leases
+from statewright.storage.processes import definitions, instances, jobs, leases
 from statewright.storage.processes.jobs import MAX_PAYLOAD, build_payloads
 from statewright.storage.processes.parts import PROCESS_PARTS
 from statewright.storage.work import ENDS, LOSSES, REPORTS, STARTS, TIMERS
@@ -41,6 +41,8 @@ FILL = """
       FROM generate_series(1, 20000) AS n;
     INSERT INTO process_event (tenant, instance, number, event)
     SELECT 'acme', gen_random_uuid(), n, '{}' FROM generate_series(1, 20000) AS n;
+    INSERT INTO process_definition (tenant, id, version, name, description, content, uploaded_at, source)
+    SELECT 'acme', 'd' || n % 1000, n, 'd', '', '', n, '{}' FROM generate_series(1, 20000) AS n;
     ANALYZE;
 """
 
@@ -70,7 +72,9 @@ HOT = {
     "log": instances.EVENTS,
     "history page": instances.HISTORY_PAGE,
     "last statuses": instances.LAST_STATUSES,
+    "latest versions": definitions.LATEST_VERSIONS,
     "commit": COMMIT.compose("progress"),
+    "commit of a start": COMMIT.compose("latest", "progress"),
     "commit everything": COMMIT.compose(*COMMIT.part_names),
 }
 

@@ -92,6 +92,9 @@ MAX_DOCUMENT_CHARS: Final = 8 * 1024 * 1024
 """Characters of the document of an instance that is worth remembering."""
 MIN_INSTANCE_CHARS: Final = 16 * 1024
 """What a small instance counts as: there are no more than so many of them."""
+MAX_KNOWN_LATEST: Final = 10_000
+"""Definitions of a language of which the number of the latest version is remembered."""
+
 MAX_JOBS: Final = 50_000
 """Jobs in the hands of workers whose owners are remembered."""
 
@@ -131,6 +134,7 @@ class ProcessCache(Generic[P]):
         self._language = language
         self._compiler = compiler
         self._latest = definitions.LatestVersions(pool)
+        self._known_latest: LruCache[tuple[TenantId, str], int] = LruCache(MAX_KNOWN_LATEST)
         self._loading: dict[tuple[TenantId, str, int], asyncio.Task[PublishedDefinition[P] | None]] = {}
         self._entries: LruCache[tuple[TenantId, str, int], PublishedDefinition[P]] = LruCache(
             MAX_CACHED_NODES, lambda published: compiler.count_nodes(published.process)
@@ -172,7 +176,15 @@ class ProcessCache(Generic[P]):
     async def find_latest(self, tenant: TenantId, definition_id: str) -> PublishedDefinition[P] | None:
         """The latest version, which is looked up every time: another process may have stored one just now."""
         version = await self._latest.find(tenant, self._language, definition_id)
-        return None if version is None else await self.find(tenant, definition_id, version)
+        if version is None:
+            return None
+        self._known_latest.put((tenant, definition_id), version)
+        return await self.find(tenant, definition_id, version)
+
+    def recall_latest(self, tenant: TenantId, definition_id: str) -> PublishedDefinition[P] | None:
+        """What was the latest version when it was last looked up, if it is in memory. There may be a later one."""
+        version = self._known_latest.get((tenant, definition_id))
+        return None if version is None else self._entries.get((tenant, definition_id, version))
 
 
 class ProcessHost(Generic[P, I]):

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from statewright.failures import ProcessBadRequest, ProcessNotFound
+from statewright.failures import Failure, OutcomeUnknown, ProcessBadRequest, ProcessNotFound
 from statewright.ids import EntityId, TenantId
 from statewright.jsonval.values import JsonObject, quote
 from statewright.net import Moment, format_ulid, uuid_to_ulid
@@ -26,9 +26,11 @@ from statewright.services.processes.documents import (
     read_texts,
     refuse_unstorable,
 )
-from statewright.services.processes.hosting import ProcessHost
+from statewright.services.processes.hosting import ProcessHost, PublishedDefinition
 from statewright.services.processes.large_values import list_places
+from statewright.storage.commit.unit_of_work import UnitOfWork
 from statewright.storage.processes import instances as stored
+from statewright.storage.processes.definitions import LATEST, AssumedVersion
 from statewright.storage.processes.instances import InstanceFilter, ListedInstance, StoredExecution
 
 MAX_BUSINESS_KEY_CHARS: Final = 512
@@ -71,15 +73,49 @@ async def start(
             f"businessKey must be ≤ {MAX_BUSINESS_KEY_CHARS} characters, got {len(request.business_key)}"
         )
     await advancing.refuse_suspended(host, caller, request.definition_id)
+    recalled, failure = None, None
+    if request.definition_version <= 0:
+        recalled = host.processes.recall_latest(caller.tenant, request.definition_id)
+    if recalled is not None:
+        try:
+            return await _start_version(host, caller, request, recalled, check, is_latest=False)
+        except OutcomeUnknown:
+            raise
+        except Failure as failed:  # nothing was written: it counts if there is no later version
+            failure = failed
     published = await definitions.find_version(host, caller.tenant, request.definition_id, request.definition_version)
     if published is None:
         raise ProcessNotFound(f"start: load definition {quote(request.definition_id)}: {definitions.NOT_FOUND}")
+    if failure is not None and published is recalled:
+        raise failure
+    return await _start_version(host, caller, request, published, check, is_latest=True)
+
+
+async def _start_version(
+    host: ProcessHost[P, I],
+    caller: Caller,
+    request: StartRequest,
+    published: PublishedDefinition[P],
+    check: "Callable[[P], Awaitable[None]] | None",
+    *,
+    is_latest: bool,
+) -> I:
+    """Start an instance of a version. One of which it is not known whether it ``is_latest`` has to be when the instance
+    is committed: otherwise raises ``Conflict``.
+    """
     if check is not None:
         await check(published.process)
     moment = host.shared.next_moment()
     new = NewInstance(id=format_ulid(moment.first_id), variables=request.variables, business_key=request.business_key)
     inner = Moment(at=moment.at, first_id=moment.first_id + 1)
-    return await advancing.create(host, caller, published, new, moment=moment, inner=inner)
+
+    def assume_latest(unit: UnitOfWork) -> None:
+        unit.parts[LATEST.name] = AssumedVersion(
+            tenant=caller.tenant, language=host.language.name, id=request.definition_id, version=published.version
+        )
+
+    also_stage = None if is_latest else assume_latest
+    return await advancing.create(host, caller, published, new, moment=moment, inner=inner, also_stage=also_stage)
 
 
 async def get_instance(host: ProcessHost[P, I], caller: Caller, instance_id: str) -> I:

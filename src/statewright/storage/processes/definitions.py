@@ -4,9 +4,13 @@ from collections.abc import Sequence
 from typing import Final
 
 import asyncpg
+import msgspec
 from msgspec import Struct
 
+from statewright.failures import Conflict
 from statewright.ids import TenantId
+from statewright.storage.commit.overlay import PartRefused, StagedPart, Submission
+from statewright.storage.commit.statement import Part, read_sections
 from statewright.storage.entities import SharedReads
 from statewright.storage.pool import Pool
 
@@ -56,8 +60,8 @@ LATEST_VERSIONS: Final = """
 
 
 class LatestVersions:
-    """The numbers of the latest versions. Every start of an instance asks, so they share statements: a version that was
-    stored before one asked is always seen.
+    """The numbers of the latest versions. Those who ask at a time share statements: a version that was stored before
+    one asked is always seen.
     """
 
     def __init__(self, pool: Pool) -> None:
@@ -74,6 +78,44 @@ async def _fetch_latest_versions(
     columns = [list(column) for column in zip(*keys, strict=True)]
     rows = await connection.fetch(LATEST_VERSIONS, *columns, timeout=timeout_s)
     return {(TenantId(tenant), language, id_): version for tenant, language, id_, version in rows}
+
+
+class AssumedVersion(StagedPart, frozen=True, kw_only=True):
+    """What a transaction starts an instance of: it is refused when a later version was stored before it commits."""
+
+    tenant: TenantId
+    language: str
+    id: str
+    version: int
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def _encode_assumed(batch: Sequence[Submission]) -> str | None:
+    """The versions, each once, with the transactions that it is assumed by: most of a batch start the same."""
+    assumed: dict[AssumedVersion, list[int]] = {}
+    for number, submission in enumerate(batch):
+        version = submission.parts.get("latest")
+        if isinstance(version, AssumedVersion):
+            assumed.setdefault(version, []).append(number)
+    if not assumed:
+        return None
+    return _encode(
+        [
+            {"tenant": one.tenant, "language": one.language, "id": one.id, "version": one.version, "ts": numbers}
+            for one, numbers in assumed.items()
+        ]
+    ).decode()
+
+
+LATEST: Final = Part(
+    name="latest",
+    sections=read_sections("statewright.storage.processes", "latest.sql"),
+    encode=_encode_assumed,
+    refusals={"outdated": PartRefused(lambda _: Conflict("a later version of the definition was stored"))},
+    staged_as="latest",
+)
 
 
 VERSION: Final = """

@@ -1,4 +1,4 @@
-"""What a transaction changes in the tables of processes: three optional parts of the commit statement.
+"""What a transaction changes in the tables of processes: optional parts of the commit statement.
 
 ``InstanceProgress`` is what nearly every advance of an instance writes: its line in the list, executions, jobs.
 ``Waits`` is what fewer do: user tasks, timers, instances to be started, ends of instances, jobs and timers held or
@@ -17,6 +17,7 @@ from msgspec.structs import astuple
 from statewright.ids import EntityId, TenantId
 from statewright.storage.commit.overlay import StagedPart
 from statewright.storage.commit.statement import build_staged_part, read_sections
+from statewright.storage.processes.definitions import LATEST
 
 
 class InstanceLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -230,4 +231,4 @@ WAITS: Final = build_staged_part("waits", read_sections("statewright.storage.pro
 
 LOG: Final = build_staged_part("log", read_sections("statewright.storage.processes", "log.sql"))
 
-PROCESS_PARTS: Final = (PROGRESS, WAITS, LOG)
+PROCESS_PARTS: Final = (LATEST, PROGRESS, WAITS, LOG)
