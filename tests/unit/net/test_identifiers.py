@@ -35,7 +35,11 @@ def test_the_first_characters_of_a_ulid_are_the_time():
 
 
 @pytest.mark.parametrize(
-    "text", ["", "01ARYZ6S41", "8ZZZZZZZZZZZZZZZZZZZZZZZZZ", "01ARYZ6S41TSV4RRFFQ69G5FAU", "ü" * 26]
+    "text",
+    [
+        *("", "01ARYZ6S41", "8ZZZZZZZZZZZZZZZZZZZZZZZZZ", "01ARYZ6S41TSV4RRFFQ69G5FAU", "ü" * 26),
+        *("+1ARYZ6S41TSV4RRFFQ69G5FAV", " 1ARYZ6S41TSV4RRFFQ69G5FAV", "01ARYZ6S41TSV4RRFFQ69G5F_V"),  # for int they are
+    ],
 )
 def test_what_is_no_ulid_has_no_number(text: str):
     assert parse_ulid(text) is None
