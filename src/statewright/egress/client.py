@@ -9,6 +9,7 @@ are unpacked in small steps.
 """
 
 import asyncio
+import socket
 import ssl
 import zlib
 from collections import Counter
@@ -21,7 +22,7 @@ import httpcore
 import httpx
 from msgspec import structs
 
-from statewright.egress.connecting import CheckedBackend, Refused, Resolver, SystemResolver
+from statewright.egress.connecting import CheckedBackend, Refused, Resolver, SystemResolver, connect_socket, try_each
 from statewright.egress.policy import (
     EgressLimits,
     EgressPolicy,
@@ -29,6 +30,8 @@ from statewright.egress.policy import (
     HttpFailure,
     HttpRequest,
     HttpResponse,
+    NotReached,
+    format_host,
     get_port,
 )
 
@@ -225,6 +228,24 @@ class Egress:
         except Refused as refused:
             return refused.failure
         return None
+
+    async def connect(self, host: str, port: int) -> socket.socket:
+        """A socket that is connected with a server that is not called by HTTP, at an address that was checked. Raises
+        ``NotReached``.
+        """
+        problem = self.policy.check_url(f"https://{format_host(host)}:{port}/")
+        if isinstance(problem, HttpFailure):
+            raise NotReached(problem)
+        try:
+            async with asyncio.timeout(self.policy.limits.connect_timeout_s):
+                addresses = await self._backend.find_addresses(host, port)
+                return await try_each(addresses, lambda address: connect_socket(address, port))
+        except TimeoutError:
+            raise NotReached(_describe("timed_out", f"no connection to {host:.253} in time")) from None
+        except Refused as refused:
+            raise NotReached(refused.failure) from None
+        except OSError:
+            raise NotReached(_describe("connection_failed", f"{host:.253} does not accept connections")) from None
 
     async def close(self) -> None:
         """Close the connections that are kept. To be called when no request is under way."""

@@ -11,11 +11,13 @@ import ssl
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_address
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import httpcore
 
 from statewright.egress.policy import Address, EgressPolicy, HttpFailure, read_literal
+
+T = TypeVar("T")
 
 Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[Address]]]
 """All addresses of a name, for a port. Raises ``OSError``, also when there are none."""
@@ -81,7 +83,7 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
         try:
             async with asyncio.timeout(timeout):
                 addresses = await self.find_addresses(host, port)
-                return await self._connect_any(addresses, port, socket_options)
+                return await try_each(addresses, lambda address: self._connect(address, port, socket_options))
         except TimeoutError as late:
             raise httpcore.ConnectTimeout from late
 
@@ -104,17 +106,6 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
             raise Refused(HttpFailure(reason="name_unresolved", detail=f"{host:.253} cannot be resolved"))
         return addresses
 
-    async def _connect_any(
-        self, addresses: Sequence[Address], port: int, options: Iterable[httpcore.SOCKET_OPTION] | None
-    ) -> httpcore.AsyncNetworkStream:
-        *others, last = addresses
-        for address in others:
-            try:
-                return await self._connect(address, port, options)
-            except httpcore.ConnectError:
-                continue
-        return await self._connect(last, port, options)
-
     async def _connect(
         self, address: Address, port: int, options: Iterable[httpcore.SOCKET_OPTION] | None
     ) -> httpcore.AsyncNetworkStream:
@@ -133,6 +124,30 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
     async def sleep(self, seconds: float) -> None:
         """Between attempts, of which there is one."""
         await asyncio.sleep(seconds)
+
+
+async def try_each(addresses: Sequence[Address], connect: Callable[[Address], Awaitable[T]]) -> T:
+    """What ``connect`` makes of the first address that accepts; raises what it does at the last one."""
+    *others, last = addresses
+    for address in others:
+        try:
+            return await connect(address)
+        except (OSError, httpcore.ConnectError):
+            continue
+    return await connect(last)
+
+
+async def connect_socket(address: Address, port: int) -> socket.socket:
+    """A socket that is connected with an address. Raises ``OSError``."""
+    made = socket.socket(socket.AF_INET if address.version == 4 else socket.AF_INET6, socket.SOCK_STREAM)
+    try:
+        made.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(made, (str(address), port))
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except BaseException:  # cancelled, too
+        made.close()
+        raise
+    return made
 
 
 class _MeteredStream(httpcore.AsyncNetworkStream):

@@ -163,6 +163,14 @@ class HttpFailure(Struct, frozen=True, kw_only=True):
         return f"{self.reason}: {self.detail}" if self.detail else self.reason
 
 
+class NotReached(OSError):
+    """There is no connection to a server that is not called by HTTP."""
+
+    def __init__(self, failure: HttpFailure) -> None:
+        super().__init__(str(failure))
+        self.failure = failure
+
+
 MAX_URL_CHARS: Final = 8192
 
 
@@ -231,6 +239,11 @@ class EgressPolicy(Struct, frozen=True, kw_only=True):
 def get_port(url: httpx.URL) -> int:
     """The port of the URL, or that of its scheme."""
     return url.port if url.port is not None else (443 if url.scheme == "https" else 80)
+
+
+def format_host(host: str) -> str:
+    """A name or an address as URLs have it: an IPv6 address in brackets."""
+    return f"[{host}]" if ":" in host else host
 
 
 def read_literal(host: str) -> Address | None:

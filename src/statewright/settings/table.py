@@ -534,10 +534,14 @@ class Table(Struct, frozen=True, kw_only=True):
         timedelta, _ours(_ops)(period(), "how long events are kept of tenants that record them")
     ] = span("168h")
     webhook_allow_http: Annotated[
-        bool, _ours(_ops)(FLAG, "webhooks may go to `http` URLs; only for tests and private networks")
+        bool,
+        _ours(_ops)(
+            FLAG,
+            "webhooks may go to `http` URLs, and brokers be reached without TLS; only for tests and private networks",
+        ),
     ] = False
     webhook_allow_private_networks: Annotated[
-        bool, _ours(_ops)(FLAG, "webhooks may go to addresses that are not public")
+        bool, _ours(_ops)(FLAG, "webhooks and brokers may have addresses that are not public")
     ] = False
     events_source: Annotated[str, _ours(_ops)(TEXT, "what the `source` of events begins with")] = "statewright"
 

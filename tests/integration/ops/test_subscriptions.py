@@ -3,12 +3,15 @@
 import asyncio
 import json
 import socket
+import sys
 from collections.abc import Iterator
 from typing import Final
 
 import pytest
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
+from statewright.ids import TenantId
+from statewright.storage.ops.subscriptions import find_subscription
 from tests.builders import SAMPLE, Json, a_workflow, manual
 from tests.database import Template, connected
 from tests.integration.ops.builders import ops_api
@@ -238,3 +241,76 @@ def test_targets_inside_are_refused_and_nothing_is_sent(
         target = {"url": "https://93.184.216.34/", "headers": {header: "x"}}
         refused(hooks.post("/subscriptions", {"name": "x", "target": target}), 400, "TARGET_NOT_ALLOWED")
     refused(ops_api(service, tenant).post("/subscriptions", {}), 403, "FORBIDDEN")
+
+
+KAFKA: Final = {
+    "bootstrapServers": ["93.184.216.34:9093"],
+    "topic": "events",
+    "securityProtocol": "SASL_SSL",
+    "saslMechanism": "PLAIN",
+    "saslUsername": "alice",
+    "saslPassword": "a word",
+}
+NATS: Final = {"servers": ["tls://93.184.216.34:4222"], "subject": "events.all", "token": "a word"}
+
+
+def test_the_secrets_of_brokers_are_kept_and_never_shown(service: RunningService, tenant: str) -> None:
+    hooks = ops_api(service, tenant, "ROLE_OPERATOR")
+    for target, secret in (({"kafka": KAFKA}, "saslPassword"), ({"nats": NATS}, "token")):
+        [(kind, members)] = target.items()
+        made = subscribe(hooks, "", target=target, enabled=False)
+        assert "secret" not in made
+        assert made["maxInFlight"] == 200
+        assert made["target"] == {kind: {**members, secret: "********"}}
+        path = f"/subscriptions/{made['id']}"
+        patch = {"target": {kind: {"tlsCa": None}}, "maxInFlight": 500}
+        changed = done(hooks.request("PATCH", path, patch))
+        assert (changed["target"], changed["maxInFlight"]) == (made["target"], 500)
+
+        async def read(id_: str = made["id"]) -> Json:
+            parts = service.parts.runtime.operations.webhooks.parts
+            stored = await find_subscription(parts.core.pool, TenantId(tenant), id_)
+            assert "a word" not in stored.plan
+            return parts.open(stored).secrets
+
+        assert asyncio.run_coroutine_threadsafe(read(), service.loop).result(20) == {
+            "sasl_password" if kind == "kafka" else "token": "a word"
+        }
+        refused(hooks.post(f"{path}/rotate-secret"), 400, "BAD_REQUEST")
+
+
+def test_brokers_are_checked_like_webhooks(
+    service: RunningService, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hooks = ops_api(service, tenant, "ROLE_OPERATOR")
+    plain = {name: value for name, value in KAFKA.items() if not name.startswith("sasl")}
+    not_allowed: list[Json] = [
+        *(
+            {"kafka": {**plain, "securityProtocol": "PLAINTEXT"}},
+            {"nats": {**NATS, "servers": ["nats://93.184.216.34"]}},
+        ),
+        *({"kafka": {**KAFKA, "bootstrapServers": [one]}} for one in ("127.0.0.1:9092", "10.0.0.1:9092", "[::1]:9092")),
+        *({"kafka": {**KAFKA, "bootstrapServers": [one]}} for one in ("kafka.internal:9092", "93.184.216.34:22", "x")),
+        *({"nats": {**NATS, "servers": [f"tls://{one}"]}} for one in ("127.0.0.1", "localhost", "93.184.216.34:22")),
+        {"nats": {**NATS, "servers": ["tls://93.184.216.34", "tls://user:word@93.184.216.34"]}},
+        {"kafka": {**KAFKA, "tlsCa": "no certificate"}},
+    ]
+    for target in not_allowed:
+        refused(hooks.post("/subscriptions", {"name": "x", "target": target}), 400, "TARGET_NOT_ALLOWED")
+    misfits: list[Json] = [
+        *({}, {"kafka": KAFKA, "nats": NATS}, {"url": "https://93.184.216.34/", "nats": NATS}),
+        *({"kafka": KAFKA, "headers": {"X-A": "a"}}, {"kafka": {**KAFKA, "saslPassword": None}}),
+        *(
+            {"kafka": {**plain, "saslPassword": "a"}},
+            {"kafka": {**KAFKA, "topic": "a b"}},
+            {"nats": {**NATS, "subject": "a.>"}},
+        ),
+        *({"nats": {**NATS, "username": "alice", "password": "a"}}, {"nats": {**NATS, "servers": ["http://x"]}}),
+    ]
+    for target in misfits:
+        refused(hooks.post("/subscriptions", {"name": "x", "target": target}), 400, "BAD_REQUEST")
+    many = {"name": "x", "target": {"url": "https://93.184.216.34/"}, "maxInFlight": 33}
+    refused(hooks.post("/subscriptions", many), 400, "BAD_REQUEST")
+    monkeypatch.setitem(sys.modules, "nats", None)
+    problem = refused(hooks.post("/subscriptions", {"name": "x", "target": {"nats": NATS}}), 400, "TARGET_NOT_ALLOWED")
+    assert "statewright[nats]" in problem["detail"]

@@ -7,6 +7,7 @@ import pytest
 from statewright.egress import HttpFailure, HttpResponse
 from statewright.operations.subscriptions import PAUSES_S
 from statewright.services.ops.deliveries import judge
+from statewright.services.ops.targets import read_answer
 from statewright.storage.ops.subscriptions import Attempt
 
 NOW = datetime(2026, 3, 4, 8, 15, tzinfo=UTC)
@@ -15,7 +16,7 @@ NOW = datetime(2026, 3, 4, 8, 15, tzinfo=UTC)
 def answered(status: int, number: int = 1, chance: float = 0.5, **headers: str) -> Attempt:
     named = tuple((name.replace("_", "-"), value) for name, value in headers.items())
     response = HttpResponse(status=status, headers=named, body=b"so\0so", url="https://billing.example/")
-    return judge(response, number=number, duration_ms=7, now=NOW, chance=chance)
+    return judge(read_answer(response, NOW), number=number, duration_ms=7, chance=chance)
 
 
 @pytest.mark.parametrize("status", [200, 204, 299])
@@ -40,7 +41,7 @@ def test_all_else_is_tried_again_after_longer_and_longer_pauses(status: int) -> 
 
 def test_no_answer_is_tried_again() -> None:
     failure = HttpFailure(reason="timed_out", detail="no response within 15 s")
-    attempt = judge(failure, number=2, duration_ms=15_000, now=NOW, chance=0.5)
+    attempt = judge(read_answer(failure, NOW), number=2, duration_ms=15_000, chance=0.5)
     assert (attempt.status, attempt.http_status, attempt.next_in_us) == ("RETRYING", None, 30_000_000)
     assert attempt.error == "timed_out: no response within 15 s"
 

@@ -1,10 +1,11 @@
 """``statewright ops subscriptions …`` (docs/reference/operations.md#subscriptions)."""
 
-from typing import TYPE_CHECKING, Annotated
+import re
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from statewright.cli.client import Json, command
+from statewright.cli.client import Json, command, read_object
 from statewright.cli.ops.calls import add_operation, ask, drop_none
 from statewright.operations import subscriptions as rows
 from statewright.operations.table import OPERATIONS
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 subscriptions = typer.Typer(help="Who is told of what was committed, by webhooks.", no_args_is_help=True)
 
+_URL: Final = re.compile("[a-z]+://")
+
 Id = Annotated[str, typer.Argument(help="The id of the subscription.", metavar="ID")]
 
 
@@ -21,7 +24,7 @@ Id = Annotated[str, typer.Argument(help="The id of the subscription.", metavar="
 def create(
     client: "Client",
     name: Annotated[str, typer.Argument(help="What it is called.")],
-    target: Annotated[str, typer.Argument(help="Where events are sent to.", metavar="URL")],
+    target: Annotated[str, typer.Argument(help="Where events are sent to.", metavar="URL|FILE")],
     kind: Annotated[list[str] | None, typer.Option(help="Such as TRANSITIONED.", show_default=False)] = None,
     model: Annotated[str | None, typer.Option(help="Only of models with this name.", show_default=False)] = None,
     to_state: Annotated[str | None, typer.Option(help="Only with this state.", show_default=False)] = None,
@@ -29,10 +32,14 @@ def create(
     body: Annotated[str, typer.Option(help="NONE, AFTER or BEFORE_AND_AFTER.")] = "NONE",
     start_at: Annotated[str, typer.Option(help="NOW, or an instant.")] = "NOW",
 ) -> Json:
-    """Have events sent to a URL; shows the secret that signs them."""
+    """Have events sent to a URL, or to the broker that a file describes: JSON, with its secrets.
+
+    Shows the secret that signs webhooks.
+    """
     headers = {name: value for name, _, value in (one.partition("=") for one in header or ())}
+    described = {"url": target, "headers": headers} if _URL.match(target) else read_object(target)
     wanted = drop_none({"kinds": kind or None, "modelName": model, "toState": to_state})
-    order = {"name": name, "target": {"url": target, "headers": headers}, "filters": [wanted]}
+    order = {"name": name, "target": described, "filters": [wanted]}
     return ask(client, rows.CREATE_SUBSCRIPTION, body={**order, "includeBody": body, "startAt": start_at})
 
 

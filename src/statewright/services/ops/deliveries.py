@@ -1,9 +1,9 @@
-"""Delivering events by signed webhooks (docs/reference/operations.md#delivery).
+"""Delivering events to the targets of subscriptions (docs/reference/operations.md#delivery).
 
 One node works on a subscription, by a lease. It reads the events that are wanted, makes a delivery of each together
 with the position behind it, and sends: to each entity one at a time, in order, and several entities at once. What
 became of an attempt is noted before the next event of the entity goes out. A node that dies loses the lease, and the
-next one sends what was not noted: receivers tell repetitions by ``webhook-id``.
+next one sends what was not noted: receivers tell repetitions by the id of the event.
 
 The deliveries that wait are in memory, ten thousand at most; then no more events are read. What operators change gives
 the subscription another revision, by which its node loads it anew.
@@ -14,18 +14,15 @@ import random
 import secrets
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
 from functools import partial
 from typing import Final, Literal, Protocol
 
 from msgspec import Struct
-from msgspec.structs import replace
-from standardwebhooks.webhooks import Webhook
 
 from statewright.conditions.search import SentCondition, judge_sent
-from statewright.egress import HttpFailure, HttpRequest, HttpResponse
 from statewright.entity import EntityMeta
 from statewright.failures import Failure, StorageUnavailable
 from statewright.ids import NodeId, TenantId
@@ -33,14 +30,16 @@ from statewright.loop.background import LEASE_TIMEOUT, cancel_all, log_failures,
 from statewright.operations.events import EventPosition, EventRow
 from statewright.operations.subscriptions import (
     MAX_PARKED,
-    MAX_RETRY_AFTER_S,
     PAUSES_S,
+    DeliveryStatus,
     SubscriptionOrder,
+    SubscriptionTarget,
     WebhookTest,
 )
 from statewright.services.core import Caller
 from statewright.services.ops.events import BODIES_AT_ONCE, Fact
 from statewright.services.ops.subscriptions import BodyFilter, Confidential, Subscriptions, build_filters, decode_plan
+from statewright.services.ops.targets import Letter, Outcome, Sender, open_sender
 from statewright.storage.ops import subscriptions as stored
 from statewright.storage.ops.events import fetch_bodies
 from statewright.storage.ops.subscriptions import Attempt, Claim, StoredSubscription, WaitingDelivery
@@ -57,10 +56,6 @@ LOOK_S: Final = 1.0
 MAX_SUBSCRIPTIONS: Final = 200
 """Of one node at a time."""
 
-SEND_TIMEOUT_S: Final = 15.0
-MAX_ANSWER_BYTES: Final = 256 * 1024
-KEPT_ANSWER_CHARS: Final = 1024
-
 FAILING_US: Final = 3_600_000_000
 """How long attempts have to fail until a subscription is disabled."""
 
@@ -74,92 +69,34 @@ SWEEP_INTERVAL: Final = timedelta(minutes=1)
 log = logs.logger(__name__)
 
 
-def judge(
-    outcome: HttpResponse | HttpFailure, *, number: int, duration_ms: int, now: datetime, chance: float
-) -> Attempt:
+def judge(outcome: Outcome, *, number: int, duration_ms: int, chance: float) -> Attempt:
     """What an attempt came to, the ``number``-th of its delivery; ``chance`` from 0 to 1 spreads the next ones."""
-    if isinstance(outcome, HttpFailure):
-        return _fail(None, str(outcome), number, duration_ms, _spread(number, chance))
-    text = outcome.body[: 4 * KEPT_ANSWER_CHARS].decode(errors="replace").replace("\0", "")[:KEPT_ANSWER_CHARS]
-    status = outcome.status
-    if 200 <= status < 300:
-        return Attempt(
-            status="DELIVERED", number=number, duration_ms=duration_ms, http_status=status, answer=text or None
-        )
-    error = f"the target answered {status}"
-    if status == 410:  # the event goes out when the subscription is enabled again
-        return replace(_fail(status, error, number, duration_ms, 0.0, text), disables=error)
-    pause = _spread(number, chance)
-    if status in (429, 503) and pause is not None:
-        asked = _read_retry_after(outcome.get_header("retry-after"), now)
-        pause = pause if asked is None else asked
-    return _fail(status, error, number, duration_ms, pause, text)
-
-
-def _fail(
-    status: int | None, error: str, number: int, duration_ms: int, pause_s: float | None, answer: str = ""
-) -> Attempt:
+    status: DeliveryStatus = "RETRYING"
+    if outcome.error is None:
+        pause, status = None, "DELIVERED"
+    elif outcome.is_gone:  # the event goes out when the subscription is enabled again
+        pause = 0.0
+    else:
+        pause = _spread(number, chance)
+        if pause is not None and outcome.retry_after_s is not None:
+            pause = outcome.retry_after_s
+        if pause is None:
+            status = "DEAD"
     return Attempt(
-        status="DEAD" if pause_s is None else "RETRYING",
+        status=status,
         number=number,
         duration_ms=duration_ms,
-        next_in_us=None if pause_s is None else int(pause_s * 1_000_000),
-        http_status=status,
-        error=error,
-        answer=answer or None,
+        next_in_us=None if pause is None else int(pause * 1_000_000),
+        http_status=outcome.http_status,
+        error=outcome.error,
+        answer=outcome.answer,
+        disables=outcome.error if outcome.is_gone else None,
     )
 
 
 def _spread(number: int, chance: float) -> float | None:
     """Seconds to the next attempt; None: there is none."""
     return PAUSES_S[number - 1] * (0.8 + 0.4 * chance) if number <= len(PAUSES_S) else None
-
-
-def _read_retry_after(text: str | None, now: datetime) -> float | None:
-    if text is None:
-        return None
-    if text.isascii() and text.isdecimal():
-        return float(min(int(text[:9]), MAX_RETRY_AFTER_S))
-    try:
-        at = parsedate_to_datetime(text)
-    except (ValueError, OverflowError):  # the target says what it likes
-        return None
-    seconds = (at.replace(tzinfo=at.tzinfo or UTC) - now).total_seconds()
-    return min(max(seconds, 0.0), float(MAX_RETRY_AFTER_S))
-
-
-class Letter(Struct, frozen=True, kw_only=True):
-    """What is sent, and to whom."""
-
-    tenant: TenantId
-    plan: SubscriptionOrder
-    confidential: Confidential
-    id: str
-    body: bytes
-    again: bool = False
-
-
-def build_request(letter: Letter, now: int) -> HttpRequest:
-    """The request of a webhook, signed by each secret that is good ``now``, in epoch microseconds."""
-    at, text = datetime.fromtimestamp(now // 1_000_000, UTC), letter.body.decode()
-    good = [one.secret for one in letter.confidential.signers if one.until is None or one.until > now]
-    signatures = [Webhook(secret).sign(letter.id, at, text) for secret in good]
-    return HttpRequest(
-        url=letter.plan.target.url,
-        method="POST",
-        headers=(
-            *letter.confidential.headers.items(),
-            ("Content-Type", "application/cloudevents+json"),
-            ("webhook-id", letter.id),
-            ("webhook-timestamp", str(now // 1_000_000)),
-            ("webhook-signature", " ".join(signatures)),
-            *((("webhook-redelivery", "true"),) if letter.again else ()),
-        ),
-        body=letter.body,
-        tenant=letter.tenant,
-        timeout_s=SEND_TIMEOUT_S,
-        max_response_bytes=MAX_ANSWER_BYTES,
-    )
 
 
 class WebhookMetrics:
@@ -233,10 +170,15 @@ class SubscriptionRunner:
         with log_failures(log, "subscription_not_released", subscription=claim.id):  # then its lease ends
             await stored.release(self.parts.core.pool, claim)
 
-    async def send(self, letter: Letter) -> tuple[HttpResponse | HttpFailure, int]:
+    def open_sender(self, plan: SubscriptionOrder, confidential: Confidential) -> Sender:
+        """What delivers to the target of a subscription."""
+        target = plan.target.reveal(confidential.secrets)
+        return open_sender(self.parts.egress, target, confidential.signers, self.parts.core.clock)
+
+    async def send(self, sender: Sender, letter: Letter) -> tuple[Outcome, int]:
         """Send, and tell how many milliseconds it took."""
         began = time.monotonic()
-        outcome = await self.parts.egress.send(build_request(letter, self.parts.core.clock()))
+        outcome = await sender.deliver(letter)
         took = time.monotonic() - began
         self.metrics.seconds.observe(took)
         return outcome, int(took * 1000)
@@ -256,17 +198,21 @@ class SubscriptionRunner:
         """Send a test to the target of a subscription. Raises ``SubscriptionNotFound``."""
         found = await stored.find_subscription(self.parts.core.pool, caller.tenant, id_)
         event = self.parts.events.encode_test(caller.tenant, id_, self.parts.core.clock())
-        letter = Letter(
-            tenant=caller.tenant,
-            plan=decode_plan(found.plan),
-            confidential=self.parts.open(found),
-            id=event.id,
-            body=event.text,
+        letter = Letter(tenant=caller.tenant, id=event.id, subject=id_, body=event.text)
+        async with _use_sender(self.open_sender(decode_plan(found.plan), self.parts.open(found))) as sender:
+            outcome, took = await self.send(sender, letter)
+        is_answer = outcome.http_status is not None
+        return WebhookTest(
+            http_status=outcome.http_status, duration_ms=took, error=None if is_answer else outcome.error
         )
-        outcome, took = await self.send(letter)
-        if isinstance(outcome, HttpFailure):
-            return WebhookTest(http_status=None, duration_ms=took, error=str(outcome))
-        return WebhookTest(http_status=outcome.status, duration_ms=took, error=None)
+
+
+@asynccontextmanager
+async def _use_sender(sender: Sender) -> AsyncIterator[Sender]:
+    try:
+        yield sender
+    finally:
+        await sender.close()
 
 
 class _Waiting(Struct):
@@ -291,6 +237,8 @@ class SubscriptionRun:
         self._size = 0
         self._busy: dict[str, asyncio.Task[None]] = {}
         self._moved = asyncio.Event()
+        self._sender: Sender | None = None
+        self._used: tuple[SubscriptionTarget, Confidential] | None = None
 
     async def carry_out(self) -> None:
         """Deliver until the subscription is another node's, disabled or gone. Raises ``StorageUnavailable``."""
@@ -309,6 +257,7 @@ class SubscriptionRun:
                         await self._wait()
         finally:
             await cancel_all({keeping, *self._busy.values()})
+            await self._close_sender()
 
     async def _keep(self) -> None:
         """Renew the lease, and hear of changes."""
@@ -342,7 +291,7 @@ class SubscriptionRun:
         found = await stored.find_subscription(self._parts.core.pool, self.claim.tenant, self.claim.id)
         self._revision = found.revision
         self._plan = decode_plan(found.plan)
-        self._confidential = self._parts.open(found)
+        await self._change_sender(self._plan, self._parts.open(found))
         self._filters = build_filters(self._plan)
         under_way = {entity: self._queues[entity][0] for entity in self._busy if self._queues.get(entity)}
         self._queues, self._size = {}, 0
@@ -354,6 +303,19 @@ class SubscriptionRun:
             if one.id not in known:
                 due = time.monotonic() + max(one.next_at - now, 0) / 1_000_000
                 self._add(_Waiting(one, due, one.attempt), one.position.entity)
+
+    async def _change_sender(self, plan: SubscriptionOrder, confidential: Confidential) -> None:
+        """Deliver by what is to be delivered by now. What is under way comes to its end before."""
+        if self._sender is not None and self._used == (plan.target, confidential):
+            return
+        await self._close_sender()
+        self._sender, self._used = self._runner.open_sender(plan, confidential), (plan.target, confidential)
+
+    async def _close_sender(self) -> None:
+        if self._busy:
+            await asyncio.wait(self._busy.values())
+        if self._sender is not None:
+            await self._sender.close()
 
     def _add(self, waiting: _Waiting, entity: str) -> None:
         self._queues.setdefault(entity, deque()).append(waiting)
@@ -426,7 +388,7 @@ class SubscriptionRun:
     def _start_due(self) -> None:
         now = time.monotonic()
         for entity, queue in self._queues.items():
-            if len(self._busy) >= self._plan.max_in_flight:
+            if len(self._busy) >= self._plan.in_flight:
                 return
             if entity not in self._busy and queue[0].due <= now:
                 task = asyncio.create_task(self._deliver(entity, queue[0]), name="webhook")
@@ -504,11 +466,11 @@ class SubscriptionRun:
         [event] = await self._parts.events.encode_events(self.claim.tenant, [fact], self._plan.include_body)
         letter = Letter(
             tenant=self.claim.tenant,
-            plan=self._plan,
-            confidential=self._confidential,
             id=event.id,
+            subject=delivery.position.entity,
             body=event.text,
             again=delivery.again,
         )
-        outcome, took = await self._runner.send(letter)
-        return judge(outcome, number=number, duration_ms=took, now=datetime.now(UTC), chance=random.random())  # noqa: S311
+        assert self._sender is not None  # noqa: S101 - loaded before anything is delivered
+        outcome, took = await self._runner.send(self._sender, letter)
+        return judge(outcome, number=number, duration_ms=took, chance=random.random())  # noqa: S311

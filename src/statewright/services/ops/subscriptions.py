@@ -9,11 +9,10 @@ import re
 import secrets
 from datetime import timedelta
 from typing import Final
-from urllib.parse import urlsplit
 from uuid import UUID
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from statewright.auth.keys import Sealer
@@ -30,6 +29,7 @@ from statewright.jsonval.values import JsonObject
 from statewright.net import parse_delay
 from statewright.operations.events import EventFilter, EventPosition, place_behind
 from statewright.operations.subscriptions import (
+    MAX_WEBHOOKS,
     Delivery,
     Redelivery,
     Requeued,
@@ -39,10 +39,12 @@ from statewright.operations.subscriptions import (
     SubscriptionFilter,
     SubscriptionOrder,
     SubscriptionStatus,
+    SubscriptionTarget,
 )
 from statewright.services.core import Caller, Core
 from statewright.services.ops.events import EventLog, SwitchFollower
 from statewright.services.ops.paging import Page, PageRequest, build_page
+from statewright.services.ops.targets import Signer, check_broker, check_url
 from statewright.services.ops.waiting import wait_for_nodes
 from statewright.services.search import Search, prepare
 from statewright.storage.ops import events as recording
@@ -61,24 +63,15 @@ _OURS: Final = re.compile(
 )
 """Headers that subscribers cannot choose."""
 
-_INSIDE: Final = (".internal", ".local", ".localhost")
-"""Names that are never public."""
-
 _encode = msgspec.json.Encoder().encode
-
-
-class Signer(Struct, frozen=True):
-    """A secret; ``until`` in epoch microseconds, None for the one that is shown last."""
-
-    secret: str
-    until: int | None = None
 
 
 class Confidential(Struct, frozen=True, kw_only=True):
     """What is sealed of a subscription."""
 
-    signers: tuple[Signer, ...]
-    headers: dict[str, str]
+    signers: tuple[Signer, ...] = ()
+    secrets: dict[str, str] = field(name="headers", default_factory=dict)
+    """Values of headers, and secrets of brokers, by name."""
 
 
 _decode_confidential = msgspec.json.Decoder(Confidential).decode
@@ -140,8 +133,9 @@ async def create(
     await _check_target(parts, order)
     await _check_predicates(parts, caller.tenant, order)
     position = await _find_start(parts, caller.tenant, order.start_at)
-    id_, secret = str(make_uuid7(parts.core.clock())), make_secret()
-    confidential = Confidential(signers=(Signer(secret),), headers=order.target.headers)
+    id_, secret = str(make_uuid7(parts.core.clock())), None if order.target.broker else make_secret()
+    signers = () if secret is None else (Signer(secret),)
+    confidential = Confidential(signers=signers, secrets=order.target.conceal()[1])
     new = NewSubscription(
         id=id_,
         enabled=order.enabled,
@@ -173,28 +167,29 @@ async def _find_start(parts: Subscriptions, tenant: TenantId, start: str) -> Eve
 
 
 async def _check_target(parts: Subscriptions, order: SubscriptionOrder) -> None:
-    """Raises ``TargetNotAllowed``, which does not tell what a name was resolved to."""
-    url = order.target.url
+    """Raises ``BadRequest``, and ``TargetNotAllowed``, which does not tell what a name was resolved to."""
+    target = order.target
     try:
-        split = urlsplit(url)
-        host = (split.hostname or "").rstrip(".").lower()
-    except ValueError:
-        raise TargetNotAllowed("not an absolute URL with a host") from None
-    if split.fragment or "#" in url:
-        raise TargetNotAllowed("a fragment is not sent")
-    for name, value in order.target.headers.items():
+        target.check()
+    except ValueError as misfit:
+        raise _refuse("/target", str(misfit)) from misfit
+    if target.broker is None and order.in_flight > MAX_WEBHOOKS:
+        raise _refuse("/maxInFlight", f"of webhooks at most {MAX_WEBHOOKS}")
+    if target.broker is None:
+        _check_headers(target.headers)
+        if "#" in (url := target.url or ""):
+            raise TargetNotAllowed("a fragment is not sent")
+        await check_url(parts.egress, url, allows_inside=parts.allows_inside)
+    else:
+        await check_broker(parts.egress, target.broker, allows_inside=parts.allows_inside)
+
+
+def _check_headers(headers: dict[str, str]) -> None:
+    for name, value in headers.items():
         if not _NAME.fullmatch(name) or _OURS.fullmatch(name):
             raise TargetNotAllowed(f"the header {name} cannot be set")
         if not value.isprintable() or not value.isascii():
             raise TargetNotAllowed(f"the value of the header {name} has characters that cannot be sent")
-    if not parts.allows_inside and (host.endswith(_INSIDE) or host in ("localhost", "internal", "local")):
-        raise TargetNotAllowed("its host cannot be reached, or may not be")
-    failure = await parts.egress.check(url)
-    if failure is None:
-        return
-    if failure.reason in ("name_unresolved", "address_refused"):
-        raise TargetNotAllowed("its host cannot be reached, or may not be")
-    raise TargetNotAllowed(failure.detail)
 
 
 async def _check_predicates(parts: Subscriptions, tenant: TenantId, order: SubscriptionOrder) -> None:
@@ -227,8 +222,7 @@ def _looks_beyond_document(condition: Condition) -> bool:
 
 
 def _write_plan(order: SubscriptionOrder) -> str:
-    names = dict.fromkeys(order.target.headers, "")
-    return _encode(replace(order, target=replace(order.target, headers=names))).decode()
+    return _encode(replace(order, target=order.target.conceal()[0])).decode()
 
 
 async def list_all(
@@ -259,14 +253,14 @@ async def change(
         raise RevisionMismatch(before.revision, "the subscription is")
     confidential = parts.open(before)
     plan = decode_plan(before.plan)
-    known: JsonObject = msgspec.to_builtins(replace(plan, target=replace(plan.target, headers=confidential.headers)))
+    known: JsonObject = msgspec.to_builtins(replace(plan, target=plan.target.reveal(confidential.secrets)))
     known["enabled"] = before.enabled
     order = msgspec.convert(apply_merge_patch(known, patch), SubscriptionOrder)
-    if "target" in patch:
+    if "target" in patch or "maxInFlight" in patch:
         await _check_target(parts, order)
     if "filters" in patch:
         await _check_predicates(parts, caller.tenant, order)
-    sealed = parts.seal(caller.tenant, id_, replace(confidential, headers=order.target.headers))
+    sealed = parts.seal(caller.tenant, id_, replace(confidential, secrets=order.target.conceal()[1]))
     return await _store_change(parts, caller, before, order, sealed, "subscription.change")
 
 
@@ -307,6 +301,8 @@ async def rotate_secret(parts: Subscriptions, caller: Caller, id_: str, wish: Ro
         raise _refuse("/overlap", "an ISO 8601 duration of 7 days at most")
     before = await stored.find_subscription(parts.core.pool, caller.tenant, id_)
     confidential, now = parts.open(before), parts.core.clock()
+    if decode_plan(before.plan).target.broker is not None:
+        raise BadRequest("nothing is signed for a broker")
     secret, until = make_secret(), now + delay.microseconds
     kept = [replace(one, until=until) for one in confidential.signers if one.until is None]
     sealed = parts.seal(caller.tenant, id_, replace(confidential, signers=(Signer(secret), *kept)))
@@ -378,10 +374,10 @@ def show(subscription: StoredSubscription, now: int) -> Subscription:
         revision=subscription.revision,
         status=_find_status(subscription),
         enabled=subscription.enabled,
-        target=ShownTarget(url=plan.target.url, header_names=[*plan.target.headers]),
+        target=_show_target(plan.target),
         filters=plan.filters,
         include_body=plan.include_body,
-        max_in_flight=plan.max_in_flight,
+        max_in_flight=plan.in_flight,
         disable_after_failures=plan.disable_after_failures,
         position=subscription.position.write(),
         lag_seconds=max(now - subscription.position.at, 0) / 1_000_000,
@@ -390,6 +386,12 @@ def show(subscription: StoredSubscription, now: int) -> Subscription:
         created_by=subscription.created_by,
         disabled_reason=subscription.disabled_reason,
     )
+
+
+def _show_target(target: SubscriptionTarget) -> ShownTarget:
+    if target.url is None:
+        return ShownTarget(kafka=target.kafka, nats=target.nats)
+    return ShownTarget(url=target.url, header_names=[*target.headers])
 
 
 def _find_status(subscription: StoredSubscription) -> SubscriptionStatus:

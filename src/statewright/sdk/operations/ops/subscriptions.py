@@ -12,23 +12,25 @@ from statewright.sdk.operations.ops.work import read_list, request
 
 def create(
     name: str,
-    url: str,
+    target: str | subscriptions.SubscriptionTarget,
     *,
     headers: Mapping[str, str] | None = None,
     filters: Sequence[subscriptions.SubscriptionFilter] = (subscriptions.SubscriptionFilter(),),
     include_body: IncludeBody = "NONE",
     start_at: Instant | None = None,
-    max_in_flight: int = 8,
+    max_in_flight: int | None = None,
     disable_after_failures: int = 50,
     enabled: bool = True,
     idempotency_key: str | None = None,
 ) -> Operation[subscriptions.Subscription]:
-    """Have events sent to ``url`` by signed webhooks, from an instant on, or from now. The secret is in this answer
-    only. For operators.
+    """Have events sent to a URL by signed webhooks, or to a broker, from an instant on, or from now. The secret is in
+    this answer only. For operators.
     """
+    if isinstance(target, str):
+        target = subscriptions.SubscriptionTarget(url=target, headers=dict(headers or {}))
     body = subscriptions.SubscriptionOrder(
         name=name,
-        target=subscriptions.WebhookTarget(url=url, headers=dict(headers or {})),
+        target=target,
         filters=list(filters),
         include_body=include_body,
         start_at="NOW" if start_at is None else dict(build_query(at=start_at))["at"],

@@ -1,0 +1,285 @@
+"""Where events are delivered to: webhooks, Kafka, and JetStream of NATS (docs/reference/operations.md#targets).
+
+A ``Sender`` delivers one event, and says what came of it. What that means for the delivery, when it is tried again and
+when it is given up, is the same for all (``services/ops/deliveries.py``).
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from importlib.util import find_spec
+from typing import Final, Protocol
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+from standardwebhooks.webhooks import Webhook
+
+from statewright.egress import Egress, HttpFailure, HttpRequest, HttpResponse
+from statewright.egress.brokers import Broker, Message, NotPublished, TlsSettings
+from statewright.egress.policy import format_host
+from statewright.failures import TargetNotAllowed
+from statewright.ids import TenantId
+from statewright.operations.subscriptions import (
+    MAX_RETRY_AFTER_S,
+    KafkaTarget,
+    NatsTarget,
+    SubscriptionTarget,
+)
+
+SEND_TIMEOUT_S: Final = 15.0
+MAX_ANSWER_BYTES: Final = 256 * 1024
+KEPT_ANSWER_CHARS: Final = 1024
+
+MEDIA_TYPE: Final = "application/cloudevents+json"
+"""Events are sent whole, in the structured mode of CloudEvents, to targets of all kinds."""
+
+
+class Signer(Struct, frozen=True):
+    """A secret; ``until`` in epoch microseconds, None for the one that is shown last."""
+
+    secret: str
+    until: int | None = None
+
+
+class Letter(Struct, frozen=True, kw_only=True):
+    """An event that is delivered. ``again``: an operator has it delivered once more."""
+
+    tenant: TenantId
+    id: str
+    subject: str
+    body: bytes
+    again: bool = False
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """What came of an attempt; ``error`` None: the event is delivered. ``retry_after_s``: when the target wants the
+    next attempt. ``is_gone``: it wants none.
+    """
+
+    error: str | None = None
+    http_status: int | None = None
+    answer: str | None = None
+    retry_after_s: float | None = None
+    is_gone: bool = False
+
+
+class Sender(Protocol):
+    """A target of events."""
+
+    async def deliver(self, letter: Letter) -> Outcome:
+        """Try it once."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of what is kept open. To be called when nothing is under way."""
+        ...
+
+
+class WebhookSender(Struct, frozen=True, kw_only=True):
+    """Sends requests, signed by each secret that is good."""
+
+    egress: Egress
+    url: str
+    headers: dict[str, str]
+    signers: tuple[Signer, ...]
+    clock: Callable[[], int]
+
+    async def deliver(self, letter: Letter) -> Outcome:
+        """Send a request."""
+        return read_answer(await self.egress.send(self._build_request(letter, self.clock())), datetime.now(UTC))
+
+    def _build_request(self, letter: Letter, now: int) -> HttpRequest:
+        at, text = datetime.fromtimestamp(now // 1_000_000, UTC), letter.body.decode()
+        good = [one.secret for one in self.signers if one.until is None or one.until > now]
+        signatures = [Webhook(secret).sign(letter.id, at, text) for secret in good]
+        return HttpRequest(
+            url=self.url,
+            method="POST",
+            headers=(
+                *self.headers.items(),
+                ("Content-Type", MEDIA_TYPE),
+                ("webhook-id", letter.id),
+                ("webhook-timestamp", str(now // 1_000_000)),
+                ("webhook-signature", " ".join(signatures)),
+                *((("webhook-redelivery", "true"),) if letter.again else ()),
+            ),
+            body=letter.body,
+            tenant=letter.tenant,
+            timeout_s=SEND_TIMEOUT_S,
+            max_response_bytes=MAX_ANSWER_BYTES,
+        )
+
+    async def close(self) -> None:
+        """Connections are those of all webhooks."""
+
+
+def read_answer(answer: HttpResponse | HttpFailure, now: datetime) -> Outcome:
+    """What a webhook has answered."""
+    if isinstance(answer, HttpFailure):
+        return Outcome(error=str(answer))
+    text = answer.body[: 4 * KEPT_ANSWER_CHARS].decode(errors="replace").replace("\0", "")[:KEPT_ANSWER_CHARS]
+    status = answer.status
+    is_busy = status in (429, 503)
+    return Outcome(
+        error=None if 200 <= status < 300 else f"the target answered {status}",
+        http_status=status,
+        answer=text or None,
+        retry_after_s=_read_retry_after(answer.get_header("retry-after"), now) if is_busy else None,
+        is_gone=status == 410,
+    )
+
+
+def _read_retry_after(text: str | None, now: datetime) -> float | None:
+    if text is None:
+        return None
+    if text.isascii() and text.isdecimal():
+        return float(min(int(text[:9]), MAX_RETRY_AFTER_S))
+    try:
+        at = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):  # the target says what it likes
+        return None
+    seconds = (at.replace(tzinfo=at.tzinfo or UTC) - now).total_seconds()
+    return min(max(seconds, 0.0), float(MAX_RETRY_AFTER_S))
+
+
+class BrokerSender(Struct, frozen=True):
+    """Publishes messages; those of an entity have the same key."""
+
+    broker: Broker
+
+    async def deliver(self, letter: Letter) -> Outcome:
+        """Publish a message."""
+        message = Message(
+            key=letter.subject, id=letter.id, body=letter.body, media_type=MEDIA_TYPE, is_repeated=letter.again
+        )
+        try:
+            await self.broker.publish(message)
+        except NotPublished as failure:
+            return Outcome(error=str(failure))
+        return Outcome()
+
+    async def close(self) -> None:
+        """Close the connections to the broker."""
+        await self.broker.close()
+
+
+def open_sender(
+    egress: Egress, target: SubscriptionTarget, signers: tuple[Signer, ...], clock: Callable[[], int]
+) -> Sender:
+    """What delivers to a target with its secrets. Nothing is connected yet."""
+    if target.kafka is not None:
+        return BrokerSender(_open_kafka(egress, target.kafka))
+    if target.nats is not None:
+        return BrokerSender(_open_nats(egress, target.nats))
+    return WebhookSender(egress=egress, url=target.url or "", headers=target.headers, signers=signers, clock=clock)
+
+
+def _open_kafka(egress: Egress, target: KafkaTarget) -> Broker:
+    from statewright.egress.kafka import KafkaBroker, KafkaSettings
+
+    return KafkaBroker(
+        egress,
+        KafkaSettings(
+            servers=tuple(target.bootstrap_servers),
+            topic=target.topic,
+            protocol=target.security_protocol,
+            mechanism=target.sasl_mechanism,
+            username=target.sasl_username,
+            password=target.sasl_password,
+            tls=_build_tls(target),
+        ),
+    )
+
+
+def _open_nats(egress: Egress, target: NatsTarget) -> Broker:
+    from statewright.egress.nats import NatsBroker, NatsSettings
+
+    return NatsBroker(
+        egress,
+        NatsSettings(
+            servers=tuple(target.servers),
+            subject=target.subject,
+            stream=target.stream,
+            username=target.username,
+            password=target.password,
+            token=target.token,
+            seed=target.nkey_seed,
+            credentials=target.credentials,
+            tls=_build_tls(target),
+        ),
+    )
+
+
+def _build_tls(target: KafkaTarget | NatsTarget) -> TlsSettings:
+    return TlsSettings(authorities=target.tls_ca, certificate=target.tls_certificate, key=target.tls_key)
+
+
+_INSIDE: Final = (".internal", ".local", ".localhost")
+"""Names that are never public."""
+
+
+def _is_inside(host: str) -> bool:
+    """Whether a name is never public."""
+    return f".{host.rstrip('.').lower()}".endswith(_INSIDE)
+
+
+_LIBRARIES: Final = {"kafka": "aiokafka", "nats": "nats"}
+"""By the extra that brings them."""
+
+
+async def check_broker(egress: Egress, target: KafkaTarget | NatsTarget, *, allows_inside: bool) -> None:
+    """Raises ``TargetNotAllowed``, which does not tell what a name was resolved to."""
+    extra = "kafka" if isinstance(target, KafkaTarget) else "nats"
+    if find_spec(_LIBRARIES[extra]) is None:
+        raise TargetNotAllowed(f"this service cannot do it: it is installed without statewright[{extra}]")
+    if egress.policy.requires_https and not _uses_tls(target):
+        raise TargetNotAllowed("it must be reached by TLS")
+    try:
+        _build_tls(target).build_context(egress.policy)
+    except ValueError as unusable:
+        raise TargetNotAllowed(str(unusable)) from unusable
+    for host, port in _list_servers(target):
+        await check_url(egress, f"https://{format_host(host)}:{port}/", allows_inside=allows_inside)
+
+
+async def check_url(egress: Egress, url: str, *, allows_inside: bool) -> None:
+    """Raises ``TargetNotAllowed``, which does not tell what a name was resolved to."""
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        raise TargetNotAllowed("not an absolute URL with a host") from None
+    failure = await egress.check(url)
+    if (_is_inside(host) and not allows_inside) or (
+        failure is not None and failure.reason in ("name_unresolved", "address_refused")
+    ):
+        raise TargetNotAllowed("its host cannot be reached, or may not be")
+    if failure is not None:
+        raise TargetNotAllowed(failure.detail)
+
+
+def _uses_tls(target: KafkaTarget | NatsTarget) -> bool:
+    if isinstance(target, KafkaTarget):
+        return target.security_protocol.endswith("SSL")
+    return all(server.startswith("tls://") for server in target.servers)
+
+
+_NAMED: Final = "a server is named by its host and its port"
+
+
+def _list_servers(target: KafkaTarget | NatsTarget) -> list[tuple[str, int]]:
+    """The hosts and ports of its servers. Raises ``TargetNotAllowed``."""
+    if isinstance(target, KafkaTarget):
+        texts, usual = [f"//{server}" for server in target.bootstrap_servers], None
+    else:
+        texts, usual = target.servers, 4222
+    found: list[tuple[str, int]] = []
+    for text in texts:
+        try:
+            split = urlsplit(text)
+            host, port = split.hostname, split.port or usual
+        except ValueError:
+            raise TargetNotAllowed(_NAMED) from None
+        if host is None or port is None or "@" in text or split.path or split.query or split.fragment:
+            raise TargetNotAllowed(_NAMED)
+        found.append((host, port))
+    return found
