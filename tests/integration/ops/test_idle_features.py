@@ -159,8 +159,8 @@ def test_a_cycle_of_a_job_has_its_statements_and_rows(service: RunningService, t
     assert rows_of(service, tenant) - before == JOB_CYCLE_ROWS
 
 
-JOB_CYCLE_STATEMENTS = 5
-"""As before there was an operations API."""
+JOB_CYCLE_STATEMENTS = 4
+"""One fewer than before there was an operations API: a start does not ask for the version that is remembered."""
 
 JOB_CYCLE_ROWS = Counter(
     {"entity": 1, "entity_history": 1, "entity_audit": 2, "process_instance": 1, "process_execution": 2}
