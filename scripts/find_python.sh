@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Print the interpreter to make .venv of: the newest one >= 3.11 on the path that is about as fast as the fastest.
+# Print the interpreter to make .venv of: the newest one >= 3.11 on the path that is about as fast as the fastest, and of
+# two of one version the faster.
 #
 # Builds of one version differ by up to a third in a loop like the one below, for some were optimised by a profile (PGO)
 # and others not, and not all say so of themselves. So each one is timed; nothing is printed when there is none.
@@ -31,6 +32,8 @@ for name in python3.14 python3.13 python3.12 python3.11 python3; do type -ap "$n
 	sort -u -k3,3 | awk '
 		{ minor[NR] = $1; time[NR] = $2; $1 = $2 = ""; path[NR] = substr($0, 3); if (NR == 1 || time[NR] < least) least = time[NR] }
 		END {
-			for (i = 1; i <= NR; i++) if (time[i] <= 1.12 * least && (!best || minor[i] > minor[best])) best = i
+			for (i = 1; i <= NR; i++) if (time[i] <= 1.12 * least) {
+				if (!best || minor[i] > minor[best] || minor[i] == minor[best] && time[i] < time[best]) best = i
+			}
 			if (best) print path[best]
 		}'

@@ -32,12 +32,13 @@ def find_python(directory: Path, **told: str) -> str:
         ({"python3_12": "echo 12 1000 /p/12", "python3_13": "echo 13 1100 /p/13"}, "/p/13"),
         ({"python3_12": "echo 12 1000 /p/12", "python3_13": "echo 13 1300 /p/13"}, "/p/12"),
         ({"python3_11": "echo 11 1000 /p/11", "python3": "echo 11 1000 /p/11"}, "/p/11"),
+        ({"python3_11": "echo 11 1000 /q/11", "python3": "echo 11 1100 /p/11"}, "/q/11"),
         ({"python3_11": "echo 11 1000 /a path/11"}, "/a path/11"),
         ({"python3_13": "exit 127", "python3": "echo 11 1000 /p/11"}, "/p/11"),
         ({"python3": ":"}, ""),
         ({}, ""),
     ],
-    ids=["newest", "faster", "twice", "blank", "broken", "too old", "none"],
+    ids=["newest", "faster", "twice", "same version", "blank", "broken", "too old", "none"],
 )
 def test_the_newest_of_those_that_are_about_as_fast_as_the_fastest(tmp_path: Path, told: dict[str, str], chosen: str):
     assert find_python(tmp_path, **told) == chosen
