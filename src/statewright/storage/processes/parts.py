@@ -8,15 +8,16 @@ Each part costs every statement that has it a few common table expressions, so a
 ``json`` columns are given as encoded JSON. A row that is written again under its key replaces what can change of it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
+import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import astuple
 
 from statewright.ids import EntityId, TenantId
-from statewright.storage.commit.overlay import StagedPart
-from statewright.storage.commit.statement import build_staged_part, read_sections
+from statewright.storage.commit.overlay import StagedPart, Submission
+from statewright.storage.commit.statement import Part, build_staged_part, read_sections
 from statewright.storage.processes.definitions import LATEST
 
 
@@ -226,7 +227,45 @@ class StagedLog(StagedPart, frozen=True, kw_only=True):
         return values + sum([len(memoryview(event)) for event in self.events])
 
 
-PROGRESS: Final = build_staged_part("progress", read_sections("statewright.storage.processes", "progress.sql"))
+_encode = msgspec.json.Encoder().encode
+
+_PROGRESS_NAME: Final = "progress"
+
+
+class _Progressed(Struct, frozen=True, omit_defaults=True):
+    """What a transaction has besides rows of tables."""
+
+    tenant: TenantId
+    language: str
+    closed_jobs: Sequence[str] = ()
+
+
+def _encode_progress(batch: Sequence[Submission]) -> str | None:
+    """The rows of all transactions table by table, each with the number of its transaction as ``t``."""
+    found = [(t, submission.parts.get(_PROGRESS_NAME)) for t, submission in enumerate(batch)]
+    staged = [(t, part) for t, part in found if isinstance(part, InstanceProgress)]
+    if not staged:
+        return None
+    tables = (
+        ("transactions", [(t, _Progressed(one.tenant, one.language, one.closed_jobs)) for t, one in staged]),
+        ("instances", [(t, row) for t, one in staged for row in one.instances]),
+        ("executions", [(t, row) for t, one in staged for row in one.executions]),
+        ("jobs", [(t, row) for t, one in staged for row in one.jobs]),
+    )
+    return f"{{{','.join([_encode_table(name, rows) for name, rows in tables])}}}"
+
+
+def _encode_table(name: str, rows: Iterable[tuple[int, Struct]]) -> str:
+    lines = [b'{"t":%d,%b' % (t, _encode(row)[1:]) for t, row in rows]  # each has members of its own
+    return f'"{name}":[{b",".join(lines).decode()}]'
+
+
+PROGRESS: Final = Part(
+    name=_PROGRESS_NAME,
+    sections=read_sections("statewright.storage.processes", "progress.sql"),
+    encode=_encode_progress,
+    staged_as=_PROGRESS_NAME,
+)
 WAITS: Final = build_staged_part("waits", read_sections("statewright.storage.processes", "waits.sql"))
 
 LOG: Final = build_staged_part("log", read_sections("statewright.storage.processes", "log.sql"))
