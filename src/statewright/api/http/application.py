@@ -428,7 +428,14 @@ class _Call:
         is_change = self._scope["method"] not in idempotency.SAFE_METHODS and not route.is_read
         if is_change and READ_ONLY_ROLE in principal.roles:
             raise ReadOnly
-        return Request(self._scope, self._receive, runtime=runtime, caller=caller, path_params=params)
+        return Request(
+            self._scope,
+            self._receive,
+            runtime=runtime,
+            caller=caller,
+            path_params=params,
+            authenticator=self._dialect.authenticator,
+        )
 
     def _find_owner(self) -> NodeId | None:
         """The node that owns the transaction a request joins; None when that is this one."""

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from statewright.api.http.asgi import ClientGone, Message, Receive, RequestStream, Scope, get_address, get_path
 from statewright.api.http.idempotency import to_stored
 from statewright.api.http.response import Response
+from statewright.auth.authenticators import AuthenticationFailed, Authenticator
 from statewright.entity import ModelKey, Principal
 from statewright.failures import BadRequest, BodyTooLarge, Failure, InvalidParameter
 from statewright.ids import EntityId, TransactionId, parse_entity_id, parse_uuid
@@ -63,7 +64,9 @@ class Request:
         runtime: Runtime | None = None,
         caller: Caller | None = None,
         path_params: Mapping[str, str] = NO_PARAMS,
+        authenticator: Authenticator | None = None,
     ) -> None:
+        self._authenticator = authenticator
         self._scope = scope
         self._receive = receive
         if runtime is not None:
@@ -78,9 +81,26 @@ class Request:
 
     def repeat(self, runtime: Runtime, caller: Caller, body: bytes) -> "Request":
         """The same request, of which the whole body was read before."""
-        again = Request(self._scope, self._receive, runtime=runtime, caller=caller, path_params=self.path_params)
+        again = Request(
+            self._scope,
+            self._receive,
+            runtime=runtime,
+            caller=caller,
+            path_params=self.path_params,
+            authenticator=self._authenticator,
+        )
         again._kept = body
         return again
+
+    def is_still_permitted(self) -> bool:
+        """Whether the credentials of the request would do by now, too: for answers that go on for long."""
+        if self._authenticator is None:
+            return True
+        try:
+            principal = self._authenticator.authenticate(self.header(b"authorization"))
+        except AuthenticationFailed:
+            return False
+        return principal == self.caller.principal
 
     @property
     def scope(self) -> Scope:

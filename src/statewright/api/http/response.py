@@ -9,6 +9,7 @@ Bodies are compact JSON with ascending keys and one trailing newline (docs/refer
 What an answer says beside its body, in ``Warning`` headers (docs/reference/entities.md#warnings).
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from functools import lru_cache, partial
@@ -79,6 +80,8 @@ class Response(Struct, frozen=True):
     status: int = 200
     media_type: str = JSON
     headers: Headers = ()
+    unread_timeout_s: float | None = None
+    """How long a client may take nothing of what is sent in parts."""
 
 
 CLIENT_GONE: Final = Response(b"", 499, TEXT)
@@ -133,8 +136,25 @@ async def send_response(response: Response, extra: Headers, scope: Scope, receiv
         await send({"type": "http.response.start", "status": response.status, "headers": headers})
         await send({"type": "http.response.body", "body": b""})
     else:
+        if response.unread_timeout_s is not None:
+            send = _limit_sending(send, response.unread_timeout_s)
         await stream_response(response.body, response.status, headers, scope, receive, send)
     return response.status
+
+
+class _Unread(Exception):
+    """The client takes nothing of the response."""
+
+
+def _limit_sending(send: Send, seconds: float) -> Send:
+    async def send_in_time(message: Message) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await send(message)
+        except TimeoutError:
+            raise _Unread from None
+
+    return send_in_time
 
 
 async def stream_response(
@@ -155,6 +175,9 @@ async def stream_response(
             await send({"type": "http.response.body", "body": b""})
         except ClientGone:
             return
+        except _Unread:
+            log.info("stream_not_read", path=scope["path"])
+            raise ResponseTorn from None
         except Exception as error:
             log.error("answer_cut_off", method=scope["method"], path=scope["path"], error=repr(error))  # noqa: TRY400
             raise ResponseTorn from error

@@ -13,7 +13,7 @@ further behind, and costs no memory.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Final, Protocol, TypeAlias
@@ -77,6 +77,8 @@ MAX_STREAM_S: Final = 900.0
 """After which a stream ends and its client connects again, with a token that is still good."""
 
 MAX_SILENCE_S: Final = 15.0
+MAX_UNREAD_S: Final = 15.0
+"""For which a reader of a stream may take nothing while something waits for it."""
 
 SWEEP_INTERVAL: Final = timedelta(minutes=1)
 
@@ -191,6 +193,7 @@ class EventLog:
         self._portions: dict[TenantId, Portion] = {}
         self._followed = asyncio.Event()
         self._looked = asyncio.Event()
+        self.unread_timeout_s = MAX_UNREAD_S
         self.streams: Counter[TenantId] = Counter()
         """That are open, by tenant."""
         self._readers: Counter[TenantId] = Counter()
@@ -298,15 +301,21 @@ class EventLog:
     # Streams.
 
     async def follow(
-        self, tenant: TenantId, after: EventPosition, wanted: EventFilter, *, include: IncludeBody
+        self,
+        tenant: TenantId,
+        after: EventPosition,
+        wanted: EventFilter,
+        *,
+        include: IncludeBody,
+        is_permitted: Callable[[], bool],
     ) -> AsyncGenerator[Sequence[EventText]]:
-        """The events behind a position, and those to come; an empty page now and then. It ends after a while, and when
-        the tenant stops recording. Raises ``TooManyRequests``.
+        """The events behind a position, and those to come; an empty page now and then. It ends after a while, when the
+        tenant stops recording, and when it is not permitted any more. Raises ``TooManyRequests``.
         """
         position, ends_at = after, time.monotonic() + MAX_STREAM_S
         told_at = 0.0
         with self._count_stream(tenant):
-            while tenant in self._recorded and time.monotonic() < ends_at:
+            while tenant in self._recorded and time.monotonic() < ends_at and is_permitted():
                 portion = await self.read_next(tenant, position)
                 chosen = self.choose(portion.rows, (wanted,))
                 for facts in _split(chosen, include):

@@ -30,6 +30,9 @@ from statewright.services.ops.events import EventText
 
 WordT = TypeVar("WordT", bound=str)
 
+PART_BYTES: Final = 64 * 1024
+"""From which on a part of a stream is sent: what a client does not read waits in a few of them."""
+
 _BEGINNING: Final = b"retry: 2000\n\n"
 
 
@@ -69,8 +72,13 @@ async def read_events(request: Request) -> Response:
         raise InvalidParameter("limit")
     position = await log.begin(tenant, _read_position(request))
     if EVENT_STREAM in (request.header(b"accept") or ""):
-        parts = await prime_stream(_stream(log.follow(tenant, position, wanted, include=include)))
-        return Response(parts, media_type=EVENT_STREAM, headers=((b"cache-control", b"no-store"),))
+        pages = log.follow(tenant, position, wanted, include=include, is_permitted=request.is_still_permitted)
+        return Response(
+            await prime_stream(_stream(pages)),
+            media_type=EVENT_STREAM,
+            headers=((b"cache-control", b"no-store"),),
+            unread_timeout_s=log.unread_timeout_s,
+        )
     found = await log.read_page(tenant, position, wanted, include=include, limit=limit)
     items = b",".join([event.text for event in found.events])
     return Response(b'{"items":[%b],"nextCursor":"%b"}\n' % (items, found.position.write().encode()))
@@ -78,11 +86,17 @@ async def read_events(request: Request) -> Response:
 
 async def _stream(pages: AsyncGenerator[Sequence[EventText]]) -> AsyncGenerator[bytes]:
     """Events as server-sent events; a comment for an empty page, so that what stands between sees life."""
-    beginning = _BEGINNING
+    waiting = bytearray(_BEGINNING)
     async with aclosing(pages):
         async for page in pages:
-            yield beginning + (b"".join(map(_encode_frame, page)) or b": nothing new\n\n")
-            beginning = b""
+            for event in page:
+                waiting += _encode_frame(event)
+                if len(waiting) >= PART_BYTES:
+                    yield bytes(waiting)
+                    waiting.clear()
+            if waiting or not page:
+                yield bytes(waiting or b": nothing new\n\n")
+                waiting.clear()
 
 
 def _encode_frame(event: EventText) -> bytes:
