@@ -314,3 +314,30 @@ def test_brokers_are_checked_like_webhooks(
     monkeypatch.setitem(sys.modules, "nats", None)
     problem = refused(hooks.post("/subscriptions", {"name": "x", "target": {"nats": NATS}}), 400, "TARGET_NOT_ALLOWED")
     assert "statewright[nats]" in problem["detail"]
+
+
+UNAWARE: Final = """
+    INSERT INTO cluster_node (id, name, address, machine, program, draining, revision, lease_until)
+    VALUES ('unaware', 'unaware', '127.0.0.1:1', 'another', 'x', true, 0, now_us() + 3600000000)
+"""
+
+
+def test_a_subscription_is_starting_until_all_nodes_record(
+    sending: RunningService, tenant: str, hooks: Api, receiver: Receiver
+) -> None:
+    """A node that does not act by it yet holds it up, until it does or is gone."""
+    path = f"/subscriptions/{subscribe(hooks, receiver.url)['id']}"
+    assert done(hooks.get(path))["status"] == "ACTIVE"
+
+    async def change(*statements: str) -> None:
+        async with connected(sending.database) as connection:
+            for statement in statements:
+                await connection.execute(statement)
+
+    asyncio.run(change(UNAWARE, f"UPDATE event_recording SET since = NULL WHERE tenant = '{tenant}'"))
+    try:
+        assert done(hooks.get(path))["status"] == "STARTING"
+        assert done(hooks.get("/subscriptions"))["items"][0]["status"] == "STARTING"
+    finally:
+        asyncio.run(change("DELETE FROM cluster_node WHERE id = 'unaware'"))
+    eventually(lambda: done(hooks.get(path))["status"] == "ACTIVE")

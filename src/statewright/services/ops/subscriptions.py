@@ -4,9 +4,7 @@ them, and when, is in ``services/ops/deliveries.py``.
 The secret of a subscription and the values of its headers are sealed in the database.
 """
 
-import base64
 import re
-import secrets
 from datetime import timedelta
 from typing import Final
 from uuid import UUID
@@ -44,7 +42,7 @@ from statewright.operations.subscriptions import (
 from statewright.services.core import Caller, Core
 from statewright.services.ops.events import EventLog, SwitchFollower
 from statewright.services.ops.paging import Page, PageRequest, build_page
-from statewright.services.ops.targets import Signer, check_broker, check_url
+from statewright.services.ops.targets import Signer, check_broker, check_url, make_secret
 from statewright.services.ops.waiting import wait_for_nodes
 from statewright.services.search import Search, prepare
 from statewright.storage.ops import events as recording
@@ -52,7 +50,6 @@ from statewright.storage.ops import subscriptions as stored
 from statewright.storage.ops.subscriptions import DeliveryFilter as DeliveryFilter
 from statewright.storage.ops.subscriptions import DeliveryRow, NewSubscription, StoredSubscription
 
-SECRET_BYTES: Final = 32
 MAX_OVERLAP: Final = timedelta(days=7)
 
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -119,11 +116,6 @@ def _name(tenant: TenantId, id_: str) -> bytes:
     return f"{tenant}/{id_}".encode()
 
 
-def make_secret() -> str:
-    """A new one, in the form of Standard Webhooks."""
-    return f"whsec_{base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()}"
-
-
 async def create(
     parts: Subscriptions, follower: SwitchFollower, caller: Caller, order: SubscriptionOrder
 ) -> Subscription:
@@ -154,7 +146,7 @@ async def create(
     switch = await recording.find_recording(parts.core.pool, caller.tenant)
     await wait_for_nodes(lambda: recording.list_pending_nodes(parts.core.pool, switch.revision))
     await recording.mark_since(parts.core.pool)
-    return show_made(made)
+    return show_made(await stored.find_subscription(parts.core.pool, caller.tenant, made.id))
 
 
 async def _find_start(parts: Subscriptions, tenant: TenantId, start: str) -> EventPosition | None:
@@ -397,6 +389,8 @@ def _show_target(target: SubscriptionTarget) -> ShownTarget:
 def _find_status(subscription: StoredSubscription) -> SubscriptionStatus:
     if not subscription.enabled:
         return "DISABLED"
+    if subscription.is_starting:
+        return "STARTING"
     return "FAILING" if subscription.failures else "ACTIVE"
 
 

@@ -4,6 +4,8 @@ A ``Sender`` delivers one event, and says what came of it. What that means for t
 when it is given up, is the same for all (``services/ops/deliveries.py``).
 """
 
+import base64
+import secrets
 from collections.abc import Callable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -26,6 +28,7 @@ from statewright.operations.subscriptions import (
     SubscriptionTarget,
 )
 
+SECRET_BYTES: Final = 32
 SEND_TIMEOUT_S: Final = 15.0
 MAX_ANSWER_BYTES: Final = 256 * 1024
 KEPT_ANSWER_CHARS: Final = 1024
@@ -39,6 +42,11 @@ class Signer(Struct, frozen=True):
 
     secret: str
     until: int | None = None
+
+
+def make_secret() -> str:
+    """A new one, in the form of Standard Webhooks."""
+    return f"whsec_{base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()}"
 
 
 class Letter(Struct, frozen=True, kw_only=True):

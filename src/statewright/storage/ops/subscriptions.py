@@ -45,15 +45,19 @@ class StoredSubscription(Struct, frozen=True, kw_only=True):
     created_at: int
     created_by: Actor
     parked: int = 0
+    is_starting: bool = False
+    """Whether some nodes may not record for it yet."""
 
 
 _FIELDS: Final = """tenant, id, revision, enabled, plan, sealed, at, transaction_id, entity, failures, failing_since,
              disabled_reason, created_at, created_by_id, created_by_kind"""
 
-_PARKED: Final = f"""
+_STATE: Final = f"""
     (SELECT count(*) FROM (SELECT FROM event_delivery AS one
                             WHERE one.tenant = event_subscription.tenant AND one.subscription = event_subscription.id
-                              AND one.status IN ('PENDING', 'RETRYING') LIMIT {MAX_PARKED + 1}) AS counted) AS parked
+                              AND one.status IN ('PENDING', 'RETRYING') LIMIT {MAX_PARKED + 1}) AS counted) AS parked,
+    EXISTS (SELECT FROM event_recording AS recording
+             WHERE recording.tenant = event_subscription.tenant AND recording.since IS NULL) AS is_starting
 """  # noqa: S608 - a number
 
 
@@ -72,6 +76,7 @@ def _to_subscription(row: asyncpg.Record) -> StoredSubscription:
         created_at=row["created_at"],
         created_by=Actor(row["created_by_id"], row["created_by_kind"]),
         parked=row.get("parked", 0),
+        is_starting=row.get("is_starting", False),
     )
 
 
@@ -155,10 +160,10 @@ async def delete_subscription(pool: Pool, tenant: TenantId, by: Actor, id_: str)
 
 
 LIST: Final = f"""
-    SELECT {_FIELDS}, {_PARKED} FROM event_subscription
+    SELECT {_FIELDS}, {_STATE} FROM event_subscription
      WHERE tenant = $1 AND ($2::uuid IS NULL OR id > $2) ORDER BY id LIMIT $3
 """  # noqa: S608 - constants
-FIND: Final = f"SELECT {_FIELDS}, {_PARKED} FROM event_subscription WHERE tenant = $1 AND id = $2"  # noqa: S608
+FIND: Final = f"SELECT {_FIELDS}, {_STATE} FROM event_subscription WHERE tenant = $1 AND id = $2"  # noqa: S608
 
 
 async def list_subscriptions(
@@ -185,7 +190,7 @@ CHANGE: Final = f"""
            failing_since = CASE WHEN $4 AND NOT enabled THEN NULL ELSE failing_since END,
            disabled_reason = CASE WHEN NOT $4 THEN disabled_reason END
      WHERE tenant = $1 AND id = $2 AND revision = $3
- RETURNING {_FIELDS}, {_PARKED}
+ RETURNING {_FIELDS}, {_STATE}
 """  # noqa: S608 - constants
 
 
