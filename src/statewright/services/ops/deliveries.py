@@ -470,6 +470,7 @@ class SubscriptionRun:
             subject=delivery.position.entity,
             body=event.text,
             again=delivery.again,
+            trace=event.trace,
         )
         assert self._sender is not None  # noqa: S101 - loaded before anything is delivered
         outcome, took = await self._runner.send(self._sender, letter)

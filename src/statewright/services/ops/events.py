@@ -13,7 +13,7 @@ further behind, and costs no memory.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Final, Protocol, TypeAlias
@@ -40,6 +40,7 @@ from statewright.operations.events import (
     IncludeBody,
     Subject,
     classify,
+    name_event,
     place_behind,
 )
 from statewright.processes.user_tasks import USER_TASK
@@ -51,6 +52,7 @@ from statewright.storage.ops import events as stored
 from statewright.storage.ops.events import RecordingState, StoredBody
 from statewright.storage.pool import Pool
 from statewright.telemetry import logs
+from statewright.telemetry.tracing import TRACEPARENT, TRACESTATE
 
 LOOK_INTERVAL_S: Final = 0.1
 
@@ -85,6 +87,9 @@ SWEEP_INTERVAL: Final = timedelta(minutes=1)
 _NO_ID: Final = "00000000-0000-0000-0000-000000000000"
 
 _TASK_MODEL: Final = model_id(USER_TASK.key.name, USER_TASK.key.version)
+
+_TRACE: Final = (TRACEPARENT, TRACESTATE)
+NO_TRACE: Final[Mapping[str, str]] = {}
 
 Fact: TypeAlias = tuple[EventRow, str]
 """A row and the type of its event."""
@@ -156,6 +161,8 @@ class EventText(Struct, frozen=True):
     type: str
     position: EventPosition
     text: bytes
+    trace: Mapping[str, str]
+    """``traceparent`` and ``tracestate``, where they are known."""
 
 
 class ExactFormat(JSONFormat):
@@ -413,12 +420,21 @@ class EventLog:
             "transactionId": row.transaction_id,
             "attributedTo": row.attributed,
             "executedBy": row.executor,
+            **row.others,
             **bodies,
         }
-        return self._write(tenant, f"{row.transaction_id}:{row.entity}", type_, row.entity, row.position, data)
+        trace = {name: text for name in _TRACE if (text := getattr(row, name)) is not None}
+        return self._write(tenant, name_event(row.position, type_), type_, row.entity, row.position, data, trace)
 
     def _write(
-        self, tenant: TenantId, id_: str, type_: str, subject: str, position: EventPosition, data: dict[str, object]
+        self,
+        tenant: TenantId,
+        id_: str,
+        type_: str,
+        subject: str,
+        position: EventPosition,
+        data: dict[str, object],
+        trace: Mapping[str, str] = NO_TRACE,
     ) -> EventText:
         event = CloudEvent(
             {
@@ -431,10 +447,11 @@ class EventLog:
                 "datacontenttype": "application/json",
                 "partitionkey": subject,
                 "sequence": position.write(),
+                **trace,
             },
             data,
         )
-        return EventText(event.get_id(), event.get_type(), position, _FORMAT.write(event))
+        return EventText(event.get_id(), event.get_type(), position, _FORMAT.write(event), trace)
 
     def encode_test(self, tenant: TenantId, subject: str, at: int) -> EventText:
         """An event that tells nothing, about a subscription."""
@@ -467,6 +484,8 @@ def _show_bodies(
     row: EventRow, after: StoredBody, before: StoredBody, *, with_before: bool
 ) -> dict[str, Raw | bool | None]:
     """The members of an event that are about documents."""
+    if not row.is_version:
+        return {}
     wanted = [("document", after, row.change != "delete")]
     if with_before:
         wanted.append(("before", before, row.change != "create"))

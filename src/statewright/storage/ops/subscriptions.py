@@ -17,7 +17,7 @@ from statewright.ids import EntityId, TenantId, make_uuid7, system_clock
 from statewright.operations.events import EventPosition, EventRow
 from statewright.operations.service import Act
 from statewright.operations.subscriptions import MAX_PARKED, MAX_REDELIVERED, MAX_SUBSCRIPTIONS, DeliveryStatus
-from statewright.storage.ops.events import COLUMNS, to_row
+from statewright.storage.ops.events import COLUMNS, JOINED, to_row
 from statewright.storage.ops.service import record_act
 from statewright.storage.ops.suspensions import announce_switch, take_revision
 from statewright.storage.pool import Pool
@@ -330,7 +330,7 @@ WAITING: Final = f"""
       LEFT JOIN event_outbox AS row
         ON row.tenant = one.tenant AND row.at = one.at AND row.transaction_id = one.transaction_id
        AND row.entity = one.entity
-      LEFT JOIN model ON model.tenant = row.tenant AND model.id = row.model
+   {JOINED}
      WHERE one.tenant = $1 AND one.subscription = $2 AND one.status IN ('PENDING', 'RETRYING')
      ORDER BY one.at, one.transaction_id, one.entity
      LIMIT $3
