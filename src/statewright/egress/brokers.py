@@ -15,8 +15,12 @@ PUBLISH_TIMEOUT_S = 15.0
 
 class NotPublished(Exception):
     """The broker does not say that it keeps a message; it may keep it all the same. The text may be shown to whoever
-    has named the broker.
+    has named the broker. ``is_away``: it would not keep any other one now.
     """
+
+    def __init__(self, problem: str, *, is_away: bool = False) -> None:
+        super().__init__(problem)
+        self.is_away = is_away
 
 
 class Message(Struct, frozen=True, kw_only=True):

@@ -79,9 +79,10 @@ class KafkaBroker:
                 )
                 await sent
         except _FAILURES as error:
-            if producer is self._producer and (not isinstance(error, KafkaError) or error.retriable):
+            is_away = not isinstance(error, KafkaError) or bool(error.retriable)
+            if is_away and producer is self._producer:
                 self._is_lost = True  # the next one asks the servers anew that were named
-            raise NotPublished(self._describe(error, producer)) from error
+            raise NotPublished(self._describe(error, producer), is_away=is_away) from error
 
     def _describe(self, error: Exception, producer: "_Producer | None") -> str:
         if isinstance(error, NotReached):

@@ -58,9 +58,9 @@ class NatsBroker:
         except APIError as error:
             raise NotPublished(f"nats: {error.description or type(error).__name__:.200}") from error
         except NotReached as error:
-            raise NotPublished(str(error)) from error
-        except (OSError, NatsError, TimeoutError, ValueError) as error:
-            raise NotPublished(f"nats: {type(error).__name__}") from error  # what it says may name addresses
+            raise NotPublished(str(error), is_away=True) from error
+        except (OSError, NatsError, TimeoutError, ValueError) as error:  # what it says may name addresses
+            raise NotPublished(f"nats: {type(error).__name__}", is_away=True) from error
 
     async def _open(self) -> "_Link":
         async with self._lock:

@@ -163,8 +163,12 @@ def sending(database_template: Template) -> Iterator[RunningService]:
 
 
 @pytest.fixture
-def hooks(sending: RunningService, tenant: str) -> Api:
-    return ops_api(sending, tenant, "ROLE_OPERATOR", user="olga")
+def hooks(sending: RunningService, tenant: str) -> Iterator[Api]:
+    """Subscriptions end before their brokers do."""
+    made = ops_api(sending, tenant, "ROLE_OPERATOR", user="olga")
+    yield made
+    for one in done(made.get("/subscriptions"))["items"]:
+        done(made.delete(f"/subscriptions/{one['id']}"))
 
 
 @pytest.fixture

@@ -121,7 +121,7 @@ def test_the_events_of_an_entity_wait_for_each_other_and_others_go_on(
 
 
 def test_a_target_that_is_gone_disables_and_goes_on_where_it_was(hooks: Api, client: Api, receiver: Receiver) -> None:
-    made = subscribe(hooks, receiver.url)
+    made = subscribe(hooks, receiver.url, filters=[{"kinds": ["CREATED"]}])
     model = client.a_model(FLOW)
     receiver.answer = lambda _, _event: 410
     first = client.create(model=model)
@@ -341,3 +341,27 @@ def test_a_subscription_is_starting_until_all_nodes_record(
     finally:
         asyncio.run(change("DELETE FROM cluster_node WHERE id = 'unaware'"))
     eventually(lambda: done(hooks.get(path))["status"] == "ACTIVE")
+
+
+def test_a_broker_that_is_away_costs_what_was_under_way_its_attempts_and_nothing_else(
+    sending: RunningService, tenant: str, hooks: Api, client: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sending.parts.runtime.operations.webhooks, "away_pause_s", 3600.0)
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    target = {"nats": {"servers": [f"nats://127.0.0.1:{port}"], "subject": "events"}}
+    path = f"/subscriptions/{subscribe(hooks, '', target=target, maxInFlight=3)['id']}"
+    model = client.a_model(FLOW)
+    for _ in range(10):
+        client.create(model=model)
+    eventually(lambda: done(hooks.get(path))["parked"] == 10)
+    eventually(lambda: done(hooks.get(f"{path}/deliveries?status=RETRYING"))["items"])
+    done(hooks.request("PATCH", path, {"name": "looked at again"}))
+    client.create(model=model)
+    eventually(lambda: done(hooks.get(path))["parked"] == 11)
+    tried = done(hooks.get(f"{path}/deliveries?status=RETRYING"))["items"]
+    assert 1 <= len(tried) <= 3
+    assert {(one["attempt"], one["error"]) for one in tried} == {
+        (1, "connection_failed: 127.0.0.1 does not accept connections")
+    }
+    done(hooks.delete(path))

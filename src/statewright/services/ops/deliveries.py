@@ -59,6 +59,9 @@ MAX_SUBSCRIPTIONS: Final = 200
 FAILING_US: Final = 3_600_000_000
 """How long attempts have to fail until a subscription is disabled."""
 
+AWAY_PAUSE_S: Final = 5.0
+"""In which no attempt is made while a broker is away: it would cost each event one of its attempts."""
+
 PAUSE_S: Final = 5.0
 """After a delivery that could not be looked at, since the database was away."""
 
@@ -131,6 +134,7 @@ class SubscriptionRunner:
         self.reports = reports
         self.lease = lease
         self.metrics = WebhookMetrics()
+        self.away_pause_s = AWAY_PAUSE_S
         self.removed = 0
         """Deliveries removed after their retention."""
         self._node = node
@@ -237,6 +241,7 @@ class SubscriptionRun:
         self._size = 0
         self._busy: dict[str, asyncio.Task[None]] = {}
         self._moved = asyncio.Event()
+        self._resumes_at = 0.0
         self._sender: Sender | None = None
         self._used: tuple[SubscriptionTarget, Confidential] | None = None
 
@@ -387,6 +392,8 @@ class SubscriptionRun:
 
     def _start_due(self) -> None:
         now = time.monotonic()
+        if now < self._resumes_at:
+            return
         for entity, queue in self._queues.items():
             if len(self._busy) >= self._plan.in_flight:
                 return
@@ -474,4 +481,6 @@ class SubscriptionRun:
         )
         assert self._sender is not None  # noqa: S101 - loaded before anything is delivered
         outcome, took = await self._runner.send(self._sender, letter)
+        if outcome.is_away:
+            self._resumes_at = time.monotonic() + self._runner.away_pause_s
         return judge(outcome, number=number, duration_ms=took, chance=random.random())  # noqa: S311

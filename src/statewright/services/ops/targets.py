@@ -63,7 +63,7 @@ class Letter(Struct, frozen=True, kw_only=True):
 
 class Outcome(Struct, frozen=True, kw_only=True):
     """What came of an attempt; ``error`` None: the event is delivered. ``retry_after_s``: when the target wants the
-    next attempt. ``is_gone``: it wants none.
+    next attempt. ``is_gone``: it wants none. ``is_away``: no other event would be delivered now.
     """
 
     error: str | None = None
@@ -71,6 +71,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     answer: str | None = None
     retry_after_s: float | None = None
     is_gone: bool = False
+    is_away: bool = False
 
 
 class Sender(Protocol):
@@ -166,7 +167,7 @@ class BrokerSender(Struct, frozen=True):
         try:
             await self.broker.publish(message)
         except NotPublished as failure:
-            return Outcome(error=str(failure))
+            return Outcome(error=str(failure), is_away=failure.is_away)
         return Outcome()
 
     async def close(self) -> None:
