@@ -97,8 +97,16 @@ class Stage(Struct, frozen=True, kw_only=True):
 
     @classmethod
     @asynccontextmanager
-    async def set(cls, *, log_directory: Path, command: tuple[str, ...] = ()) -> AsyncIterator[Self]:
-        """Start everything; ``command`` replaces the installed ``statewright serve``."""
+    async def set(
+        cls,
+        *,
+        log_directory: Path,
+        command: tuple[str, ...] = (),
+        variables: Mapping[str, str] = MappingProxyType({}),
+    ) -> AsyncIterator[Self]:
+        """Start everything; ``command`` replaces the installed ``statewright serve``, ``variables`` are more of its
+        settings.
+        """
         async with AsyncExitStack() as stack:
             files = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="statewright-bench-")))
             database = await stack.enter_async_context(run_embedded_server(files / "data"))
@@ -108,7 +116,7 @@ class Stage(Struct, frozen=True, kw_only=True):
             service = await start(
                 "service",
                 *(command or (str(Path(sys.executable).with_name("statewright")), "serve")),
-                variables=service_settings(database, http=http, grpc=grpc, admin=admin),
+                variables={**service_settings(database, http=http, grpc=grpc, admin=admin), **variables},
             )
             await _until(lambda: _status(admin, "/readyz") == 200, service, "the service")
             await asyncio.to_thread(_define, http)

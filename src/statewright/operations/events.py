@@ -26,14 +26,13 @@ from statewright.operations.records import (
     Uuid,
 )
 
-Kind: TypeAlias = Literal["CREATED", "UPDATED", "TRANSITIONED", "DELETED", "INSTANCE", "TASK", "INCIDENT"]
+Kind: TypeAlias = Literal["CREATED", "UPDATED", "TRANSITIONED", "DELETED", "INSTANCE", "TASK"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 IncludeBody: TypeAlias = Literal["NONE", "AFTER", "BEFORE_AND_AFTER"]
 INCLUDE_BODY: Final[tuple[IncludeBody, ...]] = get_args(IncludeBody)
 Subject: TypeAlias = Literal["entity", "instance", "task"]
 """What the entity of a version stands for."""
-Change: TypeAlias = Literal["create", "update", "delete", "open", "resolve"]
-"""What a row tells: of a version, or of an incident."""
+Change: TypeAlias = Literal["create", "update", "delete"]
 
 TYPE_PREFIX: Final = "statewright."
 
@@ -87,19 +86,6 @@ def place_behind(instant: int) -> EventPosition:
     return EventPosition(instant, _LAST_ID, _LAST_ID)
 
 
-class IncidentFact(ClosedRecord, frozen=True, kw_only=True):
-    """The incident that an event is about. ``model`` is ``name/version``."""
-
-    SCHEMA: ClassVar[str] = "OpsIncidentFact"
-
-    kind: str
-    severity: str
-    title: str
-    subject_kind: str
-    subject_id: str
-    model: str | None = None
-
-
 class EventRow(Struct, frozen=True, kw_only=True):
     """What is stored of a version, by its columns. ``model`` is None when the model was deleted since."""
 
@@ -114,19 +100,6 @@ class EventRow(Struct, frozen=True, kw_only=True):
     transition: str | None
     attributed: Actor
     executor: Actor
-    traceparent: str | None = None
-    tracestate: str | None = None
-    incident: IncidentFact | None = None
-
-    @property
-    def is_version(self) -> bool:
-        """Whether it tells of a version, which has a document."""
-        return self.change not in ("open", "resolve")
-
-    @property
-    def others(self) -> Mapping[str, object]:
-        """What the data of its event have beside what they have of a version."""
-        return {} if self.incident is None else {"incident": self.incident}
 
     @property
     def position(self) -> EventPosition:
@@ -136,8 +109,6 @@ class EventRow(Struct, frozen=True, kw_only=True):
 
 def classify(row: EventRow, subject: Subject) -> tuple[Kind, str]:
     """The kind of an event, and its type behind the prefix."""
-    if not row.is_version:
-        return "INCIDENT", "incident.opened" if row.change == "open" else "incident.resolved"
     taken = row.transition if row.transition != LOOPBACK else None
     if row.change == "delete":
         return "DELETED", "entity.deleted"
@@ -150,15 +121,6 @@ def classify(row: EventRow, subject: Subject) -> tuple[Kind, str]:
     if taken is not None or row.state != row.from_state:
         return "TRANSITIONED", "entity.transitioned"
     return "UPDATED", "entity.updated"
-
-
-_INCIDENT_WORDS: Final = {"incident.opened": "OPENED", "incident.resolved": "RESOLVED"}
-
-
-def name_event(position: EventPosition, type_: str) -> str:
-    """The id of an event, by which repetitions are told. ``type_`` is without its prefix."""
-    word = _INCIDENT_WORDS.get(type_)
-    return f"{position.transaction}:{position.entity}" if word is None else f"{position.entity}:{word}"
 
 
 class EventFilter(Struct, frozen=True, kw_only=True):
@@ -225,7 +187,6 @@ class EventData(ClosedRecord, frozen=True, kw_only=True):
     executed_by: Actor
     document: Members | None = None
     before: Members | None = None
-    incident: IncidentFact | None = None
     document_pruned: bool = False
     document_omitted: bool = False
 
@@ -244,8 +205,6 @@ class OutgoingEvent(Record, frozen=True, kw_only=True):
     datacontenttype: str
     partitionkey: str
     sequence: str
-    traceparent: str | None = None
-    tracestate: str | None = None
     data: EventData
 
 

@@ -43,7 +43,6 @@ from statewright.storage.pool import Pool
 from statewright.storage.search.matching import Candidates, iterate_matches
 from statewright.storage.search.statements import FIRST_ARGUMENT, EntityQuery, Statement, select_versions
 from statewright.storage.versions import VIEW_COLUMNS
-from statewright.telemetry.tracing import get_trace
 
 MAX_BATCH: Final = 1000
 """Versions removed by one statement: a few milliseconds."""
@@ -278,9 +277,8 @@ DELETE: Final = f"""
     ),
     told AS (
         INSERT INTO event_outbox (tenant, at, transaction_id, entity, model, change, from_state, state,
-                                  attributed_id, attributed_kind, executor_id, executor_kind, traceparent, tracestate)
-        SELECT doomed.tenant, $3, $4, doomed.id, doomed.model, 'delete', doomed.state, doomed.state, $6, $7, $8, $9,
-               $10, $11
+                                  attributed_id, attributed_kind, executor_id, executor_kind)
+        SELECT doomed.tenant, $3, $4, doomed.id, doomed.model, 'delete', doomed.state, doomed.state, $6, $7, $8, $9
           FROM doomed JOIN event_recording USING (tenant)
          WHERE event_recording.enabled OR event_recording.subscribed
     ),
@@ -299,9 +297,7 @@ async def _delete_locked(
     """Delete rows that this transaction has locked."""
     at: int = await connection.fetchval(TAKE_INSTANT, max(row["valid_from"] for row in locked))
     by, executor = stamp.attributed, stamp.executor
-    trace = get_trace()
-    traced = (None, None) if trace is None else (trace.traceparent, trace.state or None)
-    who = (stamp.transaction, stamp.label, by.id, by.kind, executor.id, executor.kind, *traced)
+    who = (stamp.transaction, stamp.label, by.id, by.kind, executor.id, executor.kind)
     ids = [row["id"] for row in locked]
     for start in range(0, len(ids), MAX_DELETE_BATCH):
         await connection.execute(DELETE, tenant, ids[start : start + MAX_DELETE_BATCH], at, *who)

@@ -16,7 +16,6 @@ import httpx
 import pytest
 
 from statewright.auth.keys import MAX_CLOCK_SKEW_S
-from statewright.ids import TenantId
 from statewright.instants import parse_instant
 from statewright.operations.events import place_behind
 from tests.builders import SAMPLE, Json, a_workflow, manual
@@ -203,56 +202,6 @@ def test_instances_and_tasks_are_told_by_what_happened_to_them(service: RunningS
     eventually(lambda: kinds(read(ops, after, "&kinds=TASK")) == ["task.opened", "task.completed"])
     eventually(lambda: kinds(read(ops, after, "&kinds=INSTANCE"))[-1:] == ["instance.completed"])
     assert kinds(read(ops, after, "&kinds=INSTANCE"))[0] == "instance.started"
-
-
-def test_events_name_the_trace_of_their_request(api: Api, ops: Api) -> None:
-    """By whichever way they were written: a commit, a copy, a deletion of many."""
-    record(ops)
-    model, after = api.a_model(FLOW), now(ops)
-    trace = {"traceparent": f"00-{'ab' * 16}-{'cd' * 8}-01", "tracestate": "vendor=x"}
-    saved = done(api.post(f"/entity/JSON/{model}", SAMPLE, **trace))[0]["entityIds"][0]
-    api.update(saved, fire="GO")
-    done(api.post(f"/entity/JSON/{model}?transactionWindow=1000", [SAMPLE] * 150, **trace))
-    done(api.request("DELETE", f"/entity/{model}", **trace))
-    events = wait_for(ops, after, 303, "&limit=1000")
-    untraced = [event for event in events if "traceparent" not in event]
-    assert [(event["type"], event["subject"]) for event in untraced] == [("statewright.entity.transitioned", saved)]
-    traced = [event for event in events if event not in untraced]
-    assert {event["traceparent"].split("-")[1] for event in traced} == {"ab" * 16}
-    assert {event["tracestate"] for event in traced} == {"vendor=x"}
-
-
-def test_incidents_are_told_when_they_open_and_when_they_close(service: RunningService, tenant: str, ops: Api) -> None:
-    """The first occurrence, and no repetition."""
-    record(ops)
-    after = now(ops)
-    incidents = service.parts.runtime.operations.concerns.incident_sweeper.reports
-
-    def report() -> None:
-        service.loop.call_soon_threadsafe(
-            incidents.report_subscription, TenantId(tenant), "WEBHOOK_FAILED", "sub-1", "not delivered"
-        )
-
-    report()
-    [opened] = wait_for(ops, after, 1, "&kinds=INCIDENT")
-    [incident] = done(ops.get("/incidents"))["items"]
-    report()
-    eventually(lambda: done(ops.get("/incidents"))["items"][0]["occurrences"] == 2)
-    done(ops.post(f"/incidents/{incident['id']}/resolve", {"reason": "mended"}))
-    both = wait_for(ops, after, 2, "&kinds=INCIDENT&includeBody=AFTER")
-    assert kinds(both) == ["incident.opened", "incident.resolved"]
-    assert [event["id"] for event in both] == [f"{incident['id']}:OPENED", f"{incident['id']}:RESOLVED"]
-    assert opened["subject"] == incident["id"]
-    assert opened["data"]["incident"] == {
-        "kind": "WEBHOOK_FAILED",
-        "severity": "ERROR",
-        "title": incident["title"],
-        "subjectKind": "SUBSCRIPTION",
-        "subjectId": "sub-1",
-    }
-    assert both[1]["data"]["attributedTo"] == {"id": "olga", "kind": "user"}
-    assert (both[1]["data"]["fromState"], both[1]["data"]["state"]) == ("OPEN", "RESOLVED")
-    assert "documentPruned" not in both[1]["data"]
 
 
 def test_a_stream_is_cut_a_hundred_times_under_load_without_gap_or_repetition(api: Api, ops: Api) -> None:

@@ -1,14 +1,17 @@
 """What an attempt to deliver an event comes to (docs/reference/operations.md#delivery)."""
 
+import asyncio
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pytest
 
 from statewright.egress import HttpFailure, HttpResponse
+from statewright.operations.events import EventPosition
 from statewright.operations.subscriptions import PAUSES_S
-from statewright.services.ops.deliveries import judge
+from statewright.services.ops.deliveries import MAX_REST_S, AttemptNotes, find_rest, judge
 from statewright.services.ops.targets import read_answer
-from statewright.storage.ops.subscriptions import Attempt
+from statewright.storage.ops.subscriptions import Attempt, WaitingDelivery
 
 NOW = datetime(2026, 3, 4, 8, 15, tzinfo=UTC)
 
@@ -80,3 +83,77 @@ def test_who_is_busy_says_when(status: int, text: str, seconds: int) -> None:
 )
 def test_a_time_that_is_none_counts_as_not_told(text: str) -> None:
     assert answered(503, retry_after=text).next_in_us == 5_000_000
+
+
+def test_a_delivery_rests_where_the_event_loop_is_busy() -> None:
+    assert [find_rest(turn_s) for turn_s in (0.0, 0.001, 0.002)] == [0.0] * 3
+    assert find_rest(0.005) == 0.1
+    assert find_rest(5.0) == MAX_REST_S
+
+
+class Database:
+    """Notes attempts when it is let."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[str]] = []
+        self.lets = asyncio.Semaphore(0)
+        self.failing: set[str] = set()
+        self.lost: set[str] = set()
+
+    async def write(self, came: Sequence[tuple[WaitingDelivery, Attempt]]) -> Sequence[str]:
+        self.batches.append([one.id for one, _ in came])
+        await self.lets.acquire()
+        if self.failing.intersection(self.batches[-1]):
+            raise OSError("away")
+        return [one.id for one, _ in came if one.id not in self.lost]
+
+
+def a_delivery(id_: str) -> WaitingDelivery:
+    return WaitingDelivery(
+        id=id_, position=EventPosition(1, "t", id_), type="t", attempt=0, again=False, next_at=0, row=None
+    )
+
+
+def add_all(notes: AttemptNotes, *ids: str) -> list["asyncio.Task[bool]"]:
+    return [asyncio.create_task(notes.add(a_delivery(id_), answered(200))) for id_ in ids]
+
+
+async def test_attempts_that_end_while_others_are_noted_are_noted_together() -> None:
+    database = Database()
+    database.lost = {"c"}
+    notes = AttemptNotes(database.write)
+    adding = add_all(notes, "a")
+    await asyncio.sleep(0)
+    adding += add_all(notes, "b", "c", "d")
+    await asyncio.sleep(0)
+    database.lets.release()
+    database.lets.release()
+    assert await asyncio.gather(*adding) == [True, True, False, True]
+    assert database.batches == [["a"], ["b", "c", "d"]]
+
+
+async def test_what_could_not_be_noted_fails_for_all_of_its_batch_and_for_no_other() -> None:
+    database = Database()
+    notes = AttemptNotes(database.write)
+    database.failing = {"b"}
+    adding = add_all(notes, "a")
+    await asyncio.sleep(0)
+    adding += add_all(notes, "b", "c")
+    await asyncio.sleep(0)
+    database.lets.release()
+    database.lets.release()
+    came = await asyncio.gather(*adding, return_exceptions=True)
+    assert [type(each) for each in came] == [bool, OSError, OSError]
+    database.lets.release()
+    assert await asyncio.gather(*add_all(notes, "d")) == [True]
+
+
+async def test_when_a_run_ends_nobody_waits_for_what_is_being_noted() -> None:
+    database = Database()
+    notes = AttemptNotes(database.write)
+    adding = add_all(notes, "a", "b")
+    await asyncio.sleep(0)
+    for task in adding:
+        task.cancel()
+    done, waiting = await asyncio.wait(adding, timeout=5)
+    assert (len(done), len(waiting)) == (2, 0)

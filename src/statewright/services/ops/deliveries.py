@@ -14,8 +14,8 @@ import random
 import secrets
 import time
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from datetime import timedelta
 from functools import partial
 from typing import Final, Literal, Protocol
@@ -53,6 +53,9 @@ KEEP_S: Final = 1.0
 """Between two renewals of the lease of a subscription, by which its node hears of changes, too."""
 
 LOOK_S: Final = 1.0
+READ_AHEAD: Final = 1_000
+"""Deliveries that wait while as many are under way as may be; more are made only where those that wait must rest."""
+
 MAX_SUBSCRIPTIONS: Final = 200
 """Of one node at a time."""
 
@@ -62,6 +65,11 @@ FAILING_US: Final = 3_600_000_000
 AWAY_PAUSE_S: Final = 5.0
 """In which no attempt is made while a broker is away: it would cost each event one of its attempts."""
 
+BUSY_TURN_S: Final = 0.002
+REST_PER_TURN: Final = 20
+MAX_REST_S: Final = 0.25
+"""How deliveries give way to requests, see ``find_rest``."""
+
 PAUSE_S: Final = 5.0
 """After a delivery that could not be looked at, since the database was away."""
 
@@ -70,6 +78,13 @@ BUCKETS_S: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0)
 SWEEP_INTERVAL: Final = timedelta(minutes=1)
 
 log = logs.logger(__name__)
+
+
+def find_rest(turn_s: float) -> float:
+    """Seconds that a delivery waits before it begins, after a turn of the event loop that took so long: a request over
+    HTTP takes the loop as long as several commits, and where the loop is busy those go first.
+    """
+    return min(REST_PER_TURN * turn_s, MAX_REST_S) if turn_s > BUSY_TURN_S else 0.0
 
 
 def judge(outcome: Outcome, *, number: int, duration_ms: int, chance: float) -> Attempt:
@@ -227,6 +242,41 @@ class _Waiting(Struct):
     attempt: int
 
 
+class _Batch:
+    """Attempts that are noted together."""
+
+    def __init__(self) -> None:
+        self.came: list[tuple[WaitingDelivery, Attempt]] = []
+        self.noted: asyncio.Future[Sequence[str]] = asyncio.get_running_loop().create_future()
+
+
+class AttemptNotes:
+    """What came of attempts, on its way to the database. Those that end while others are being noted are noted by one
+    statement: each by itself would cost the database as much as what it tells of. ``write`` gives the ids of the
+    deliveries that were still ours.
+    """
+
+    def __init__(self, write: Callable[[Sequence[tuple[WaitingDelivery, Attempt]]], Awaitable[Sequence[str]]]) -> None:
+        self._write = write
+        self._writing = asyncio.Lock()
+        self._next: _Batch | None = None
+
+    async def add(self, delivery: WaitingDelivery, attempt: Attempt) -> bool:
+        """Returns once it is noted, with whether it was. Raises what the writing raises, for all of a batch."""
+        batch = self._next = self._next or _Batch()
+        batch.came.append((delivery, attempt))
+        async with self._writing:
+            if self._next is batch:
+                self._next = None
+                try:
+                    batch.noted.set_result(await self._write(batch.came))
+                except Exception as failure:  # of all that have been added
+                    batch.noted.set_exception(failure)
+                finally:
+                    batch.noted.cancel()  # unless there is an outcome: a run that ends cancels all of them
+        return delivery.id in batch.noted.result()
+
+
 class SubscriptionRun:
     """A subscription as this node works on it."""
 
@@ -242,6 +292,9 @@ class SubscriptionRun:
         self._busy: dict[str, asyncio.Task[None]] = {}
         self._moved = asyncio.Event()
         self._resumes_at = 0.0
+        self._following = ExitStack()
+        self._is_following = False
+        self._notes = AttemptNotes(self._note)
         self._sender: Sender | None = None
         self._used: tuple[SubscriptionTarget, Confidential] | None = None
 
@@ -249,16 +302,17 @@ class SubscriptionRun:
         """Deliver until the subscription is another node's, disabled or gone. Raises ``StorageUnavailable``."""
         keeping = asyncio.create_task(self._keep(), name="subscription-lease")
         try:
-            with self._parts.events.attend(self.claim.tenant):
+            with self._following:
                 known = -1
                 await self._load()
                 while self._is_ours:
                     if known not in (-1, self._revision):
                         await self._load()
                     known = self._revision
-                    is_full = await self._read_more()
                     self._start_due()
-                    if not is_full:
+                    is_behind = await self._read_more()
+                    self._start_due()
+                    if not is_behind:
                         await self._wait()
         finally:
             await cancel_all({keeping, *self._busy.values()})
@@ -327,19 +381,39 @@ class SubscriptionRun:
         self._size += 1
 
     async def _read_more(self) -> bool:
-        """Make deliveries of what is new; whether there may be more at once."""
+        """Make deliveries of what is new, unless enough of them wait; whether there may be more at once. Who is behind
+        reads for himself, and new events need not be looked for on his account.
+        """
         tenant, events = self.claim.tenant, self._parts.events
-        if self._size >= MAX_PARKED:
+        if self._size >= (MAX_PARKED if len(self._busy) < self._plan.in_flight else READ_AHEAD):
+            self._following.close()
+            self._tell_lag()
             return False
         portion = await events.read_next(tenant, self._position)
+        if portion.is_full:
+            self._following.close()
+        elif not self._is_following:
+            self._following.enter_context(self._follow())
         facts = await self._choose(portion.rows)
         if facts:
             for one in await stored.add_deliveries(self._parts.core.pool, self.claim, portion.until, facts):
                 self._add(_Waiting(one, 0.0, 0), one.position.entity)
         self._position = portion.until
-        lag = (self._parts.core.clock() - portion.until.at) / 1_000_000
-        self._runner.metrics.lags[tenant, self.claim.id] = max(lag, 0.0)
+        self._tell_lag()
         return portion.is_full
+
+    @contextmanager
+    def _follow(self) -> Iterator[None]:
+        self._is_following = True
+        try:
+            with self._parts.events.attend(self.claim.tenant):
+                yield
+        finally:
+            self._is_following = False
+
+    def _tell_lag(self) -> None:
+        lag = (self._parts.core.clock() - self._position.at) / 1_000_000
+        self._runner.metrics.lags[self.claim.tenant, self.claim.id] = max(lag, 0.0)
 
     async def _choose(self, rows: Sequence[EventRow]) -> Sequence[Fact]:
         """The events that one of the filters matches, with its condition on the document."""
@@ -421,13 +495,13 @@ class SubscriptionRun:
     async def _deliver(self, entity: str, waiting: _Waiting) -> None:
         try:
             attempt = await self._try(waiting)
-            noted = await stored.note_attempt(self._parts.core.pool, self.claim, waiting.delivery.id, attempt)
+            is_noted = await self._notes.add(waiting.delivery, attempt)
         except Exception as error:  # a background task: whatever it is, the delivery waits
             log.warning("delivery_not_noted", delivery=waiting.delivery.id, error=repr(error))
             waiting.due = time.monotonic() + PAUSE_S
             return
         self._runner.metrics.outcomes[attempt.status] += 1
-        if not noted.noted:
+        if not is_noted:
             self._give_up()
             return
         waiting.attempt = attempt.number
@@ -437,7 +511,14 @@ class SubscriptionRun:
             self._remove(entity, waiting)
         if attempt.status == "DEAD":
             self._report_dead(waiting, attempt)
-        await self._disable_if_failing(attempt, noted)
+
+    async def _note(self, came: Sequence[tuple[WaitingDelivery, Attempt]]) -> Sequence[str]:
+        """Note what came of attempts; the ids of the deliveries that are still ours."""
+        noted = await stored.note_attempts(self._parts.core.pool, self.claim, came)
+        if noted.noted:
+            reasons = (attempt.disables for _, attempt in came if attempt.disables is not None)
+            await self._disable_if_failing(next(reasons, None), noted)
+        return noted.noted
 
     def _remove(self, entity: str, waiting: _Waiting) -> None:
         queue = self._queues.get(entity)
@@ -451,8 +532,7 @@ class SubscriptionRun:
             self.claim.tenant, "WEBHOOK_FAILED", self.claim.id, f"{what}: {attempt.error}"
         )
 
-    async def _disable_if_failing(self, attempt: Attempt, noted: stored.Noted) -> None:
-        reason = attempt.disables
+    async def _disable_if_failing(self, reason: str | None, noted: stored.Noted) -> None:
         if reason is None and noted.failures is not None and noted.failing_since is not None:
             fails_long = noted.now - noted.failing_since >= FAILING_US
             if noted.failures >= self._plan.disable_after_failures and fails_long:
@@ -469,6 +549,9 @@ class SubscriptionRun:
         delivery, number = waiting.delivery, waiting.attempt + 1
         if delivery.row is None:
             return Attempt(status="DEAD", number=waiting.attempt, duration_ms=0, error="the event is not kept any more")
+        began = time.monotonic()
+        await asyncio.sleep(0)
+        await asyncio.sleep(find_rest(time.monotonic() - began))
         fact = (delivery.row, delivery.type)
         [event] = await self._parts.events.encode_events(self.claim.tenant, [fact], self._plan.include_body)
         letter = Letter(
@@ -477,7 +560,6 @@ class SubscriptionRun:
             subject=delivery.position.entity,
             body=event.text,
             again=delivery.again,
-            trace=event.trace,
         )
         assert self._sender is not None  # noqa: S101 - loaded before anything is delivered
         outcome, took = await self._runner.send(self._sender, letter)

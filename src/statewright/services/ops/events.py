@@ -13,7 +13,7 @@ further behind, and costs no memory.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Final, Protocol, TypeAlias
@@ -40,7 +40,6 @@ from statewright.operations.events import (
     IncludeBody,
     Subject,
     classify,
-    name_event,
     place_behind,
 )
 from statewright.processes.user_tasks import USER_TASK
@@ -52,7 +51,6 @@ from statewright.storage.ops import events as stored
 from statewright.storage.ops.events import RecordingState, StoredBody
 from statewright.storage.pool import Pool
 from statewright.telemetry import logs
-from statewright.telemetry.tracing import TRACEPARENT, TRACESTATE
 
 LOOK_INTERVAL_S: Final = 0.1
 
@@ -91,9 +89,6 @@ what a minute has written seven days before, in batches by the primary key; auto
 _NO_ID: Final = "00000000-0000-0000-0000-000000000000"
 
 _TASK_MODEL: Final = model_id(USER_TASK.key.name, USER_TASK.key.version)
-
-_TRACE: Final = (TRACEPARENT, TRACESTATE)
-NO_TRACE: Final[Mapping[str, str]] = {}
 
 Fact: TypeAlias = tuple[EventRow, str]
 """A row and the type of its event."""
@@ -165,8 +160,6 @@ class EventText(Struct, frozen=True):
     type: str
     position: EventPosition
     text: bytes
-    trace: Mapping[str, str]
-    """``traceparent`` and ``tracestate``, where they are known."""
 
 
 class ExactFormat(JSONFormat):
@@ -424,21 +417,12 @@ class EventLog:
             "transactionId": row.transaction_id,
             "attributedTo": row.attributed,
             "executedBy": row.executor,
-            **row.others,
             **bodies,
         }
-        trace = {name: text for name in _TRACE if (text := getattr(row, name)) is not None}
-        return self._write(tenant, name_event(row.position, type_), type_, row.entity, row.position, data, trace)
+        return self._write(tenant, f"{row.transaction_id}:{row.entity}", type_, row.entity, row.position, data)
 
     def _write(
-        self,
-        tenant: TenantId,
-        id_: str,
-        type_: str,
-        subject: str,
-        position: EventPosition,
-        data: dict[str, object],
-        trace: Mapping[str, str] = NO_TRACE,
+        self, tenant: TenantId, id_: str, type_: str, subject: str, position: EventPosition, data: dict[str, object]
     ) -> EventText:
         event = CloudEvent(
             {
@@ -451,11 +435,10 @@ class EventLog:
                 "datacontenttype": "application/json",
                 "partitionkey": subject,
                 "sequence": position.write(),
-                **trace,
             },
             data,
         )
-        return EventText(event.get_id(), event.get_type(), position, _FORMAT.write(event), trace)
+        return EventText(event.get_id(), event.get_type(), position, _FORMAT.write(event))
 
     def encode_test(self, tenant: TenantId, subject: str, at: int) -> EventText:
         """An event that tells nothing, about a subscription."""
@@ -488,8 +471,6 @@ def _show_bodies(
     row: EventRow, after: StoredBody, before: StoredBody, *, with_before: bool
 ) -> dict[str, Raw | bool | None]:
     """The members of an event that are about documents."""
-    if not row.is_version:
-        return {}
     wanted = [("document", after, row.change != "delete")]
     if with_before:
         wanted.append(("before", before, row.change != "create"))

@@ -25,7 +25,7 @@ from statewright.instants import from_rfc3339, to_rfc3339
 from statewright.jsonval.patches import apply_merge_patch
 from statewright.jsonval.values import JsonObject
 from statewright.net import parse_delay
-from statewright.operations.events import EventFilter, EventPosition, name_event, place_behind
+from statewright.operations.events import EventFilter, EventPosition, place_behind
 from statewright.operations.subscriptions import (
     MAX_WEBHOOKS,
     Delivery,
@@ -428,7 +428,7 @@ def _build_filter(one: SubscriptionFilter) -> EventFilter:
 def _show_delivery(row: DeliveryRow) -> Delivery:
     return Delivery(
         delivery_id=row.id,
-        event_id=name_event(row.position, row.type),
+        event_id=f"{row.position.transaction}:{row.position.entity}",
         type=f"statewright.{row.type}",
         subject=EntityId(row.position.entity),
         attempt=row.attempt,

@@ -6,7 +6,7 @@ when it is given up, is the same for all (``services/ops/deliveries.py``).
 
 import base64
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from importlib.util import find_spec
@@ -57,8 +57,6 @@ class Letter(Struct, frozen=True, kw_only=True):
     subject: str
     body: bytes
     again: bool = False
-    trace: Mapping[str, str] = {}
-    """Headers of the trace that the event is a part of."""
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
@@ -113,7 +111,6 @@ class WebhookSender(Struct, frozen=True, kw_only=True):
                 ("webhook-timestamp", str(now // 1_000_000)),
                 ("webhook-signature", " ".join(signatures)),
                 *((("webhook-redelivery", "true"),) if letter.again else ()),
-                *letter.trace.items(),
             ),
             body=letter.body,
             tenant=letter.tenant,

@@ -188,9 +188,6 @@ async def purge(
 NOTIFY_INTERVAL_S: Final = 0.02
 """Pause between two notifications of other processes."""
 
-NOTIFY_INTERVAL_ALONE_S: Final = 0.25
-"""The same while no other node is known: only one that has just come, or is going, can be waiting for them."""
-
 
 class ProcessHostConfig(Struct, frozen=True, kw_only=True):
     """Which services run, and at what intervals. Finished instances of a language without a retention are kept."""
@@ -235,5 +232,4 @@ async def announce_jobs(processes: Processes) -> None:
             await jobs.notify(processes.core.pool, topics)
         except Exception as error:  # a background loop must outlive it; who waits looks by himself now and then
             log.warning("jobs_not_announced", error=repr(error))
-        is_alone = processes.core.takings.count_nodes() == 1
-        await asyncio.sleep(NOTIFY_INTERVAL_ALONE_S if is_alone else NOTIFY_INTERVAL_S)
+        await asyncio.sleep(NOTIFY_INTERVAL_S)

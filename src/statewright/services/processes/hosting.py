@@ -90,8 +90,8 @@ MAX_CACHED_CHARS: Final = 32 * 1024 * 1024
 """Characters of the documents of all remembered instances together."""
 MAX_DOCUMENT_CHARS: Final = 8 * 1024 * 1024
 """Characters of the document of an instance that is worth remembering."""
-MIN_INSTANCE_CHARS: Final = 4 * 1024
-"""What a small instance counts as, of which there are 8,192 at most. One with two variables takes 3 KB (measured)."""
+MIN_INSTANCE_CHARS: Final = 16 * 1024
+"""What a small instance counts as: there are no more than so many of them."""
 MAX_KNOWN_LATEST: Final = 10_000
 """Definitions of a language of which the number of the latest version is remembered."""
 

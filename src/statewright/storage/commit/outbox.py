@@ -15,15 +15,13 @@ from statewright.ids import TenantId
 from statewright.loop.deadlines import Lease
 from statewright.storage.commit.overlay import Submission
 from statewright.storage.commit.statement import PACKAGE, Part, read_sections
-from statewright.telemetry.tracing import list_trace_headers
 
 TELL_COPIED: Final = """
     -- What was copied in a transaction that is still open.
     INSERT INTO event_outbox (tenant, at, transaction_id, entity, model, change, from_state, state, transition,
-                              attributed_id, attributed_kind, executor_id, executor_kind, traceparent, tracestate)
+                              attributed_id, attributed_kind, executor_id, executor_kind)
     SELECT tenant, valid_from, transaction_id, id, model, 'create', NULL, state, transition,
-           attributed_id, attributed_kind, executor_id, executor_kind,
-           $3::json -> 0 ->> 'traceparent', $3::json -> 0 ->> 'tracestate'
+           attributed_id, attributed_kind, executor_id, executor_kind
       FROM entity
      WHERE tenant = $1 AND id = ANY ($2::uuid[])
 """
@@ -71,9 +69,5 @@ class RecordedTenants:
         return Part(name="outbox", sections=sections, encode=self._encode, tenants=self._tenants, copied=TELL_COPIED)
 
     def _encode(self, batch: Sequence[Submission]) -> str | None:
-        recorded = [
-            {"t": number, **dict(list_trace_headers(submission.trace))}
-            for number, submission in enumerate(batch)
-            if submission.rows[0].tenant in self._tenants
-        ]
+        recorded = [number for number, submission in enumerate(batch) if submission.rows[0].tenant in self._tenants]
         return _encode(recorded).decode() if recorded else None

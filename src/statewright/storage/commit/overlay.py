@@ -22,7 +22,7 @@ from hashlib import blake2b
 from typing import Final
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright.entity import VERSION, AuditEvent, Entity
@@ -34,7 +34,6 @@ from statewright.storage.commit.growth import GrownSchema, Growth, StagedGrowth
 from statewright.storage.entities import EntityReader
 from statewright.storage.pool import Pool
 from statewright.storage.schedules import OverlayTasks, ScheduledTaskRow
-from statewright.telemetry.tracing import TraceContext, get_trace
 
 ClaimRow = tuple[
     str,  # tenant
@@ -86,8 +85,6 @@ class Submission(Struct, frozen=True, kw_only=True):
     tasks: Sequence[ScheduledTaskRow] = ()
     model_locks: frozenset[ModelLock] = frozenset()
     parts: Mapping[str, StagedPart] = {}
-    trace: TraceContext | None = field(default_factory=get_trace)
-    """The place in a trace of what is committed."""
 
 
 class AppliedSubmission(Struct, frozen=True):

@@ -153,9 +153,7 @@ class Part(Struct, frozen=True, kw_only=True):
     tenants: Set[str] | None = None
     """Those whose transactions it looks at: while there are none it is left out. None: of all tenants."""
     copied: str = ""
-    """What it writes beside rows that are copied: a statement on a tenant ($1), ids of new entities ($2), and what is
-    encoded of the transaction ($3).
-    """
+    """What it writes beside rows that are copied: a statement on a tenant ($1) and ids of new entities ($2)."""
 
 
 def read_sections(package: str, file: str) -> dict[str, str]:
@@ -340,9 +338,9 @@ class CommitStatement:
         others = submission.rows[1:]
         await _copy(connection, others, applied.at)
         for part in self._parts:
-            if part.copied and (told := part.encode([submission])) is not None:
+            if part.copied and part.encode([submission]) is not None:
                 ids = [row.id for row in others]
-                await connection.execute(part.copied, first.rows[0].tenant, ids, told, timeout=STATEMENT_TIMEOUT_S)
+                await connection.execute(part.copied, first.rows[0].tenant, ids, timeout=STATEMENT_TIMEOUT_S)
         return applied
 
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from statewright.entity import Actor, ModelKey, PrincipalKind
 from statewright.ids import EntityId, ModelId, TenantId, TransactionId
-from statewright.operations.events import Change, EventPosition, EventRow, IncidentFact
+from statewright.operations.events import Change, EventPosition, EventRow
 from statewright.operations.service import Act
 from statewright.storage.ops.service import record_act
 from statewright.storage.ops.suspensions import announce_switch, take_revision
@@ -141,15 +141,7 @@ async def count_rows(pool: Pool, tenant: TenantId) -> OutboxState:
 
 COLUMNS: Final = """row.at, row.transaction_id, row.entity, row.model, model.name, model.version, row.change,
            row.from_state, row.state, row.transition, row.attributed_id, row.attributed_kind, row.executor_id,
-           row.executor_kind, row.traceparent, row.tracestate, incident.kind, incident.severity, incident.title,
-           incident.subject_kind, incident.subject_id, incident.model"""
-
-JOINED: Final = """
-      LEFT JOIN model ON model.tenant = row.tenant AND model.id = row.model
-      LEFT JOIN incident ON incident.tenant = row.tenant AND incident.id = row.entity
-            AND row.change IN ('open', 'resolve')
-"""
-"""What a row of the outbox is about."""
+           row.executor_kind"""
 
 READ: Final = f"""
     -- Uses the primary key. Of several tenants at once, each behind its own position.
@@ -163,7 +155,7 @@ READ: Final = f"""
                AND event_outbox.at <= $5
              ORDER BY event_outbox.at, event_outbox.transaction_id, event_outbox.entity
              LIMIT $6) AS row
-   {JOINED}
+      LEFT JOIN model ON model.tenant = row.tenant AND model.id = row.model
      ORDER BY wanted.tenant, row.at, row.transaction_id, row.entity
 """  # noqa: S608 - a constant
 
@@ -197,9 +189,6 @@ def to_row(  # in the order of the columns
     by_kind: PrincipalKind,
     ran: str,
     ran_kind: PrincipalKind,
-    traceparent: str | None,
-    tracestate: str | None,
-    *incident: str | None,
 ) -> EventRow:
     return EventRow(
         at=at,
@@ -213,19 +202,6 @@ def to_row(  # in the order of the columns
         transition=transition,
         attributed=Actor(by, by_kind),
         executor=Actor(ran, ran_kind),
-        traceparent=traceparent,
-        tracestate=tracestate,
-        incident=_to_incident(*incident),
-    )
-
-
-def _to_incident(
-    kind: str | None, severity: str | None, title: str | None, subject: str | None, id_: str | None, model: str | None
-) -> IncidentFact | None:
-    if kind is None or severity is None or title is None or subject is None or id_ is None:
-        return None
-    return IncidentFact(
-        kind=kind, severity=severity, title=title, subject_kind=subject, subject_id=id_, model=model or None
     )
 
 

@@ -17,7 +17,7 @@ from statewright.ids import EntityId, TenantId, make_uuid7, system_clock
 from statewright.operations.events import EventPosition, EventRow
 from statewright.operations.service import Act
 from statewright.operations.subscriptions import MAX_PARKED, MAX_REDELIVERED, MAX_SUBSCRIPTIONS, DeliveryStatus
-from statewright.storage.ops.events import COLUMNS, JOINED, to_row
+from statewright.storage.ops.events import COLUMNS, to_row
 from statewright.storage.ops.service import record_act
 from statewright.storage.ops.suspensions import announce_switch, take_revision
 from statewright.storage.pool import Pool
@@ -330,7 +330,7 @@ WAITING: Final = f"""
       LEFT JOIN event_outbox AS row
         ON row.tenant = one.tenant AND row.at = one.at AND row.transaction_id = one.transaction_id
        AND row.entity = one.entity
-   {JOINED}
+      LEFT JOIN model ON model.tenant = row.tenant AND model.id = row.model
      WHERE one.tenant = $1 AND one.subscription = $2 AND one.status IN ('PENDING', 'RETRYING')
      ORDER BY one.at, one.transaction_id, one.entity
      LIMIT $3
@@ -370,49 +370,80 @@ class Attempt(Struct, frozen=True, kw_only=True):
 
 
 NOTE: Final = """
+    -- Deliveries are found by their key: by their ids alone all that wait would be looked at.
     WITH owned AS (
         UPDATE event_subscription
-           SET failures = CASE WHEN $12 THEN 0 ELSE failures + 1 END,
-               failing_since = CASE WHEN NOT $12 THEN coalesce(failing_since, now_us()) END,
-               enabled = enabled AND $13::text IS NULL,
-               disabled_reason = coalesce($13, disabled_reason),
-               revision = revision + CASE WHEN $13::text IS NULL THEN 0 ELSE 1 END
+           SET failures = CASE WHEN $4 THEN 0 ELSE failures END + $5,
+               failing_since = CASE WHEN $5 > 0 THEN coalesce(CASE WHEN NOT $4 THEN failing_since END, now_us()) END,
+               enabled = enabled AND $6::text IS NULL,
+               disabled_reason = coalesce($6, disabled_reason),
+               revision = revision + CASE WHEN $6::text IS NULL THEN 0 ELSE 1 END
          WHERE tenant = $1 AND id = $2 AND worker = $3 AND lease_until > now_us()
-           AND (NOT $12 OR failures > 0 OR $13::text IS NOT NULL)
-     RETURNING failures, failing_since, enabled
+           AND (failures > 0 OR $5 > 0 OR $6::text IS NOT NULL)
+     RETURNING failures, failing_since
+    ),
+    came AS MATERIALIZED (
+        SELECT told.*, found.place
+          FROM unnest($7::bigint[], $8::uuid[], $9::uuid[], $10::uuid[], $11::text[], $12::int[], $13::int[],
+                      $14::bigint[], $15::int[], $16::text[], $17::text[])
+            AS told (at, transaction_id, entity, id, status, number, duration_ms,
+                     next_in_us, http_status, error, answer)
+         CROSS JOIN LATERAL (
+                SELECT ctid AS place FROM event_delivery
+                 WHERE tenant = $1 AND subscription = $2 AND at = told.at AND transaction_id = told.transaction_id
+                   AND entity = told.entity AND id = told.id AND status IN ('PENDING', 'RETRYING')
+                   FOR UPDATE) AS found
+         WHERE EXISTS (SELECT FROM event_subscription
+                        WHERE tenant = $1 AND id = $2 AND worker = $3 AND lease_until > now_us())
     ),
     noted AS (
         UPDATE event_delivery
-           SET status = $5, attempt = $6, tried_at = now_us(), next_at = now_us() + $7::bigint, http_status = $8,
-               duration_ms = $9, error = $10, answer = $11
-         WHERE tenant = $1 AND subscription = $2 AND id = $4 AND status IN ('PENDING', 'RETRYING')
-           AND EXISTS (SELECT FROM event_subscription
-                        WHERE tenant = $1 AND id = $2 AND worker = $3 AND lease_until > now_us())
-     RETURNING next_at
+           SET status = came.status, attempt = came.number, tried_at = now_us(), next_at = now_us() + came.next_in_us,
+               http_status = came.http_status, duration_ms = came.duration_ms, error = came.error, answer = came.answer
+          FROM came
+         WHERE event_delivery.ctid = came.place
+     RETURNING event_delivery.id
     )
-    SELECT EXISTS (SELECT FROM noted) AS noted, (SELECT next_at FROM noted) AS next_at,
-           (SELECT failures FROM owned) AS failures, (SELECT failing_since FROM owned) AS failing_since,
-           now_us() AS now
+    SELECT ARRAY(SELECT id::text FROM noted) AS noted, (SELECT failures FROM owned) AS failures,
+           (SELECT failing_since FROM owned) AS failing_since, now_us() AS now
 """
 
 
 class Noted(Struct, frozen=True):
-    """What the subscription is like behind an attempt; ``noted`` False: it is another node's."""
+    """What the subscription is like behind some attempts. Of deliveries whose ids are not among ``noted`` another node
+    takes care.
+    """
 
-    noted: bool
-    next_at: int | None
+    noted: Sequence[str]
     failures: int | None
     failing_since: int | None
     now: int
 
 
-async def note_attempt(pool: Pool, claim: Claim, delivery: str, attempt: Attempt) -> Noted:
-    """Note what came of an attempt, unless the subscription is another node's by now."""
-    came = (attempt.http_status, attempt.duration_ms, attempt.error, attempt.answer, attempt.status == "DELIVERED")
+async def note_attempts(pool: Pool, claim: Claim, came: Sequence[tuple[WaitingDelivery, Attempt]]) -> Noted:
+    """Note what came of attempts, in the order of their ends, unless the subscription is another node's by now."""
+    failures = [attempt.status != "DELIVERED" for _, attempt in came]
+    since_success = failures[::-1].index(False) if False in failures else len(failures)
+    disables = next((attempt.disables for _, attempt in came if attempt.disables is not None), None)
+    columns = zip(
+        *[
+            (
+                *one.position,
+                one.id,
+                attempt.status,
+                attempt.number,
+                attempt.duration_ms,
+                attempt.next_in_us,
+                attempt.http_status,
+                attempt.error,
+                attempt.answer,
+            )
+            for one, attempt in came
+        ],
+        strict=True,
+    )
     async with pool.connection() as connection:
-        [row] = await connection.fetch(
-            NOTE, *claim.key, delivery, attempt.status, attempt.number, attempt.next_in_us, *came, attempt.disables
-        )
+        [row] = await connection.fetch(NOTE, *claim.key, False in failures, since_success, disables, *columns)
     return Noted(**row)
 
 
