@@ -12,6 +12,7 @@ published at least once: a batch whose answer was lost is sent again.
 import asyncio
 import logging
 from collections.abc import Callable
+from itertools import chain
 from typing import Any, Final, TypeAlias
 
 from aiokafka import AIOKafkaProducer
@@ -28,6 +29,7 @@ from statewright.egress.policy import HttpFailure, NotReached
 logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
 """What it says of every attempt is told with the delivery."""
 
+CLOSE_TIMEOUT_S: Final = 1.0
 MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
 
 _Failures: TypeAlias = tuple[type[Exception], ...]
@@ -113,9 +115,11 @@ class KafkaBroker:
         return producer
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections; what waits for a broker that is away is dropped."""
         async with self._lock:
-            await self._discard()
+            producer, self._producer = self._producer, None
+            if producer is not None:
+                await producer.stop_soon()
 
     async def _discard(self) -> None:
         """What it has not sent yet goes out, or fails, before anything else is published."""
@@ -143,6 +147,20 @@ class _Producer(AIOKafkaProducer):  # type: ignore[misc]  # it has no types
         self._checked = _adopt(self.client)
         self._checked.prepare(egress, settings.topic, options)
 
+    async def stop_soon(self) -> None:
+        """Close the connections. What is under way may come to its end for a moment."""
+        try:
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                await self.stop()
+        except TimeoutError:
+            waiting = self._message_accumulator
+            for batch in [*waiting._pending_batches, *chain.from_iterable(waiting._batches.values())]:
+                batch._ttl = 0.0  # it is given up at its next turn
+            self._checked.drop_connections()
+            await waiting.flush()
+            await self._sender.close()
+            await self._checked.close()
+
     @property
     def problem(self) -> str | None:
         """Why there was no connection the last time that one was made; None when there was."""
@@ -164,6 +182,11 @@ class _Client(AIOKafkaClient):  # type: ignore[misc]  # it has no types
         self._options = options
         self._topics = {topic}
         self.problem: str | None = None
+
+    def drop_connections(self) -> None:
+        """Requests under way fail."""
+        for connection in list(self._conns.values()):
+            connection.close()
 
     async def bootstrap(self) -> None:
         """Ask the servers that were named for the others. Raises ``OSError``, ``KafkaError``."""

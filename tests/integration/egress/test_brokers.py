@@ -63,6 +63,24 @@ async def test_a_broker_that_kafka_names_is_checked_like_the_first_one():
     assert set(server.connections) == {PERMITTED}
 
 
+async def test_a_client_of_kafka_is_closed_at_once_though_its_broker_is_away():
+    """What waits would be sent for a minute."""
+    async with serve_kafka(REFUSED) as server, open_egress() as egress:
+        place = f"{PERMITTED}:{server.port}"
+        broker = KafkaBroker(
+            egress, KafkaSettings(servers=(place,), topic="events", protocol="PLAINTEXT", timeout_s=60.0)
+        )
+        publishing = asyncio.create_task(broker.publish(MESSAGE))
+        while not server.connections:  # noqa: ASYNC110 - it tells nobody
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        publishing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await publishing
+        async with asyncio.timeout(30):
+            await broker.close()
+
+
 @pytest.mark.parametrize("build", [build_kafka, build_nats])
 async def test_nothing_is_told_without_tls_where_that_is_needed(build):
     """Also where the server says, or whoever stands between, that it knows none."""
