@@ -44,6 +44,9 @@ integration: $(VENV)/.dev ## run the tests of services and whole programs only
 nets: $(VENV)/.dev ## run 300 random playbooks and flows (NETS=) while their workers are killed: minutes
 	STATEWRIGHT_TEST_NETS=$(or $(NETS),300) $(BIN)/pytest tests/e2e/test_random_nets.py -q -n 0
 
+brokers: $(VENV)/.dev ## run Kafka and NATS, and kill them under events; needs a JDK, Maven and Go: minutes
+	STATEWRIGHT_TEST_BROKERS=build/brokers $(BIN)/pytest tests/integration/ops/test_brokers.py -q -n 0
+
 browser: $(VENV)/.dev ## run the tests of the console; needs Chromium
 	$(BIN)/pytest tests/browser -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
@@ -123,4 +126,4 @@ clean: ## remove what the targets made, the data of `make run` excepted
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup run test unit integration nets browser pictures demo demo-flows demo-playbooks demo-steps bench bench-console bench-explain bench-flows bench-playbooks bench-modes bench-search bench-steps lint fmt types figures mypy pyright check openapi proto fresh-clone clean
+.PHONY: help setup run test unit integration nets brokers browser pictures demo demo-flows demo-playbooks demo-steps bench bench-console bench-explain bench-flows bench-playbooks bench-modes bench-search bench-steps lint fmt types figures mypy pyright check openapi proto fresh-clone clean

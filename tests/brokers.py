@@ -1,7 +1,7 @@
 """Brokers of messages that tests run: Kafka on the JDK, and ``nats-server``.
 
 They are no part of CI: the environment variable ``STATEWRIGHT_TEST_BROKERS`` names a directory where they are installed
-once (by Maven and Go), and tests that want one are skipped without it.
+once (by Maven and Go), and tests that want one are skipped without it. ``make brokers`` runs them.
 """
 
 import json
@@ -40,7 +40,7 @@ def find_place() -> Path:
     """Where brokers are installed."""
     if PLACE not in os.environ:
         pytest.skip(f"{PLACE} names no directory for brokers")
-    return Path(os.environ[PLACE])
+    return Path(os.environ[PLACE]).absolute()
 
 
 def find_program(name: str) -> str:
