@@ -9,7 +9,7 @@ import pytest
 from statewright.egress import HttpFailure, HttpResponse
 from statewright.operations.events import EventPosition
 from statewright.operations.subscriptions import PAUSES_S
-from statewright.services.ops.deliveries import MAX_REST_S, AttemptNotes, find_rest, judge
+from statewright.services.ops.deliveries import MAX_REST_S, TURNS, AttemptNotes, Pace, judge
 from statewright.services.ops.targets import read_answer
 from statewright.storage.ops.subscriptions import Attempt, WaitingDelivery
 
@@ -85,10 +85,15 @@ def test_a_time_that_is_none_counts_as_not_told(text: str) -> None:
     assert answered(503, retry_after=text).next_in_us == 5_000_000
 
 
-def test_a_delivery_rests_where_the_event_loop_is_busy() -> None:
-    assert [find_rest(turn_s) for turn_s in (0.0, 0.001, 0.002)] == [0.0] * 3
-    assert find_rest(0.005) == 0.1
-    assert find_rest(5.0) == MAX_REST_S
+def test_a_delivery_rests_for_longer_where_turns_of_the_event_loop_are_longer() -> None:
+    pace = Pace()
+    idle = [pace.find_rest(0.0001) for _ in range(8 * TURNS)][-1]
+    assert 0.0 < idle <= 0.02
+    assert pace.find_rest(0.001) < 2 * idle, "one long turn is little"
+    rests = [pace.find_rest(0.001) for _ in range(8 * TURNS)]
+    assert rests == sorted(rests)
+    assert rests[-1] > 9 * idle
+    assert [pace.find_rest(1.0) for _ in range(TURNS)][-1] == MAX_REST_S
 
 
 class Database:

@@ -65,10 +65,10 @@ FAILING_US: Final = 3_600_000_000
 AWAY_PAUSE_S: Final = 5.0
 """In which no attempt is made while a broker is away: it would cost each event one of its attempts."""
 
-BUSY_TURN_S: Final = 0.002
-REST_PER_TURN: Final = 20
+REST_PER_TURN: Final = 200
 MAX_REST_S: Final = 0.25
-"""How deliveries give way to requests, see ``find_rest``."""
+TURNS: Final = 16
+"""How deliveries give way to requests, see ``Pace``."""
 
 PAUSE_S: Final = 5.0
 """After a delivery that could not be looked at, since the database was away."""
@@ -80,11 +80,19 @@ SWEEP_INTERVAL: Final = timedelta(minutes=1)
 log = logs.logger(__name__)
 
 
-def find_rest(turn_s: float) -> float:
-    """Seconds that a delivery waits before it begins, after a turn of the event loop that took so long: a request over
-    HTTP takes the loop as long as several commits, and where the loop is busy those go first.
+class Pace:
+    """How long turns of the event loop take, as deliveries find them. A request over HTTP takes the loop as long as
+    several commits, so each delivery rests for many turns before it begins: hardly where the loop has nothing else to
+    do, and the longer the more it has.
     """
-    return min(REST_PER_TURN * turn_s, MAX_REST_S) if turn_s > BUSY_TURN_S else 0.0
+
+    def __init__(self) -> None:
+        self._turn_s = 0.0
+
+    def find_rest(self, turn_s: float) -> float:
+        """Seconds, after a turn that took so long."""
+        self._turn_s += (turn_s - self._turn_s) / TURNS
+        return min(self._turn_s * REST_PER_TURN, MAX_REST_S)
 
 
 def judge(outcome: Outcome, *, number: int, duration_ms: int, chance: float) -> Attempt:
@@ -149,6 +157,7 @@ class SubscriptionRunner:
         self.reports = reports
         self.lease = lease
         self.metrics = WebhookMetrics()
+        self.pace = Pace()
         self.away_pause_s = AWAY_PAUSE_S
         self.removed = 0
         """Deliveries removed after their retention."""
@@ -551,7 +560,7 @@ class SubscriptionRun:
             return Attempt(status="DEAD", number=waiting.attempt, duration_ms=0, error="the event is not kept any more")
         began = time.monotonic()
         await asyncio.sleep(0)
-        await asyncio.sleep(find_rest(time.monotonic() - began))
+        await asyncio.sleep(self._runner.pace.find_rest(time.monotonic() - began))
         fact = (delivery.row, delivery.type)
         [event] = await self._parts.events.encode_events(self.claim.tenant, [fact], self._plan.include_body)
         letter = Letter(
