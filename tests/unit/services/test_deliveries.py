@@ -9,7 +9,7 @@ import pytest
 from statewright.egress import HttpFailure, HttpResponse
 from statewright.operations.events import EventPosition
 from statewright.operations.subscriptions import PAUSES_S
-from statewright.services.ops.deliveries import MAX_REST_S, TURNS, AttemptNotes, Pace, judge
+from statewright.services.ops.deliveries import MAX_REST_S, TURNS, AttemptNotes, DeliveryPace, judge
 from statewright.services.ops.targets import read_answer
 from statewright.storage.ops.subscriptions import Attempt, WaitingDelivery
 
@@ -86,7 +86,7 @@ def test_a_time_that_is_none_counts_as_not_told(text: str) -> None:
 
 
 def test_a_delivery_rests_for_longer_where_turns_of_the_event_loop_are_longer() -> None:
-    pace = Pace()
+    pace = DeliveryPace()
     idle = [pace.find_rest(0.0001) for _ in range(8 * TURNS)][-1]
     assert 0.0 < idle <= 0.02
     assert pace.find_rest(0.001) < 2 * idle, "one long turn is little"

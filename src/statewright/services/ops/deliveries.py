@@ -68,7 +68,7 @@ AWAY_PAUSE_S: Final = 5.0
 REST_PER_TURN: Final = 200
 MAX_REST_S: Final = 0.25
 TURNS: Final = 16
-"""How deliveries give way to requests, see ``Pace``."""
+"""How deliveries give way to requests, see ``DeliveryPace``."""
 
 PAUSE_S: Final = 5.0
 """After a delivery that could not be looked at, since the database was away."""
@@ -80,7 +80,7 @@ SWEEP_INTERVAL: Final = timedelta(minutes=1)
 log = logs.logger(__name__)
 
 
-class Pace:
+class DeliveryPace:
     """How long turns of the event loop take, as deliveries find them. A request over HTTP takes the loop as long as
     several commits, so each delivery rests for many turns before it begins: hardly where the loop has nothing else to
     do, and the longer the more it has.
@@ -157,7 +157,7 @@ class SubscriptionRunner:
         self.reports = reports
         self.lease = lease
         self.metrics = WebhookMetrics()
-        self.pace = Pace()
+        self.pace = DeliveryPace()
         self.away_pause_s = AWAY_PAUSE_S
         self.removed = 0
         """Deliveries removed after their retention."""
