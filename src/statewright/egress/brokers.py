@@ -2,14 +2,14 @@
 
 import os
 import ssl
-from typing import Protocol
+from typing import Final, Protocol
 
 from msgspec import Struct
 
 from statewright.egress.client import build_client_context
 from statewright.egress.policy import EgressPolicy
 
-PUBLISH_TIMEOUT_S = 15.0
+PUBLISH_TIMEOUT_S: Final = 15.0
 """For a message, until the broker says that it keeps it."""
 
 
