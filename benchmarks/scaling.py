@@ -32,9 +32,9 @@ class Costs(Struct, frozen=True, kw_only=True):
 
 
 MEASURED: Final = {
-    "create": Costs(loop=155, threads=34, database=43),
-    "get": Costs(loop=56, threads=17, database=8),
-    "transition": Costs(loop=172, threads=37, database=76),
+    "create": Costs(loop=125, threads=33, database=41),
+    "get": Costs(loop=32, threads=13, database=6),
+    "transition": Costs(loop=140, threads=35, database=68),
 }
 
 SECONDS: Final = 2.0
