@@ -14,6 +14,7 @@ import random
 import re
 import sys
 import tempfile
+import time
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -101,9 +102,9 @@ class Service:
 
     def _wait_until_recorded(self) -> None:
         for _ in range(READY_WITHIN):
-            if self._call("GET", "/events/recording", None).get("since"):
+            if self._call("GET", "/events/recording", None)["effective"]:
                 return
-            asyncio.run(asyncio.sleep(0.1))
+            time.sleep(0.1)
         raise RuntimeError("events are not recorded")
 
     def _list_ids(self) -> list[str]:

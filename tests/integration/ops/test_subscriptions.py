@@ -120,6 +120,29 @@ def test_the_events_of_an_entity_wait_for_each_other_and_others_go_on(
     eventually(lambda: done(hooks.get(f"/subscriptions/{made['id']}"))["status"] == "ACTIVE")
 
 
+def test_a_target_that_fails_for_an_hour_is_disabled(
+    sending: RunningService, tenant: str, hooks: Api, client: Api, receiver: Receiver
+) -> None:
+    made = subscribe(hooks, receiver.url, disableAfterFailures=3)
+    receiver.answer = lambda _, _event: 500
+    model = client.a_model(FLOW)
+    for _ in range(2):
+        client.create(model=model)
+    path = f"/subscriptions/{made['id']}"
+    eventually(lambda: len(done(hooks.get(f"{path}/deliveries?status=RETRYING"))["items"]) == 2)
+    assert done(hooks.get(path))["status"] == "FAILING"
+
+    async def fail_for_long() -> None:
+        async with connected(sending.database) as connection:
+            earlier = "UPDATE event_subscription SET failing_since = failing_since - 3600000000 WHERE tenant = $1"
+            await connection.execute(earlier, tenant)
+
+    asyncio.run(fail_for_long())
+    client.create(model=model)
+    eventually(lambda: done(hooks.get(path))["status"] == "DISABLED")
+    assert done(hooks.get(path))["disabledReason"] == "3 attempts in a row have failed"
+
+
 def test_a_target_that_is_gone_disables_and_goes_on_where_it_was(hooks: Api, client: Api, receiver: Receiver) -> None:
     made = subscribe(hooks, receiver.url, filters=[{"kinds": ["CREATED"]}])
     model = client.a_model(FLOW)

@@ -481,7 +481,7 @@ class SubscriptionRun:
             if len(self._busy) >= self._plan.in_flight:
                 return
             if entity not in self._busy and queue[0].due <= now:
-                task = asyncio.create_task(self._deliver(entity, queue[0]), name="webhook")
+                task = asyncio.create_task(self._deliver(entity, queue[0]), name="delivery")
                 self._busy[entity] = task
                 task.add_done_callback(partial(self._finish, entity))
 
@@ -526,7 +526,8 @@ class SubscriptionRun:
         noted = await stored.note_attempts(self._parts.core.pool, self.claim, came)
         if noted.noted:
             reasons = (attempt.disables for _, attempt in came if attempt.disables is not None)
-            await self._disable_if_failing(next(reasons, None), noted)
+            with log_failures(log, "subscription_not_disabled", subscription=self.claim.id):  # what is noted, is
+                await self._disable_if_failing(next(reasons, None), noted)
         return noted.noted
 
     def _remove(self, entity: str, waiting: _Waiting) -> None:
