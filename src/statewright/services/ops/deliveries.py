@@ -14,7 +14,7 @@ import random
 import secrets
 import time
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from datetime import timedelta
 from functools import partial
@@ -30,13 +30,12 @@ from statewright.loop.background import LEASE_TIMEOUT, cancel_all, log_failures,
 from statewright.operations.events import EventPosition, EventRow
 from statewright.operations.subscriptions import (
     MAX_PARKED,
-    PAUSES_S,
-    DeliveryStatus,
     SubscriptionOrder,
     SubscriptionTarget,
     WebhookTest,
 )
 from statewright.services.core import Caller
+from statewright.services.ops.attempts import AttemptNotes, DeliveryPace, judge
 from statewright.services.ops.events import BODIES_AT_ONCE, Fact
 from statewright.services.ops.subscriptions import BodyFilter, Confidential, Subscriptions, build_filters, decode_plan
 from statewright.services.ops.targets import Letter, Outcome, Sender, open_sender
@@ -65,11 +64,6 @@ FAILING_US: Final = 3_600_000_000
 AWAY_PAUSE_S: Final = 5.0
 """In which no attempt is made while a broker is away: it would cost each event one of its attempts."""
 
-REST_PER_TURN: Final = 200
-MAX_REST_S: Final = 0.25
-TURNS: Final = 16
-"""How deliveries give way to requests, see ``DeliveryPace``."""
-
 PAUSE_S: Final = 5.0
 """After a delivery that could not be looked at, since the database was away."""
 
@@ -78,51 +72,6 @@ BUCKETS_S: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0)
 SWEEP_INTERVAL: Final = timedelta(minutes=1)
 
 log = logs.logger(__name__)
-
-
-class DeliveryPace:
-    """How long turns of the event loop take, as deliveries find them. A request over HTTP takes the loop as long as
-    several commits, so each delivery rests for many turns before it begins: hardly where the loop has nothing else to
-    do, and the longer the more it has.
-    """
-
-    def __init__(self) -> None:
-        self._turn_s = 0.0
-
-    def find_rest(self, turn_s: float) -> float:
-        """Seconds, after a turn that took so long."""
-        self._turn_s += (turn_s - self._turn_s) / TURNS
-        return min(self._turn_s * REST_PER_TURN, MAX_REST_S)
-
-
-def judge(outcome: Outcome, *, number: int, duration_ms: int, chance: float) -> Attempt:
-    """What an attempt came to, the ``number``-th of its delivery; ``chance`` from 0 to 1 spreads the next ones."""
-    status: DeliveryStatus = "RETRYING"
-    if outcome.error is None:
-        pause, status = None, "DELIVERED"
-    elif outcome.is_gone:  # the event goes out when the subscription is enabled again
-        pause = 0.0
-    else:
-        pause = _spread(number, chance)
-        if pause is not None and outcome.retry_after_s is not None:
-            pause = outcome.retry_after_s
-        if pause is None:
-            status = "DEAD"
-    return Attempt(
-        status=status,
-        number=number,
-        duration_ms=duration_ms,
-        next_in_us=None if pause is None else int(pause * 1_000_000),
-        http_status=outcome.http_status,
-        error=outcome.error,
-        answer=outcome.answer,
-        disables=outcome.error if outcome.is_gone else None,
-    )
-
-
-def _spread(number: int, chance: float) -> float | None:
-    """Seconds to the next attempt; None: there is none."""
-    return PAUSES_S[number - 1] * (0.8 + 0.4 * chance) if number <= len(PAUSES_S) else None
 
 
 class WebhookMetrics:
@@ -249,41 +198,6 @@ class _Waiting(Struct):
     delivery: WaitingDelivery
     due: float
     attempt: int
-
-
-class _Batch:
-    """Attempts that are noted together."""
-
-    def __init__(self) -> None:
-        self.came: list[tuple[WaitingDelivery, Attempt]] = []
-        self.noted: asyncio.Future[Sequence[str]] = asyncio.get_running_loop().create_future()
-
-
-class AttemptNotes:
-    """What came of attempts, on its way to the database. Those that end while others are being noted are noted by one
-    statement: each by itself would cost the database as much as what it tells of. ``write`` gives the ids of the
-    deliveries that were still ours.
-    """
-
-    def __init__(self, write: Callable[[Sequence[tuple[WaitingDelivery, Attempt]]], Awaitable[Sequence[str]]]) -> None:
-        self._write = write
-        self._writing = asyncio.Lock()
-        self._next: _Batch | None = None
-
-    async def add(self, delivery: WaitingDelivery, attempt: Attempt) -> bool:
-        """Returns once it is noted, with whether it was. Raises what the writing raises, for all of a batch."""
-        batch = self._next = self._next or _Batch()
-        batch.came.append((delivery, attempt))
-        async with self._writing:
-            if self._next is batch:
-                self._next = None
-                try:
-                    batch.noted.set_result(await self._write(batch.came))
-                except Exception as failure:  # of all that have been added
-                    batch.noted.set_exception(failure)
-                finally:
-                    batch.noted.cancel()  # unless there is an outcome: a run that ends cancels all of them
-        return delivery.id in batch.noted.result()
 
 
 class SubscriptionRun:

@@ -9,7 +9,7 @@ import pytest
 from statewright.egress import HttpFailure, HttpResponse
 from statewright.operations.events import EventPosition
 from statewright.operations.subscriptions import PAUSES_S
-from statewright.services.ops.deliveries import MAX_REST_S, TURNS, AttemptNotes, DeliveryPace, judge
+from statewright.services.ops.attempts import MAX_REST_S, TURNS, AttemptNotes, DeliveryPace, judge
 from statewright.services.ops.targets import read_answer
 from statewright.storage.ops.subscriptions import Attempt, WaitingDelivery
 
