@@ -74,7 +74,8 @@ from statewright.storage.connections import DatabaseUrl
 from statewright.storage.entities import EntityReader
 from statewright.storage.idempotency import KEY_PARTS
 from statewright.storage.models import NotificationHandler
-from statewright.storage.ops.bulk_jobs import BULK_ITEMS, BulkJobs
+from statewright.storage.ops.bulk_claims import BulkJobs
+from statewright.storage.ops.bulk_items import BULK_ITEMS
 from statewright.storage.ops.history import ACTS
 from statewright.storage.ops.incidents import INCIDENT_RETRIES, INCIDENTS
 from statewright.storage.ops.suspensions import CHANNEL as SWITCH_CHANNEL

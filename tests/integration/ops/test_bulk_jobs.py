@@ -20,7 +20,8 @@ from statewright.sdk.errors import Refused
 from statewright.services.ops.bulk_jobs import prepare_search
 from statewright.services.ops.bulk_runs import BulkRunner
 from statewright.steps.instance import INSTANCE
-from statewright.storage.ops.bulk_jobs import BulkClaim, BulkJobs, FreezeLost, decode_plan
+from statewright.storage.ops.bulk_claims import BulkClaim, BulkJobs, decode_plan
+from statewright.storage.ops.bulk_items import FreezeLost, freeze_entities
 from statewright.storage.ops.incidents import write_incidents
 from tests.builders import SAMPLE, Json, a_workflow, automated, manual, when
 from tests.commands import CommandRunner
@@ -311,7 +312,7 @@ def test_a_node_that_has_lost_a_job_does_not_freeze_it_again(
         )
         async with pool.connection() as connection:
             await connection.execute("UPDATE bulk_job SET worker = 'former' WHERE id = $1", job["id"])
-        await BulkJobs(pool, pool).freeze(claim, await prepare_search(core, principal, plan))
+        await freeze_entities(pool, pool, claim, await prepare_search(core, principal, plan))
 
     with pytest.raises(FreezeLost):
         asyncio.run_coroutine_threadsafe(freeze(), service.loop).result(PATIENCE_S)

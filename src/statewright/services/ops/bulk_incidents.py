@@ -22,7 +22,8 @@ from statewright.services.ops.bulk_items import MOVES, ItemContext, ItemWork, ge
 from statewright.services.ops.bulk_jobs import create_job, prepare_search
 from statewright.services.ops.service import Operations
 from statewright.services.ops.suspensions import resume_one, suspend_one
-from statewright.storage.ops.bulk_jobs import BulkClaim, BulkJobs
+from statewright.storage.ops.bulk_claims import BulkClaim, BulkJobs
+from statewright.storage.ops.bulk_items import freeze_entities, freeze_incidents
 from statewright.storage.ops.incidents import IncidentFilter, count_incidents
 from statewright.storage.pool import Pool
 
@@ -83,9 +84,10 @@ async def freeze(core: Core, jobs: BulkJobs, job: BulkClaim) -> None:
     with.
     """
     if job.plan.incidents is not None:
-        await jobs.freeze_incidents(job, read_incident_filter(job.plan.incidents))
+        await freeze_incidents(core.pool, job, read_incident_filter(job.plan.incidents))
     else:
-        await jobs.freeze(job, await prepare_search(core, job.principal, job.plan))
+        query = await prepare_search(core, job.principal, job.plan)
+        await freeze_entities(core.pool, jobs.scans, job, query)
 
 
 async def _suspend(item: ItemContext, id_: EntityId) -> None:

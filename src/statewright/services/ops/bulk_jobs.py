@@ -35,10 +35,10 @@ from statewright.services.entities import Patch, read_patch
 from statewright.services.ops.paging import Page, PageRequest, build_page
 from statewright.services.ops.service import Operations
 from statewright.services.search import Search, prepare
+from statewright.storage.ops import bulk_items as items
 from statewright.storage.ops import bulk_jobs as stored
-from statewright.storage.ops.bulk_jobs import (
-    NewBulkJob,
-)
+from statewright.storage.ops.bulk_claims import decode_plan
+from statewright.storage.ops.bulk_jobs import NewBulkJob
 from statewright.storage.pool import Pool
 from statewright.storage.search.statements import EntityQuery
 
@@ -117,7 +117,7 @@ async def create_job(operations: Operations, caller: Caller, order: BulkOrder, i
 async def retry_failed(operations: Operations, caller: Caller, id_: str) -> BulkJob:
     """A new job over the items that failed. Raises ``BulkJobNotFound``, ``LimitReached``."""
     row = await stored.read_plan(operations.core.pool, caller.tenant, id_)
-    plan = replace(stored.decode_plan(row["plan"]), dry_run=False)
+    plan = replace(decode_plan(row["plan"]), dry_run=False)
     job = NewBulkJob(
         id=str(make_uuid7(operations.core.clock())),
         plan=plan,
@@ -146,7 +146,7 @@ async def change_status(operations: Operations, caller: Caller, id_: str, action
     if action in ("start", "resume"):
         found = await stored.get_job(operations.core.pool, caller.tenant, id_)
         row = await stored.read_plan(operations.core.pool, caller.tenant, id_)
-        check_deletions(caller.principal, stored.decode_plan(row["plan"]), found.totals.total)
+        check_deletions(caller.principal, decode_plan(row["plan"]), found.totals.total)
 
     def change(pool: Pool) -> Awaitable[BulkJob]:
         return stored.change_status(pool, caller.principal, id_, action)
@@ -201,7 +201,7 @@ async def list_items(
     core: Core, caller: Caller, id_: str, wanted: ItemFilter, page: PageRequest[ItemKey]
 ) -> Page[tuple[int, BulkItem], ItemKey]:
     """The items of a job in the order of the freeze, each with its number. Raises ``BulkJobNotFound``."""
-    found = await stored.list_items(
+    found = await items.list_items(
         core.pool,
         caller.tenant,
         id_,

@@ -2,7 +2,7 @@
 
 A job is worked on by one node at a time, which holds a lease. It takes the frozen ids a part at a time, and lets items
 begin at the rate of the job, as many at once as the job may. Each is a transaction like any other, whose commit has the
-result of the item (``storage/ops/bulk_jobs.py``). What the operator changes meanwhile is seen within a second.
+result of the item (``storage/ops/bulk_items.py``). What the operator changes meanwhile is seen within a second.
 """
 
 import asyncio
@@ -41,16 +41,10 @@ from statewright.storage.columns import StagedRow
 from statewright.storage.commit.overlay import Overlay
 from statewright.storage.commit.unit_of_work import UnitOfWork
 from statewright.storage.idempotency import open_recorded_transaction
-from statewright.storage.ops import bulk_jobs as stored
-from statewright.storage.ops.bulk_jobs import (
-    BULK_ITEMS,
-    PART,
-    BulkClaim,
-    BulkJobs,
-    FreezeLost,
-    StagedItem,
-    TooManyItems,
-)
+from statewright.storage.ops import bulk_items as stored
+from statewright.storage.ops.bulk_claims import BulkClaim, BulkJobs
+from statewright.storage.ops.bulk_items import BULK_ITEMS, PART, FreezeLost, StagedItem, TooManyItems
+from statewright.storage.ops.bulk_jobs import get_job
 from statewright.storage.pool import Pool
 from statewright.storage.search.matching import judge_entities
 from statewright.storage.search.statements import EntityQuery
@@ -334,7 +328,7 @@ class BulkRun:
             except Failure as failure:
                 await self._jobs.give_up(job, f"{failure.code}: {failure.detail}")
                 return
-            found = await stored.get_job(self._operations.core.pool, job.tenant, job.id)
+            found = await get_job(self._operations.core.pool, job.tenant, job.id)
             total = found.totals.total
         if not plan.dry_run:
             try:
@@ -348,7 +342,7 @@ class BulkRun:
         await self._jobs.end_freeze(job, "READY" if plan.dry_run else "RUNNING")
 
     async def _judge_part(self, part: int) -> None:
-        items, known = await self._jobs.read_part(self.job, part)
+        items, known = await stored.read_part(self._operations.core.pool, self.job, part)
         if known or not items:
             return
         codes: list[str | None] = []
@@ -357,7 +351,8 @@ class BulkRun:
             if self._status != "FREEZING":
                 return
             codes += await asyncio.gather(*(self._judge(entity) for _, entity in items[at : at + JUDGED_AT_ONCE]))
-        await self._jobs.write_verdicts(self.job, items[0][0], [entity for _, entity in items], codes)
+        ids = [entity for _, entity in items]
+        await stored.write_verdicts(self._operations.core.pool, self.job, items[0][0], ids, codes)
 
     def _raise_error(self) -> None:
         if self._error is not None:
@@ -394,7 +389,7 @@ class BulkRun:
 
     async def _run_items(self) -> None:
         for part in range(-(-(self.job.total or 0) // PART)):
-            items, known = await self._jobs.read_part(self.job, part)
+            items, known = await stored.read_part(self._operations.core.pool, self.job, part)
             for n, entity in items:
                 status, judged = known.get(n, ("ELIGIBLE", True))
                 if status == "RUNNING":
@@ -477,7 +472,7 @@ class BulkRun:
             raise LeaseLost
 
     async def _end_item(self, n: int, entity: EntityId, status: ItemStatus, code: str, message: str) -> None:
-        found = await self._jobs.write_result(self.job, n, entity, status, code, message)
+        found = await stored.write_result(self._operations.core.pool, self.job, n, entity, status, code, message)
         if found is None:
             raise LeaseLost
         self._items[self.job.plan.operation, status] += 1

@@ -1,4 +1,4 @@
--- What became of an item of a bulk job, committed with its work (storage/ops/bulk_jobs.py).
+-- What became of an item of a bulk job, committed with its work (storage/ops/bulk_items.py).
 --
 -- bulk_done   what each transaction does for a job: one item
 -- bulk_held   the jobs, locked, with the attempt that works on them
