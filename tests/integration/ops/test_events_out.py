@@ -6,10 +6,11 @@ import random
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from decimal import Decimal
 from time import time
+from typing import Final
 from uuid import uuid4
 
 import httpx
@@ -21,7 +22,7 @@ from statewright.operations.events import place_behind
 from tests.builders import SAMPLE, Json, a_workflow, manual
 from tests.database import Template, connected, kept_open
 from tests.integration.ops.builders import ops_api
-from tests.service import Api, RunningService, a_token, done, eventually, hosted, refused
+from tests.service import PATIENCE_S, Api, RunningService, a_token, done, eventually, hosted, refused
 
 FLOW = a_workflow(NEW=[manual("GO", to="DONE")], DONE=[manual("BACK", to="NEW")])
 RECORDING = "/events/recording"
@@ -219,10 +220,10 @@ def test_a_stream_is_cut_a_hundred_times_under_load_without_gap_or_repetition(ap
     assert set(seen) == set(made)
 
 
-def stream(ops: Api, last: str, *, most: int) -> Iterator[tuple[str, str]]:
+def stream(ops: Api, last: str, *, most: int, query: str = "") -> Iterator[tuple[str, str]]:
     """The first events of a stream that is cut then: their positions and subjects."""
     headers = {"Authorization": f"Bearer {ops.token}", "Accept": "text/event-stream", "Last-Event-ID": last}
-    with httpx.stream("GET", f"{ops.url}/events", headers=headers, timeout=20) as response:
+    with httpx.stream("GET", f"{ops.url}/events{query}", headers=headers, timeout=20) as response:
         assert response.status_code == 200
         assert response.headers["content-type"] == "text/event-stream"
         id_, told = "", 0
@@ -257,26 +258,52 @@ def test_a_stream_ends_with_its_token(service: RunningService, tenant: str, ops:
     refused(Api(ops.url, token).get("/events"), 401, "UNAUTHORIZED")
 
 
-def test_a_reader_that_takes_nothing_is_closed_and_resumes(
+HALF_A_MEBIBYTE: Final = {"text": "x" * 500_000}
+
+
+@contextmanager
+def a_silent_reader(ops: Api, last: str) -> Iterator[None]:
+    """A client that reads nothing of a stream, which has begun."""
+    url = httpx.URL(ops.url)
+    head = f"GET {url.path}/events?includeBody=AFTER HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {ops.token}\r\n"
+    with socket.socket() as silent:
+        silent.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        silent.settimeout(PATIENCE_S)
+        silent.connect((url.host, url.port))
+        silent.sendall(f"{head}Accept: text/event-stream\r\nLast-Event-ID: {last}\r\n\r\n".encode())
+        assert silent.recv(1, socket.MSG_PEEK)
+        yield
+
+
+def test_a_reader_that_is_a_mebibyte_behind_is_closed_and_resumes(
     service: RunningService, tenant: str, api: Api, ops: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record(ops)
     events = service.parts.runtime.operations.events
-    monkeypatch.setattr(events, "unread_timeout_s", 0.2)
+    monkeypatch.setattr(events, "unread_timeout_s", 3600.0)
     start, model = now(ops), api.a_model(FLOW, sample={"text": "x"})
-    document = {"text": "x" * 500_000}
-    url = httpx.URL(ops.url)
-    with socket.socket() as silent:
-        silent.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        silent.connect((url.host, url.port))
-        head = f"GET {url.path}/events?includeBody=AFTER HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {ops.token}\r\n"
-        silent.sendall(f"{head}Accept: text/event-stream\r\nLast-Event-ID: {start}\r\n\r\n".encode())
-        eventually(lambda: events.streams[tenant] == 1)
+    with a_silent_reader(ops, start):
         written: list[str] = []
         while events.streams[tenant]:
-            written.append(api.create(document, model=model).id)
+            written.append(api.create(HALF_A_MEBIBYTE, model=model).id)
             assert len(written) < 500, "what waits for the reader has no end"
     assert [str(event["subject"]) for event in wait_for(ops, start, len(written), "&limit=1000")] == written
+
+
+def test_a_reader_of_the_past_takes_its_time_but_not_for_ever(
+    service: RunningService, tenant: str, api: Api, ops: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was there before it came waits in the database, however much that is."""
+    record(ops)
+    events = service.parts.runtime.operations.events
+    start, model = now(ops), api.a_model(FLOW, sample={"text": "x"})
+    written = [api.create(HALF_A_MEBIBYTE, model=model).id for _ in range(20)]
+    monkeypatch.setattr("statewright.api.http.ops.events.CATCH_UP_S", 0.0)
+    told = stream(ops, start, most=len(written), query="?includeBody=AFTER")
+    assert [subject for _, subject in told] == written
+    monkeypatch.setattr(events, "unread_timeout_s", 0.2)
+    with a_silent_reader(ops, start):
+        eventually(lambda: not events.streams[tenant])
 
 
 def test_every_commit_of_all_nodes_is_told_from_since_on(database_template: Template) -> None:

@@ -80,8 +80,8 @@ class Response(Struct, frozen=True):
     status: int = 200
     media_type: str = JSON
     headers: Headers = ()
-    unread_timeout_s: float | None = None
-    """How long a client may take nothing of what is sent in parts."""
+    limit: "SendLimit | None" = None
+    """On a client that does not take what is sent in parts."""
 
 
 CLIENT_GONE: Final = Response(b"", 499, TEXT)
@@ -136,25 +136,41 @@ async def send_response(response: Response, extra: Headers, scope: Scope, receiv
         await send({"type": "http.response.start", "status": response.status, "headers": headers})
         await send({"type": "http.response.body", "body": b""})
     else:
-        if response.unread_timeout_s is not None:
-            send = _limit_sending(send, response.unread_timeout_s)
+        if response.limit is not None:
+            send = response.limit.wrap(send)
         await stream_response(response.body, response.status, headers, scope, receive, send)
     return response.status
 
 
-class _Unread(Exception):
-    """The client takes nothing of the response."""
+class StreamNotRead(Exception):
+    """The client does not take the response."""
 
 
-def _limit_sending(send: Send, seconds: float) -> Send:
-    async def send_in_time(message: Message) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                await send(message)
-        except TimeoutError:
-            raise _Unread from None
+class SendLimit:
+    """How many ``seconds`` a client may take nothing of a response in parts; who makes the parts may end it before."""
 
-    return send_in_time
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._sending: asyncio.Timeout | None = None
+
+    def wrap(self, send: Send) -> Send:
+        """``send``, which raises ``StreamNotRead`` in time."""
+
+        async def send_in_time(message: Message) -> None:
+            try:
+                async with asyncio.timeout(self._seconds) as self._sending:
+                    await send(message)
+            except TimeoutError:
+                raise StreamNotRead from None
+            finally:
+                self._sending = None
+
+        return send_in_time
+
+    def expire(self) -> None:
+        """End what is being sent now, if anything is."""
+        if self._sending is not None:
+            self._sending.reschedule(asyncio.get_running_loop().time())
 
 
 async def stream_response(
@@ -175,7 +191,7 @@ async def stream_response(
             await send({"type": "http.response.body", "body": b""})
         except ClientGone:
             return
-        except _Unread:
+        except StreamNotRead:
             log.info("stream_not_read", path=scope["path"])
             raise ResponseTorn from None
         except Exception as error:

@@ -153,6 +153,13 @@ class ReadEvents(Struct, frozen=True):
     position: EventPosition
 
 
+class FollowedEvents(Struct, frozen=True):
+    """Events of a stream, none when there was nothing for a while. ``is_live``: its reader had all there was before."""
+
+    events: Sequence["EventText"]
+    is_live: bool
+
+
 class EventText(Struct, frozen=True):
     """An event as CloudEvents writes it in JSON."""
 
@@ -312,24 +319,25 @@ class EventLog:
         *,
         include: IncludeBody,
         is_permitted: Callable[[], bool],
-    ) -> AsyncGenerator[Sequence[EventText]]:
-        """The events behind a position, and those to come; an empty page now and then. It ends after a while, when the
+    ) -> AsyncGenerator[FollowedEvents]:
+        """The events behind a position, and those to come; none of them now and then. It ends after a while, when the
         tenant stops recording, and when it is not permitted any more. Raises ``TooManyRequests``.
         """
         position, ends_at = after, time.monotonic() + MAX_STREAM_S
-        told_at = 0.0
+        told_at, is_live = 0.0, False
         with self._count_stream(tenant):
             while tenant in self._recorded and time.monotonic() < ends_at and is_permitted():
                 portion = await self.read_next(tenant, position)
                 chosen = self.choose(portion.rows, (wanted,))
                 for facts in _split(chosen, include):
-                    yield await self.encode_events(tenant, facts, include)
+                    yield FollowedEvents(await self.encode_events(tenant, facts, include), is_live)
                     told_at = time.monotonic()
                 if time.monotonic() - told_at >= MAX_SILENCE_S:
                     told_at = time.monotonic()
-                    yield ()
+                    yield FollowedEvents((), is_live)
                 position = portion.until
                 if not portion.is_full:
+                    is_live = True
                     await self.wait_for_look(MAX_SILENCE_S)
 
     @contextmanager

@@ -2,15 +2,17 @@
 (docs/reference/operations.md#events-out).
 """
 
-from collections.abc import AsyncGenerator, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import Final, TypeVar
 
 from statewright.api.http.ops.route import read_body, serve
 from statewright.api.http.processes.event_log import EVENT_STREAM
 from statewright.api.http.request import Request, read_entity_id
-from statewright.api.http.response import Response, encode_json, prime_stream
+from statewright.api.http.response import Response, SendLimit, StreamNotRead, encode_json, prime_stream
 from statewright.failures import InvalidParameter
+from statewright.loop.background import cancel_all, wait_at_most
 from statewright.operations.events import (
     GET_EVENT_RECORDING,
     INCLUDE_BODY,
@@ -26,14 +28,22 @@ from statewright.operations.events import (
 )
 from statewright.operations.records import DEFAULT_LIMIT, MAX_LIMIT
 from statewright.services.ops import events
-from statewright.services.ops.events import EventText
+from statewright.services.ops.events import EventText, FollowedEvents
 
 WordT = TypeVar("WordT", bound=str)
 
 PART_BYTES: Final = 64 * 1024
-"""From which on a part of a stream is sent: what a client does not read waits in a few of them."""
+"""Of a stream that are sent at once: the server holds a few parts that a client does not read."""
+
+MAX_BEHIND_BYTES: Final = 1024 * 1024
+"""That may wait for a reader, beside those parts; one for whom more wait is closed."""
+
+CATCH_UP_S: Final = 0.25
+"""In which a reader may take what is more: events of one look can be more than a mebibyte."""
 
 _BEGINNING: Final = b"retry: 2000\n\n"
+_NOTHING_NEW: Final = b": nothing new\n\n"
+"""A comment, so that what stands between sees life."""
 
 
 @serve(GET_EVENT_RECORDING)
@@ -73,30 +83,70 @@ async def read_events(request: Request) -> Response:
     position = await log.begin(tenant, _read_position(request))
     if EVENT_STREAM in (request.header(b"accept") or ""):
         pages = log.follow(tenant, position, wanted, include=include, is_permitted=request.is_still_permitted)
+        sending = SendLimit(log.unread_timeout_s)
         return Response(
-            await prime_stream(_stream(pages)),
+            await prime_stream(_Backlog(pages, sending.expire).read_parts()),
             media_type=EVENT_STREAM,
             headers=((b"cache-control", b"no-store"),),
-            unread_timeout_s=log.unread_timeout_s,
+            limit=sending,
         )
     found = await log.read_page(tenant, position, wanted, include=include, limit=limit)
     items = b",".join([event.text for event in found.events])
     return Response(b'{"items":[%b],"nextCursor":"%b"}\n' % (items, found.position.write().encode()))
 
 
-async def _stream(pages: AsyncGenerator[Sequence[EventText]]) -> AsyncGenerator[bytes]:
-    """Events as server-sent events; a comment for an empty page, so that what stands between sees life."""
-    waiting = bytearray(_BEGINNING)
-    async with aclosing(pages):
-        async for page in pages:
-            for event in page:
-                waiting += _encode_frame(event)
-                if len(waiting) >= PART_BYTES:
-                    yield bytes(waiting)
-                    waiting.clear()
-            if waiting or not page:
-                yield bytes(waiting or b": nothing new\n\n")
-                waiting.clear()
+class _Backlog:
+    """What waits for the reader of a stream, as server-sent events.
+
+    Events of the past are made as the reader takes them, however slowly that is. Those to come are made as they come,
+    so what waits is how far the reader is behind: ``close`` is called when that is too far.
+    """
+
+    def __init__(self, pages: AsyncGenerator[FollowedEvents], close: Callable[[], None]) -> None:
+        self._pages = pages
+        self._close = close
+        self._waiting = bytearray()
+        self._added, self._taken = asyncio.Event(), asyncio.Event()
+
+    async def read_parts(self) -> AsyncGenerator[bytes]:
+        """What is sent. Raises ``StreamNotRead`` for a reader that is too far behind, and what the events raise."""
+        filling = asyncio.create_task(self._fill(), name="event-stream")
+        filling.add_done_callback(lambda _: self._added.set())
+        try:
+            while self._waiting or not filling.done():
+                if not self._waiting:
+                    self._added.clear()
+                    await self._added.wait()
+                    continue
+                part = bytes(self._waiting[:PART_BYTES])
+                del self._waiting[:PART_BYTES]
+                self._taken.set()
+                yield part
+            await filling
+        finally:
+            await cancel_all({filling})
+
+    async def _fill(self) -> None:
+        beginning: bytes = _BEGINNING
+        async with aclosing(self._pages):
+            async for page in self._pages:
+                frames = b"".join([_encode_frame(event) for event in page.events])
+                self._waiting += beginning + frames or _NOTHING_NEW
+                beginning = b""
+                self._added.set()
+                if not page.is_live:
+                    await self._wait_until_taken()
+                elif len(self._waiting) > MAX_BEHIND_BYTES:
+                    await wait_at_most(self._wait_until_taken(), CATCH_UP_S)
+                    if len(self._waiting) > MAX_BEHIND_BYTES:
+                        self._waiting.clear()
+                        self._close()
+                        raise StreamNotRead
+
+    async def _wait_until_taken(self) -> None:
+        while len(self._waiting) > PART_BYTES:
+            self._taken.clear()
+            await self._taken.wait()
 
 
 def _encode_frame(event: EventText) -> bytes:
