@@ -125,11 +125,15 @@ def _run(broker: RunningBroker) -> Iterator[RunningBroker]:
 
 
 @contextmanager
-def run_kafka(directory: Path, authority: Authority | None = None) -> Iterator[RunningBroker]:
-    """Kafka with a topic of six partitions. With an authority it speaks TLS only, and wants a user by SCRAM."""
+def run_kafka(
+    directory: Path, authority: Authority | None = None, *, by_certificate: bool = False
+) -> Iterator[RunningBroker]:
+    """Kafka with a topic of six partitions. With an authority it speaks TLS only, and wants a user by SCRAM, or a
+    certificate of that authority.
+    """
     java, jars = find_program("java"), install_kafka()
     port, controller = find_ports(2)
-    name = "SASL_SSL" if authority else "PLAINTEXT"
+    name = "PLAINTEXT" if authority is None else "SSL" if by_certificate else "SASL_SSL"
     settings = {
         "process.roles": "broker,controller",
         "node.id": "1",
@@ -153,12 +157,16 @@ def run_kafka(directory: Path, authority: Authority | None = None) -> Iterator[R
         certificate, key = authority.issue("broker")
         pem = directory / "server.pem"
         pem.write_text(key.read_text() + certificate.read_text())
-        login = "org.apache.kafka.common.security.scram.ScramLoginModule required"
         settings |= {
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(pem),
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": str(authority.file),
+            "ssl.client.auth": "required" if by_certificate else "none",
+        }
+    if name == "SASL_SSL":
+        login = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+        settings |= {
             "sasl.enabled.mechanisms": "SCRAM-SHA-512",
             "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
             "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config": (
@@ -176,8 +184,10 @@ def run_kafka(directory: Path, authority: Authority | None = None) -> Iterator[R
 
 
 @contextmanager
-def run_nats(directory: Path, authority: Authority | None = None) -> Iterator[RunningBroker]:
-    """NATS with JetStream. With an authority it wants TLS, and a user."""
+def run_nats(
+    directory: Path, authority: Authority | None = None, *, by_certificate: bool = False
+) -> Iterator[RunningBroker]:
+    """NATS with JetStream. With an authority it wants TLS, and a user, or a certificate of that authority."""
     program = install_nats()
     [port] = find_ports(1)
     settings: dict[str, object] = {
@@ -188,8 +198,11 @@ def run_nats(directory: Path, authority: Authority | None = None) -> Iterator[Ru
     }
     if authority is not None:
         certificate, key = authority.issue("broker")
-        settings["tls"] = {"cert_file": str(certificate), "key_file": str(key)}
-        settings["authorization"] = {"user": USER, "password": PASSWORD}
+        tls = {"cert_file": str(certificate), "key_file": str(key)}
+        if by_certificate:
+            settings["tls"] = {**tls, "ca_file": str(authority.file), "verify": True}
+        else:
+            settings |= {"tls": tls, "authorization": {"user": USER, "password": PASSWORD}}
     file = directory / "server.json"
     file.write_text(json.dumps(settings))
     with _run(RunningBroker((str(program), "-c", str(file)), directory, [port])) as broker:

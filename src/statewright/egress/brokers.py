@@ -23,6 +23,16 @@ class NotPublished(Exception):
         self.is_away = is_away
 
 
+def describe_failure(broker: str, error: Exception, *, is_lost: bool) -> str:
+    """The kind of a failure; what it says may name addresses. ``is_lost``: it was a connection by TLS that has ended.
+    In TLS 1.3 a server judges the certificate of its client when the client has taken the handshake for done.
+    """
+    what = f"{broker}: {type(error).__name__}"
+    return (
+        f"{what}: a server that does not accept the client's certificate closes the connection so" if is_lost else what
+    )
+
+
 class Message(Struct, frozen=True, kw_only=True):
     """What is published. Messages of one ``key`` keep their order. ``is_repeated``: somebody wants it a second time."""
 

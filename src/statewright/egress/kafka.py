@@ -22,7 +22,7 @@ from aiokafka.errors import KafkaConnectionError, KafkaError
 from aiokafka.util import create_task
 from msgspec import Struct
 
-from statewright.egress.brokers import PUBLISH_TIMEOUT_S, Message, NotPublished, TlsSettings
+from statewright.egress.brokers import PUBLISH_TIMEOUT_S, Message, NotPublished, TlsSettings, describe_failure
 from statewright.egress.client import Egress
 from statewright.egress.policy import HttpFailure, NotReached
 
@@ -90,7 +90,7 @@ class KafkaBroker:
         if isinstance(error, NotReached):
             return str(error)
         known = producer.problem if producer is not None else None
-        return known or f"kafka: {type(error).__name__}"  # what it says may name addresses
+        return known or _describe(error, self._settings.protocol)
 
     async def _open(self) -> "_Producer":
         async with self._lock:
@@ -126,6 +126,11 @@ class KafkaBroker:
         producer, self._producer, self._is_lost = self._producer, None, False
         if producer is not None:
             await producer.stop()
+
+
+def _describe(error: Exception, protocol: str) -> str:
+    is_lost = isinstance(error, ConnectionError | KafkaConnectionError) and protocol.endswith("SSL")
+    return describe_failure("kafka", error, is_lost=is_lost)
 
 
 class _Producer(AIOKafkaProducer):  # type: ignore[misc]  # it has no types
@@ -230,7 +235,8 @@ class _Client(AIOKafkaClient):  # type: ignore[misc]  # it has no types
         try:
             await made.connect_by(self._egress)
         except _FAILURES as error:
-            self.problem = str(error) if isinstance(error, NotReached) else f"kafka: {type(error).__name__}"
+            protocol = self._options["security_protocol"]
+            self.problem = str(error) if isinstance(error, NotReached) else _describe(error, protocol)
             raise
         self.problem = None
         return made

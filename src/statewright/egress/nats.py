@@ -16,7 +16,7 @@ from nats.aio.transport import TcpTransport
 from nats.errors import Error as NatsError
 from nats.js.errors import APIError
 
-from statewright.egress.brokers import PUBLISH_TIMEOUT_S, Message, NotPublished, TlsSettings
+from statewright.egress.brokers import PUBLISH_TIMEOUT_S, Message, NotPublished, TlsSettings, describe_failure
 from statewright.egress.client import Egress
 from statewright.egress.policy import HttpFailure, NotReached
 
@@ -60,7 +60,8 @@ class NatsBroker:
         except NotReached as error:
             raise NotPublished(str(error), is_away=True) from error
         except (OSError, NatsError, TimeoutError, ValueError) as error:  # what it says may name addresses
-            raise NotPublished(f"nats: {type(error).__name__}", is_away=True) from error
+            is_lost = isinstance(error, ConnectionError) and self._settings.servers[0].startswith("tls:")
+            raise NotPublished(describe_failure("nats", error, is_lost=is_lost), is_away=True) from error
 
     async def _open(self) -> "_Link":
         async with self._lock:

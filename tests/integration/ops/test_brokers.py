@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -155,6 +156,27 @@ def closed_kind(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kind
             yield Kind(broker, {"nats": target}, lambda: read_nats(broker.port, **options))
 
 
+@pytest.fixture(params=["kafka", "nats"])
+def certified_kind(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kind]:
+    """A broker that is reached with a certificate only; the target has one, the ``stranger`` of another authority."""
+    find_place()
+    authority = Authority(tmp_path)
+    certificate, key = authority.issue("client")
+    context = ssl.create_default_context(cafile=authority.file)
+    context.load_cert_chain(certificate, key)
+    tls = {"tlsCa": authority.pem.decode(), "tlsCertificate": certificate.read_text(), "tlsKey": key.read_text()}
+    if request.param == "kafka":
+        with run_kafka(tmp_path, authority, by_certificate=True) as broker:
+            target = {"bootstrapServers": [f"127.0.0.1:{broker.port}"], "topic": TOPIC, "securityProtocol": "SSL"}
+            read = partial(read_kafka, broker.port, security_protocol="SSL", ssl_context=context)
+            yield Kind(broker, {"kafka": target | tls}, read)
+    else:
+        with run_nats(tmp_path, authority, by_certificate=True) as broker:
+            asyncio.run(make_stream(broker.port, tls=context))
+            target = {"servers": [f"tls://127.0.0.1:{broker.port}"], "subject": SUBJECT}
+            yield Kind(broker, {"nats": target | tls}, partial(read_nats, broker.port, tls=context))
+
+
 @pytest.fixture(scope="module")
 def sending(database_template: Template) -> Iterator[RunningService]:
     """A service that sends to this machine, by TLS or not."""
@@ -221,6 +243,29 @@ def test_brokers_are_reached_by_tls_with_a_password_that_is_never_shown(
     strange = {"name": "y", "target": {kind: {name: value for name, value in target.items() if name != "tlsCa"}}}
     other = hooks.post("/subscriptions", {**strange, "enabled": False}).json()
     assert done(hooks.post(f"/subscriptions/{other['id']}/test"))["error"] is not None
+
+
+def test_brokers_are_reached_with_a_certificate_and_without_one_deliveries_are_retried(
+    certified_kind: Kind, hooks: Api, client: Api, tmp_path: Path
+) -> None:
+    [(kind, target)] = certified_kind.target.items()
+    (tmp_path / "other").mkdir()
+    certificate, key = Authority(tmp_path / "other", "stranger").issue("client")
+    strange = {**target, "tlsCertificate": certificate.read_text(), "tlsKey": key.read_text()}
+    without = {name: value for name, value in target.items() if name not in {"tlsCertificate", "tlsKey"}}
+    good, *bad = [subscribe(hooks, {kind: one}) for one in (target, strange, without)]
+    assert good["target"][kind]["tlsKey"] == "********"
+    entity = client.create(model=client.a_model(FLOW)).id
+    path = f"/subscriptions/{good['id']}/deliveries?status=DELIVERED"
+    eventually(lambda: done(hooks.get(path))["items"], within_s=60)
+    assert [one.key for one in certified_kind.read_all()] == [entity]
+    for one in bad:
+        path = f"/subscriptions/{one['id']}/deliveries?status=RETRYING"
+        eventually(lambda path=path: done(hooks.get(path))["items"], within_s=60)
+        [delivery] = done(hooks.get(path))["items"]
+        assert (delivery["attempt"], "certificate" in delivery["error"]) == (1, True), delivery
+        done(hooks.request("PATCH", f"/subscriptions/{one['id']}", {"target": {kind: target}}))
+        assert done(hooks.post(f"/subscriptions/{one['id']}/test"))["error"] is None
 
 
 def test_nothing_is_lost_or_out_of_order_though_the_broker_is_killed(
