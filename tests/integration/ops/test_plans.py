@@ -79,7 +79,7 @@ def test_an_attempt_is_noted_by_the_key_of_its_delivery(service: RunningService,
                 await connection.execute(PARK, tenant, subscription)
                 await connection.execute(statistics)
                 await connection.execute("SET LOCAL plan_cache_mode = force_generic_plan")
-                arguments = (tenant, subscription, "n", True, 0, None, *told)
+                arguments = (tenant, subscription, "n", True, 0, *told)
                 rows = await connection.fetch(f"EXPLAIN {NOTE}", *arguments)
             finally:
                 await transaction.rollback()

@@ -4,6 +4,7 @@ import asyncio
 import json
 import socket
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Final
 
@@ -17,7 +18,7 @@ from tests.database import Template, connected
 from tests.integration.ops.builders import ops_api
 from tests.receiver import Receiver
 from tests.receiver import receiver as receiver
-from tests.service import Api, RunningService, done, eventually, hosted, refused
+from tests.service import PATIENCE_S, Api, RunningService, done, eventually, hosted, refused
 
 FLOW: Final = a_workflow(NEW=[manual("GO", to="DONE")], DONE=[manual("BACK", to="NEW")])
 
@@ -45,15 +46,17 @@ def subscribe(hooks: Api, url: str, **members: Json) -> Json:
     return response.json()
 
 
+DUE: Final = "UPDATE event_delivery SET next_at = 0 WHERE tenant = $1 AND status = 'RETRYING'"
+LOADED_ANEW: Final = "UPDATE event_subscription SET revision = revision + 1 WHERE tenant = $1"
+
+
 def make_due(service: RunningService, tenant: str) -> None:
     """Deliveries need not wait for their next attempt; nodes load them anew."""
-    due = "UPDATE event_delivery SET next_at = 0 WHERE tenant = $1 AND status = 'RETRYING'"
-    again = "UPDATE event_subscription SET revision = revision + 1 WHERE tenant = $1"
 
     async def run() -> None:
         async with connected(service.database) as connection:
-            await connection.execute(due, tenant)
-            await connection.execute(again, tenant)
+            await connection.execute(DUE, tenant)
+            await connection.execute(LOADED_ANEW, tenant)
 
     asyncio.run(run())
 
@@ -156,6 +159,70 @@ def test_a_target_that_is_gone_disables_and_goes_on_where_it_was(hooks: Api, cli
     receiver.answer = lambda _, _event: 200
     done(hooks.request("PATCH", f"/subscriptions/{made['id']}", {"enabled": True}))
     eventually(lambda: {event["subject"] for event in receiver.events} == {first.id, second.id})
+
+
+REFUSE: Final = """
+    CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'disk full'; END $$;
+    CREATE TRIGGER refuse BEFORE UPDATE ON event_subscription
+       FOR EACH ROW WHEN (OLD.enabled AND NOT NEW.enabled) EXECUTE FUNCTION refuse();
+"""
+
+FAILED_LONG_AGO: Final = """
+    UPDATE event_subscription SET failures = 9, failing_since = now_us() - 7200000000 WHERE tenant = $1
+"""
+
+LOCK_DELIVERY: Final = "SELECT FROM event_delivery WHERE tenant = $1 AND entity = $2::text::uuid FOR UPDATE"
+
+
+@pytest.mark.parametrize(("status", "of_others"), [(410, 204), (500, 500)])
+async def test_what_is_noted_stays_noted_where_the_subscription_cannot_be_disabled(
+    sending: RunningService,
+    tenant: str,
+    hooks: Api,
+    client: Api,
+    receiver: Receiver,
+    monkeypatch: pytest.MonkeyPatch,
+    status: int,
+    of_others: int,
+) -> None:
+    """Three attempts end together: the first is still being noted, so the others are noted by one statement."""
+    webhooks = sending.parts.runtime.operations.webhooks
+    monkeypatch.setattr(webhooks, "away_pause_s", 0.3)
+    monkeypatch.setattr("statewright.services.ops.attempts.PAUSES_S", (3600.0,))
+    monkeypatch.setattr("statewright.services.ops.deliveries.PAUSE_S", 0.0)
+    path = f"/subscriptions/{subscribe(hooks, receiver.url, disableAfterFailures=3)['id']}"
+    model, arrived, may_answer = client.a_model(FLOW), list[str](), threading.Event()
+
+    def answer(_headers: dict[str, str], event: Json) -> int:
+        arrived.append(event["subject"])
+        may_answer.wait(PATIENCE_S)
+        return status if event["subject"] == ids[-1] else of_others
+
+    def list_attempts() -> dict[str, int]:
+        """Of events of which one was noted."""
+        found = done(hooks.get(f"{path}/deliveries?status=DELIVERED&status=RETRYING"))["items"]
+        return {one["subject"]: one["attempt"] for one in found}
+
+    receiver.answer = answer
+    async with connected(sending.database) as database:
+        await database.execute(REFUSE)
+        await database.execute(FAILED_LONG_AGO, tenant)
+        ids = [client.create(model=model).id for _ in range(3)]
+        eventually(lambda: len(arrived) == 3)
+        ended = webhooks.metrics.seconds.count + 3
+        async with database.transaction():
+            await database.execute(LOCK_DELIVERY, tenant, ids[0])
+            may_answer.set()
+            eventually(lambda: webhooks.metrics.seconds.count == ended)
+        eventually(lambda: len(list_attempts()) == 3)
+        later = client.create(model=model).id
+        eventually(lambda: later in list_attempts())
+        assert [list_attempts()[id_] for id_ in ids[:2]] == [arrived.count(id_) for id_ in ids[:2]] == [1, 1]
+        await database.execute("DROP TRIGGER refuse ON event_subscription; DROP FUNCTION refuse")
+        await database.execute(DUE, tenant)
+        await database.execute(LOADED_ANEW, tenant)
+    eventually(lambda: done(hooks.get(path))["status"] == "DISABLED")
+    assert of_others == 500 or [arrived.count(id_) for id_ in ids[:2]] == [1, 1]
 
 
 def test_the_last_attempt_ends_in_an_incident_and_can_be_sent_again(

@@ -62,7 +62,9 @@ FAILING_US: Final = 3_600_000_000
 """How long attempts have to fail until a subscription is disabled."""
 
 AWAY_PAUSE_S: Final = 5.0
-"""In which no attempt is made while a broker is away: it would cost each event one of its attempts."""
+"""In which no attempt is made while a broker is away: it would cost each event one of its attempts. Nor where a
+subscription is to be disabled and cannot be.
+"""
 
 PAUSE_S: Final = 5.0
 """After a delivery that could not be looked at, since the database was away."""
@@ -457,12 +459,16 @@ class SubscriptionRun:
         )
 
     async def _disable_if_failing(self, reason: str | None, noted: stored.Noted) -> None:
+        """Disable the subscription for a reason, or since it has failed for long. Where that cannot be done, nothing is
+        sent for a while, and what comes of the next attempt is a reason again.
+        """
         if reason is None and noted.failures is not None and noted.failing_since is not None:
             fails_long = noted.now - noted.failing_since >= FAILING_US
             if noted.failures >= self._plan.disable_after_failures and fails_long:
                 reason = f"{noted.failures} attempts in a row have failed"
-                await stored.disable(self._parts.core.pool, self.claim, reason)
         if reason is not None:
+            self._resumes_at = time.monotonic() + self._runner.away_pause_s
+            await stored.disable(self._parts.core.pool, self.claim, reason)
             log.warning("subscription_disabled", subscription=self.claim.id, reason=reason)
             self._runner.reports.report_subscription(
                 self.claim.tenant, "SUBSCRIPTION_DISABLED", self.claim.id, f"the subscription is disabled: {reason}"

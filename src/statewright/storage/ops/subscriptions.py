@@ -374,18 +374,15 @@ NOTE: Final = """
     WITH owned AS (
         UPDATE event_subscription
            SET failures = CASE WHEN $4 THEN 0 ELSE failures END + $5,
-               failing_since = CASE WHEN $5 > 0 THEN coalesce(CASE WHEN NOT $4 THEN failing_since END, now_us()) END,
-               enabled = enabled AND $6::text IS NULL,
-               disabled_reason = coalesce($6, disabled_reason),
-               revision = revision + CASE WHEN $6::text IS NULL THEN 0 ELSE 1 END
+               failing_since = CASE WHEN $5 > 0 THEN coalesce(CASE WHEN NOT $4 THEN failing_since END, now_us()) END
          WHERE tenant = $1 AND id = $2 AND worker = $3 AND lease_until > now_us()
-           AND (failures > 0 OR $5 > 0 OR $6::text IS NOT NULL)
+           AND (failures > 0 OR $5 > 0)
      RETURNING failures, failing_since
     ),
     came AS MATERIALIZED (
         SELECT told.*, found.place
-          FROM unnest($7::bigint[], $8::uuid[], $9::uuid[], $10::uuid[], $11::text[], $12::int[], $13::int[],
-                      $14::bigint[], $15::int[], $16::text[], $17::text[])
+          FROM unnest($6::bigint[], $7::uuid[], $8::uuid[], $9::uuid[], $10::text[], $11::int[], $12::int[],
+                      $13::bigint[], $14::int[], $15::text[], $16::text[])
             AS told (at, transaction_id, entity, id, status, number, duration_ms,
                      next_in_us, http_status, error, answer)
          CROSS JOIN LATERAL (
@@ -424,7 +421,6 @@ async def note_attempts(pool: Pool, claim: Claim, came: Sequence[tuple[WaitingDe
     """Note what came of attempts, in the order of their ends, unless the subscription is another node's by now."""
     failures = [attempt.status != "DELIVERED" for _, attempt in came]
     since_success = failures[::-1].index(False) if False in failures else len(failures)
-    disables = next((attempt.disables for _, attempt in came if attempt.disables is not None), None)
     columns = zip(
         *[
             (
@@ -443,7 +439,7 @@ async def note_attempts(pool: Pool, claim: Claim, came: Sequence[tuple[WaitingDe
         strict=True,
     )
     async with pool.connection() as connection:
-        [row] = await connection.fetch(NOTE, *claim.key, False in failures, since_success, disables, *columns)
+        [row] = await connection.fetch(NOTE, *claim.key, False in failures, since_success, *columns)
     return Noted(**row)
 
 
