@@ -1,9 +1,15 @@
 #!/usr/bin/env bash
 # Install what `make browser` needs, where a Debian package manager and the right to use it are there.
+#
+# The shell without a window takes a quarter less processor time than the whole browser, which serves as well.
 set -euo pipefail
-test -x "${STATEWRIGHT_TEST_CHROMIUM:-/usr/bin/chromium}" && exit 0
+test -x "${STATEWRIGHT_TEST_CHROMIUM:-/usr/bin/chromium-headless-shell}" && exit 0
 if test "$(id -u)" -eq 0 && command -v apt-get >/dev/null; then
 	export DEBIAN_FRONTEND=noninteractive
-	{ apt-get update && apt-get install -y --no-install-recommends chromium fonts-dejavu-core; } >/dev/null 2>&1 && exit 0
+	apt-get update >/dev/null 2>&1 || true
+	for browser in chromium-headless-shell chromium; do
+		apt-get install -y --no-install-recommends "$browser" fonts-dejavu-core >/dev/null 2>&1 && exit 0
+	done
 fi
-echo "No Chromium here, and it could not be installed: the tests of the console in a browser are left out."
+test -x /usr/bin/chromium ||
+	echo "No Chromium here, and it could not be installed: the tests of the console in a browser are left out."
