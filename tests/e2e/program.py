@@ -12,6 +12,7 @@ from pathlib import Path
 
 import httpx
 
+from tests.e2e.fork_server import FORK_SERVER, Process
 from tests.service import Api, eventually
 
 EXECUTABLE = Path(sys.executable).with_name("statewright")
@@ -23,6 +24,9 @@ PORTS = range(20_000, 32_000)
 """Below the range from which systems take the ports of outgoing connections."""
 
 OWN_PREFIX = "STATEWRIGHT_"
+
+PLAIN_STARTS = (), ("serve",)
+"""The arguments with which the installed command becomes a service: such starts are forked, others are made."""
 
 PORT_NAMES: Mapping[str, Mapping[str, str]] = {"WE_": {"HTTP": "REST", "ADMIN": "METRICS"}}
 """What a dialect calls its ports where it has other names, by its prefix."""
@@ -36,7 +40,7 @@ XDIST = ("PYTEST_XDIST_WORKER", 0), ("PYTEST_XDIST_WORKER_COUNT", 1)
 class Program:
     """One run of the program."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", log: Path, errors: Path, ports: Mapping[str, int]) -> None:
+    def __init__(self, process: Process, log: Path, errors: Path, ports: Mapping[str, int]) -> None:
         self.process = process
         self._log = log
         self._errors = errors
@@ -153,15 +157,19 @@ def started(
     run = sum(1 for _ in home.glob("run-*.log"))
     log, errors = home / f"run-{run}.log", home / f"run-{run}.err"
     with log.open("wb") as out, errors.open("wb") as err:
-        process = subprocess.Popen(
-            [*executable, *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=err,
-            cwd=home,
-            env=environment(home, named),
-            start_new_session=True,
-        )
+        variables = environment(home, named)
+        if [*executable] == [EXECUTABLE] and arguments in PLAIN_STARTS:
+            process: Process = FORK_SERVER.start(arguments, home, variables, out, err)
+        else:
+            process = subprocess.Popen(
+                [*executable, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                cwd=home,
+                env=variables,
+                start_new_session=True,
+            )
     try:
         yield Program(process, log, errors, listens)
     finally:
