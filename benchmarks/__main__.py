@@ -25,7 +25,7 @@ from benchmarks import contest, report
 from benchmarks.contest import Contender, Heat, Results, Sample, heats, shuffled
 from benchmarks.jobs import Job, Operation, Outcome
 from benchmarks.processes import FLOOR_TENANT, NAIVE_TENANT, SERVICE_TENANT, Disturbance, LoadName, Stage
-from benchmarks.workload import JOB_TYPES
+from benchmarks.workload import PROCESSES
 
 PRELOADED: dict[LoadName, int] = {"statewright": 20_000, "asyncpg": 20_000, "naive": 5_000}
 """Entities before the clock starts, which fit into the memory of the database."""
@@ -106,7 +106,7 @@ class Run:
         """What the tables say against what was answered with success."""
         tenants: dict[LoadName, str] = {"statewright": SERVICE_TENANT, "asyncpg": FLOOR_TENANT, "naive": NAIVE_TENANT}
         connection = await asyncpg.connect(self._stage.database)
-        described = len(JOB_TYPES)  # definitions of processes are entities, too
+        described = len(PROCESSES)  # definitions of processes are entities, too
         wrong = []
         for name, tenant in tenants.items():
             created = self.done[name, "create"] + self.done[name, "keyed"]

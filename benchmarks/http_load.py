@@ -12,12 +12,12 @@ import sys
 import time
 from array import array
 from collections.abc import Callable, Iterator
-from itertools import cycle
+from itertools import cycle, repeat
 from typing import Protocol, cast
 from uuid import uuid4
 
-from benchmarks.jobs import Job, Operation, Outcome, percentiles, serve
-from benchmarks.workload import JOB_TYPES, MODEL, VERSION, documents, process_id
+from benchmarks.jobs import Job, Outcome, percentiles, serve
+from benchmarks.workload import MODEL, MODES, PROCESSES, VERSION, Process, documents, search_condition
 
 STALLED_S = 30.0
 """A job that has not ended so long after its time is given up."""
@@ -35,10 +35,11 @@ CREATIONS = tuple(b"POST /api/entity/JSON/%b/%d%b" % (MODEL.encode(), VERSION, t
 LAST_HEADER = b"Content-Type: application/json\r\n"
 """Of requests with a body: behind it a key can stand."""
 
-MOVES = {
-    "transition": {True: b"/close", False: b"/reopen"},
-    "dispatch": {True: b"/checked-close", False: b"/checked-reopen"},
+MOVES = {"transition": {True: b"/close", False: b"/reopen"}} | {
+    operation: {True: b"/%b-close" % operation.encode(), False: b"/%b-reopen" % operation.encode()}
+    for operation in MODES
 }
+SEARCH = b"POST /api/search/direct/%b/%d?limit=100%b" % (MODEL.encode(), VERSION, with_body(search_condition()))
 
 
 class Subject(Protocol):
@@ -69,15 +70,12 @@ class Worker:
     It begins with one start more than its jobs need, so that polls seldom find nothing because others are faster.
     """
 
-    DONE = with_body(b'{"variables":{"approved":true}}')
-
-    def __init__(self, operation: Operation, number: int) -> None:
-        types = JOB_TYPES[operation]
-        poll = {"workerId": f"bench-{number}", "jobTypes": types, "maxJobs": 1}
-        start = {"definitionId": process_id(operation), "variables": {"applicant": "Ada Lovelace", "amount": 12_345}}
+    def __init__(self, process: Process, number: int, *, only_starts: bool) -> None:
+        poll = {"workerId": f"bench-{number}", "jobTypes": sorted({*process.job_types}), "maxJobs": 1}
         self._poll = b"POST /v1/jobs/poll%b" % with_body(json.dumps(poll).encode())
-        self._start = b"POST /v1/instances%b" % with_body(json.dumps(start).encode())
-        self._jobs_of_a_start = 0 if operation == "start" else len(types)
+        self._start = b"POST %b%b" % (process.started_at.encode(), with_body(process.start))
+        self._done = with_body(process.result)
+        self._jobs_of_a_start = 0 if only_starts else len(process.job_types)
         self._next = self._start
         self._to_do = -1
         """Jobs to be done before the next start."""
@@ -90,7 +88,7 @@ class Worker:
     def move(self, answer: bytes) -> None:
         if self._next is self._poll:
             if jobs := json.loads(answer)["jobs"]:  # else polls again
-                self._next = b"POST /v1/jobs/%b/complete%b" % (jobs[0]["id"].encode(), self.DONE)
+                self._next = b"POST /v1/jobs/%b/complete%b" % (jobs[0]["id"].encode(), self._done)
             return
         if self._next is self._start:
             self._to_do = 0 if self._to_do < 0 else self._jobs_of_a_start
@@ -229,14 +227,16 @@ class Server:
 
     def _requests(self, job: Job, number: int) -> Iterator[tuple[bytes, Subject | None]]:
         """The endless requests of one of the job's clients."""
-        if job.operation in JOB_TYPES:
-            return Worker(job.operation, number).requests()
+        if process := PROCESSES.get(job.operation):
+            return Worker(process, number, only_starts=job.operation == "start").requests()
         mine = cycle(self._prizes[number :: job.clients])
         if job.operation == "create":
             return ((data, None) for data in cycle(CREATIONS[number:] + CREATIONS[:number]))
         if job.operation == "keyed":
             run = uuid4().hex.encode()
             return ((self._add_key(data, b"%b-%d" % (run, n)), None) for n, data in enumerate(cycle(CREATIONS)))
+        if job.operation == "search":
+            return repeat((SEARCH, None))
         if job.operation == "get":
             return ((b"GET /api/entity/%b%b\r\n" % (prize.id, HEADERS), None) for prize in mine)
         moves = MOVES[job.operation]

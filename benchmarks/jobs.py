@@ -10,11 +10,27 @@ import msgspec
 import uvloop
 from msgspec import Struct
 
-Operation = Literal["create", "keyed", "get", "transition", "dispatch", "job", "start", "chain"]
-"""``keyed`` is a create with an ``Idempotency-Key``, ``dispatch`` a transition with one synchronous processor; ``job`` a
-third of the life of a process with one service task: each client starts an instance, polls a job and completes it.
-``start`` is the start alone, of instances that nobody goes on with; ``chain`` a seventh of the life of a process with
-three service tasks: one start, and for each task a poll and a completion.
+Operation = Literal[
+    "create",
+    "keyed",
+    "get",
+    "search",
+    "transition",
+    "dispatch",
+    "same-tx",
+    "new-tx",
+    "commit-before",
+    "job",
+    "start",
+    "chain",
+    "flow",
+    "playbook",
+]
+"""``keyed`` is a create with an ``Idempotency-Key``, ``search`` one by two conditions that no index serves, ``dispatch`` a
+transition with one synchronous processor, and the three after it with one of another execution mode. ``job`` is a third
+of the life of a process with one service task: each client starts an instance, polls a job and completes it. ``start``
+is the start alone, of instances that nobody goes on with; ``chain``, ``flow`` and ``playbook`` are a seventh of the life
+of a process with three tasks, in one of the three languages: one start, and for each task a poll and a completion.
 """
 
 

@@ -168,7 +168,7 @@ async def patch(mixture: Mixture) -> None:
 
 
 async def transition(mixture: Mixture) -> None:
-    name = mixture.random.choice(("close", "reopen", "checked-close", "checked-reopen"))
+    name = mixture.random.choice(("close", "reopen", "dispatch-close", "dispatch-reopen"))
     path = f"/api/entity/JSON/{mixture.choose_entity()}/{name}"
     await mixture.ask("PUT", path, json=mixture.make_document(), expected=CHANGED)
 

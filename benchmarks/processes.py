@@ -19,7 +19,7 @@ import psutil
 from msgspec import Struct
 
 from benchmarks.jobs import Job, Outcome
-from benchmarks.workload import JOB_TYPES, MODEL, VERSION, documents, process_definition, workflow_import
+from benchmarks.workload import MODEL, PROCESSES, VERSION, documents, workflow_import
 from statewright.storage.embedded.server import run_embedded_server
 
 ROOT = Path(__file__).parent.parent
@@ -242,7 +242,7 @@ def _define(port: int) -> None:
         ("POST", f"/api/model/import/JSON/SAMPLE_DATA/{MODEL}/{VERSION}", documents()[0]),
         ("PUT", f"/api/model/{MODEL}/{VERSION}/lock", None),
         ("POST", f"/api/model/{MODEL}/{VERSION}/workflow/import", workflow_import()),
-        *(("POST", "/v1/definitions", process_definition(operation)) for operation in JOB_TYPES),
+        *(("POST", process.described_at, process.description) for process in PROCESSES.values()),
     )
     for method, path, body in calls:
         status, answer = _ask(port, method, path, body)
