@@ -203,7 +203,10 @@ class Caller(Struct, frozen=True):
     @property
     def answer(self) -> StoredAnswer | None:
         """What the request is answered, where that is durable."""
-        return next((guard.answer for guard in self.around if guard.answer is not None), None)
+        for guard in self.around:
+            if (answer := guard.answer) is not None:
+                return answer
+        return None
 
     @property
     def is_left(self) -> bool:
@@ -247,7 +250,7 @@ class Caller(Struct, frozen=True):
 
 def _widen(read: Callable[[T], R]) -> Callable[[object], R]:
     """For guards, which do not know what a use case commits with: it is what its interface reads."""
-    return lambda result: read(cast("T", result))
+    return cast("Callable[[object], R]", read)
 
 
 BuiltinTransition: TypeAlias = Callable[[Caller, FireRequest], Awaitable[TransactionId]]

@@ -65,7 +65,7 @@ class KeyRecords(StagedPart, frozen=True, kw_only=True):
 
     @property
     def size(self) -> int:
-        return sum(len(record.answer or "") + len(record.element or "") for record in self.records)
+        return sum([len(record.answer or "") + len(record.element or "") for record in self.records])
 
     @property
     def names(self) -> Sequence[str]:

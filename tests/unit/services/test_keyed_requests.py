@@ -516,7 +516,7 @@ class TestAClientThatLeaves:
             assert database.record.answer == answers[end]
         else:
             assert database.record is None
-        assert keyed.ended.is_set()
+        assert keyed.is_over
 
     def test_while_the_client_waits_the_failure_is_left_to_who_answers_it(self):
         database = Database()
@@ -528,7 +528,7 @@ class TestAClientThatLeaves:
 
         with pytest.raises(WorkflowFailed):
             run(keyed.follow(work()))
-        assert (keyed.answer, keyed.ended.is_set()) == (None, False)
+        assert (keyed.answer, keyed.is_over) == (None, False)
 
 
 class TestBeingOvertaken:

@@ -364,14 +364,14 @@ class _Call:
             return asked, await self._answer(route, asked)
         body = await asked.body()  # as a whole, to be compared with others
         sealing = idempotency.find_sealing(asked.runtime) if route.answers_secret else None
-        carried_out, fresh = asked, list[Response]()
+        carried_out = asked
+        fresh: Response | None = None
 
         async def work(runtime: Runtime, caller: Caller) -> StoredAnswer:
-            nonlocal carried_out
+            nonlocal carried_out, fresh
             carried_out = asked.repeat(runtime, caller, body)
-            response = await self._answer(route, carried_out)
-            fresh[:] = [response]
-            answer = caller.answer or idempotency.to_stored(response)
+            fresh = await self._answer(route, carried_out)
+            answer = caller.answer or idempotency.to_stored(fresh)
             return sealing.seal(answer) if sealing is not None and answer.is_success else answer
 
         errors, verbose = self._dialect.errors, self._application.verbose_errors
@@ -392,8 +392,8 @@ class _Call:
         if executed.is_replay:
             answer = idempotency.unseal(executed.answer, asked.runtime)
             return carried_out, idempotency.to_response(answer, idempotency.REPLAYED)
-        if fresh and fresh[0].status == executed.answer.status:
-            return carried_out, fresh[0]  # with its warnings
+        if fresh is not None and fresh.status == executed.answer.status:
+            return carried_out, fresh  # with its warnings
         return carried_out, idempotency.to_response(executed.answer)
 
     async def forward(self, owner: NodeId, send: Send) -> int:

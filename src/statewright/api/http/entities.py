@@ -51,7 +51,7 @@ async def create_entity(request: Request) -> Response:
     caller = request.answer_with(_respond_created)
     saved = await entities.create(request.runtime.core, caller, key=key, media=request.path_params["format"], body=body)
     request.written = saved
-    return await _respond_created(saved)
+    return request.find_composed(saved) or await _respond_created(saved)
 
 
 async def _respond_created(saved: Saved) -> Response:
@@ -135,7 +135,7 @@ async def update_entity(request: Request) -> Response:
             raise
         raise BadRequest(f"{malformed.message}; {KEEPS_DOCUMENT}") from malformed
     request.written = saved
-    return await respond_saved(saved)
+    return request.find_composed(saved) or await respond_saved(saved)
 
 
 fire_transition = replace(
@@ -241,7 +241,7 @@ async def fire_by_class_name(request: Request) -> Response:
     caller = request.answer_with(respond_saved)
     saved = await entities.fire_transition(request.runtime.core, caller, entity_id, transition=transition)
     request.written = saved
-    return await respond_saved(saved)
+    return request.find_composed(saved) or await respond_saved(saved)
 
 
 async def _list_transitions(request: Request, entity_text: str) -> Response:

@@ -45,17 +45,15 @@ def read_key(scope: Scope) -> str:
 
 async def hash_request(scope: Scope, headers: Mapping[bytes, bytes], body: bytes) -> bytes:
     """What makes two requests the same: method, path, query, precondition, media type and body."""
-    named: list[str] = []
+    path: bytes = scope.get("raw_path") or scope["path"].encode()
+    if not path.isascii() or b"?" in path or b"%" in path:
+        path = unquote(path.decode("latin-1").partition("?")[0]).encode()
+    parts = [scope["method"].encode(), path]
     if scope["query_string"]:
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         query.sort(key=_get_name)  # the values of a parameter that is repeated keep their order
-        named = [f"{name}={value}" for name, value in query if name not in IGNORED_PARAMETERS]
-    path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1").partition("?")[0]
-    if "%" in path:
-        path = unquote(path)
-    head = [scope["method"], path, *named]
-    parts = [text.encode() for text in head]
-    parts += [headers.get(b"if-match", b"-"), headers.get(b"content-type", b"-"), body]
+        parts += [f"{name}={value}".encode() for name, value in query if name not in IGNORED_PARAMETERS]
+    parts += (headers.get(b"if-match", b"-"), headers.get(b"content-type", b"-"), body)
     return hash_parts(parts) if len(body) <= MAX_INLINE_BYTES else await run_in_thread(partial(hash_parts, parts))
 
 

@@ -8,7 +8,7 @@ The wish to wait that comes with a write (``Prefer``, RFC 7240; docs/reference/o
 """
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from datetime import timedelta
 from functools import cached_property, partial
 from types import MappingProxyType
@@ -55,6 +55,8 @@ class Request:
     runtime: Runtime
     caller: Caller
     """Who is authenticated. At routes that need no credentials a request has neither ``caller`` nor ``runtime``."""
+    _composed: Collection[tuple[object, Response]] = ()
+    """The response that was stored last, and the result it is made of."""
 
     def __init__(
         self,
@@ -158,12 +160,22 @@ class Request:
         idempotency key, the response is stored with the effect, and so has to be known before.
         """
         if self.caller.around:
+            composed = self._composed = []  # no reference to the request, which its caller would keep alive
 
             async def compose(result: T) -> StoredAnswer:
-                return to_stored(await respond(result))
+                response = await respond(result)
+                composed[:] = ((result, response),)
+                return to_stored(response)
 
             self.caller.respond_with(compose)
         return self.caller
+
+    def find_composed(self, result: object) -> Response | None:
+        """The response to a result that was composed to be stored; None where none was."""
+        for of, response in self._composed:
+            if of is result:
+                return response
+        return None
 
     def header(self, name: bytes) -> str | None:
         """A header by its lower-case name; None when absent. Raises ``BadRequest`` when it is repeated."""
@@ -176,8 +188,8 @@ class Request:
         """The whole request body, which is not kept: who needs it again keeps it. Raises ``excess`` beyond ``limit``
         bytes, without reading on, and ``RuntimeError`` when it was read before.
         """
-        if self._kept is not None:
-            return _limit(self._kept, limit, excess)
+        if (kept := self._kept) is not None:
+            return kept if len(kept) <= limit else _limit(kept, limit, excess)
         first = await self._next()
         if not first.get("more_body") and len(body := first.get("body", b"")) <= limit:  # nearly all there are
             return bytes(body)

@@ -1,13 +1,14 @@
 """Carrying out a request with an idempotency key for an interface, as its recording wants it."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final, Protocol, Self, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
 from statewright.operations.idempotency import Recording, StoredAnswer
 from statewright.services.core import Caller, Core
-from statewright.services.idempotency.keyed import AnswerFormat
+from statewright.services.idempotency.keyed import AnswerFormat, KeyedRequest
 from statewright.services.idempotency.requests import Executed
 from statewright.storage.pool import Pool
 
@@ -29,7 +30,7 @@ Work: TypeAlias = Callable[[Parts, Caller], Awaitable[StoredAnswer]]
 """Carries a request out. Raises its failures."""
 
 
-async def execute_for(
+def execute_for(
     core: Core,
     parts: Parts,
     caller: Caller,
@@ -40,7 +41,7 @@ async def execute_for(
     answer_format: AnswerFormat,
     recording: Recording,
     size: int,
-) -> Executed:
+) -> Awaitable[Executed]:
     """Carry a request out, or give the answer of the first one with its key. Where it is recorded by a transaction, all
     that the use case does on the pool of its parts is in that one; a request that joins a unit of work is recorded
     there. ``size``, of the request in bytes, tells about how long a run of it takes the processor. Raises what the work
@@ -49,22 +50,24 @@ async def execute_for(
     requests = core.requests
     keyed = requests.open_request(caller.principal, key, request_hash, answer_format)
 
-    recorded = replace(caller, around=(keyed,))
-
-    def attempt() -> Awaitable[StoredAnswer]:
-        return work(parts, recorded)
-
-    def attempt_in_transaction() -> Awaitable[StoredAnswer]:
-        return keyed.run_in_transaction(lambda pool: work(parts.within(pool), caller))
-
     joined = None if recording == "transaction" else caller.transaction
-    in_transaction = recording == "transaction" or (recording == "either" and joined is None)
-    executed = await requests.execute(
+    if recording == "transaction" or (recording == "either" and joined is None):
+        return _execute_in_transaction(core, parts, caller, work, keyed)
+    return requests.execute(
         keyed,
-        attempt_in_transaction if in_transaction else attempt,
+        partial(work, parts, replace(caller, around=(keyed,))),
         joined=joined,
         looks_first=recording != "only commit" or size > MAX_UNSEEN_BYTES,
     )
-    if in_transaction and not executed.is_replay:
+
+
+async def _execute_in_transaction(
+    core: Core, parts: Parts, caller: Caller, work: Work[Parts], keyed: KeyedRequest
+) -> Executed:
+    def attempt() -> Awaitable[StoredAnswer]:
+        return keyed.run_in_transaction(lambda pool: work(parts.within(pool), caller))
+
+    executed = await core.requests.execute(keyed, attempt)
+    if not executed.is_replay:
         core.forget_definitions(caller.tenant)
     return executed

@@ -16,6 +16,7 @@ node that was taken for dead, and wakes up, writes nothing. ``progress.py`` says
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Final, TypeVar
 from uuid import uuid4
 
@@ -79,26 +80,43 @@ class KeySettings(Struct, frozen=True, kw_only=True):
 class KeyedRequest:
     """A request with a key: the ``CommitGuard`` of its commits. ``request_hash`` tells what was asked, as 32 bytes."""
 
+    # What nearly no request changes is of the class until one does: there are many requests.
+
+    is_left = False
+    """Whether the client has gone, and the run goes on."""
+    joined: UnitOfWork | None = None
+    """The transaction of another request that this one works in."""
+    is_over = False
+    """Whether it has its answer, or has ended without."""
+    _token: str | None = None
+    _ended: asyncio.Event | None = None
+    _events: Sequence[StagedRow] = ()
+    _failure_parts: Mapping[str, StagedPart] = MappingProxyType({})
+    _compose: Callable[[object], Awaitable[StoredAnswer]] | None = None
+    _compose_failure: Callable[[Failure], Awaitable[StoredAnswer]] | None = None
+    _convert: Callable[[object], object] | None = None
+    _chunk: "_Chunk | None" = None
+
     def __init__(
         self, settings: KeySettings, scope: KeyScope, request_hash: bytes, answer_format: AnswerFormat
     ) -> None:
         self.scope = scope
         self.request_hash = request_hash
         self.format = answer_format
-        self._token: str | None = None
         self._progress = Progress()
-        self.is_left = False
-        """Whether the client has gone, and the run goes on."""
-        self.joined: UnitOfWork | None = None
-        """The transaction of another request that this one works in."""
-        self.ended = asyncio.Event()
         self._settings = settings
-        self._events: list[StagedRow] = []
-        self._failure_parts: Mapping[str, StagedPart] = {}
-        self._compose: Callable[[object], Awaitable[StoredAnswer]] | None = None
-        self._compose_failure: Callable[[Failure], Awaitable[StoredAnswer]] | None = None
-        self._convert: Callable[[object], object] | None = None
-        self._chunk: _Chunk | None = None
+
+    async def wait_for_end(self) -> None:
+        """Wait until ``end``, as twins do, and who watches a run whose client has gone."""
+        if not self.is_over:
+            self._ended = self._ended or asyncio.Event()
+            await self._ended.wait()
+
+    def end(self) -> None:
+        """Wake who waits for the end."""
+        self.is_over = True
+        if self._ended is not None:
+            self._ended.set()
 
     @property
     def answer(self) -> StoredAnswer | None:
@@ -145,7 +163,7 @@ class KeyedRequest:
     def restart(self) -> None:
         """Begin a new attempt, of which nothing is stored."""
         self._progress = self._progress.restart()
-        self._token, self._events, self._failure_parts = None, [], {}
+        self._token, self._events, self._failure_parts = None, (), {}
         self._compose_failure, self._convert, self._chunk = None, None, None
 
     def resume(self, elements: tuple[str, ...]) -> None:
@@ -192,7 +210,7 @@ class KeyedRequest:
 
     def keep_event(self, row: StagedRow, parts: Mapping[str, StagedPart]) -> bool:
         """Write the event with the failure that follows it."""
-        self._events.append(row)
+        self._events = (*self._events, row)
         self._failure_parts = parts
         return True
 
@@ -288,7 +306,7 @@ class KeyedRequest:
         failure to do so is logged.
         """
         record, rows, parts = self._build_record("DONE", answer=answer), self._events, self._failure_parts
-        self._events, self._failure_parts = [], {}
+        self._events, self._failure_parts = (), {}
         is_whole = not parts
         try:
             if self.joined is not None:
@@ -343,7 +361,7 @@ class KeyedRequest:
             if self.is_left:
                 if self.answer is None:
                     await self.give_up()
-                self.ended.set()
+                self.end()
 
     def leave(self) -> None:
         """The client has gone, and the run goes on."""

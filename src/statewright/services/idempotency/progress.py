@@ -79,7 +79,7 @@ class Progress(Struct, frozen=True):
 
     def finish(self, answer: StoredAnswer) -> "Progress":
         """The answer was stored."""
-        return replace(self._move("answer"), answer=answer)
+        return Progress(self._follow("answer"), self.elements, answer)
 
     def amend(self, answer: StoredAnswer) -> "Progress":
         """Another answer was stored in its place."""
@@ -91,7 +91,10 @@ class Progress(Struct, frozen=True):
         return Progress()
 
     def _move(self, move: Move) -> "Progress":
+        return replace(self, stored=self._follow(move))
+
+    def _follow(self, move: Move) -> Stored:
         after = MOVES[self.stored].get(move)
         if after is None:
             raise IllegalMove(f"{move} where {self.stored} is stored")
-        return replace(self, stored=after)
+        return after

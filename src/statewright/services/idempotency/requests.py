@@ -131,12 +131,12 @@ class IdempotentRequests:
         Raises the failures of the request, ``IdempotencyConflict``, ``IdempotencyInProgress``,
         ``IdempotencyInterrupted``.
         """
-        deadline = asyncio.get_running_loop().time() + self._wait_s
+        begun = time.monotonic()
         keyed.joined = joined
-        if keyed.scope in self._running:
-            await self._wait_for_twin(keyed, deadline)
+        if self._running.setdefault(keyed.scope, keyed) is not keyed:
+            await self._wait_for_twin(keyed, self._find_deadline(begun))
             looks_first = True  # the twin has left a record, most likely
-        self._running[keyed.scope] = keyed
+            self._running[keyed.scope] = keyed
         try:
             if not looks_first and joined is None:
                 is_first = True
@@ -147,12 +147,18 @@ class IdempotentRequests:
                     keyed.restart()
                 finally:
                     self.outcomes["new"] += is_first
-            return await self._execute_alone(keyed, attempt, deadline, joined)
+            return await self._execute_alone(keyed, attempt, self._find_deadline(begun), joined)
         finally:
             if keyed.is_left:
                 self._watch(keyed)
             else:
                 self._end(keyed)
+
+    def _find_deadline(self, begun: float) -> float:
+        """When a request that was begun then waits no longer for a twin, by the clock of the event loop. Nearly none
+        waits, so none asks for the loop before.
+        """
+        return asyncio.get_running_loop().time() + self._wait_s - (time.monotonic() - begun)
 
     async def _execute_alone(
         self, keyed: KeyedRequest, attempt: Attempt, deadline: float, joined: UnitOfWork | None
@@ -176,20 +182,20 @@ class IdempotentRequests:
                 self._refuse()
             try:
                 async with asyncio.timeout_at(deadline):
-                    await twin.ended.wait()
+                    await twin.wait_for_end()
             except TimeoutError as late:
                 raise IdempotencyInProgress from late
             await asyncio.sleep(0)  # an end that was reached before is noticed by another task
 
     def _end(self, keyed: KeyedRequest) -> None:
         del self._running[keyed.scope]
-        keyed.ended.set()
+        keyed.end()
 
     def _watch(self, keyed: KeyedRequest) -> None:
         """Let twins wait for a run whose client has gone."""
 
         async def watch() -> None:
-            await keyed.ended.wait()
+            await keyed.wait_for_end()
             self._end(keyed)
 
         self._start(watch())
