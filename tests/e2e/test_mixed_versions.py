@@ -13,7 +13,7 @@ from tests.upgrades.earlier import SourcesMissing, restore, unpack_sources
 from tests.upgrades.load import Load, read_all, under_load
 
 EARLIEST = "982cdd4"
-SIDE_BY_SIDE_S = 20.0
+SIDE_BY_SIDE_S = 10.0
 MIN_ROUNDS = 20
 """Of each node while both serve; several hundred where nothing else runs."""
 
