@@ -63,7 +63,8 @@ def start_installation(
 @pytest.fixture(scope="session")
 def console(databases: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """A program in mock mode with models, workflows and entities; tests that change something make their own."""
-    with start_installation(databases[0], tmp_path_factory.mktemp("console")) as installation:
+    inside = {"WEBHOOK_ALLOW_HTTP": "true", "WEBHOOK_ALLOW_PRIVATE_NETWORKS": "true"}
+    with start_installation(databases[0], tmp_path_factory.mktemp("console"), settings=inside) as installation:
         fill(installation)
         fill_work(installation)
         yield installation

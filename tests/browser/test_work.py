@@ -165,6 +165,28 @@ def test_all_that_a_list_shows_is_acted_upon_once_their_number_is_typed(tab: Tab
     expect(page.locator("tbody tr").first).to_contain_text("transition")
 
 
+def test_a_subscription_is_tested_gets_another_secret_and_is_disabled(tab: Tab, console: Installation):
+    page, id_ = tab.page, console.own_parameters["/console/subscriptions/{id}"]["id"]
+    tab.open("/console/subscriptions")
+    page.locator("td.title a").first.click()
+    expect(page.locator("tbody tr")).to_contain_text("retrying")
+    page.get_by_role("link", name="Delivered").click()
+    expect(page.locator("main")).to_contain_text("No event was delivered")
+    page.get_by_role("button", name="Send a test", exact=True).click()
+    expect(page.get_by_role("status")).to_contain_text("does not accept connections")
+    tab.open(f"/console/subscriptions/{id_}")
+    page.get_by_role("button", name="Rotate secret").click()
+    page.get_by_role("dialog").get_by_role("button", name="Rotate secret").click()
+    expect(page.locator("main")).to_contain_text("whsec_")
+    assert tab.find_violations() == []
+    page.get_by_role("link", name="Back to the subscription").click()
+    expect(page.locator("main")).not_to_contain_text("whsec_")
+    for act, other in (("Disable", "Enable"), ("Enable", "Disable")):
+        page.get_by_role("button", name=act, exact=True).click()
+        page.get_by_role("dialog").get_by_role("button", name=act, exact=True).click()
+        expect(page.get_by_role("button", name=other, exact=True)).to_be_visible()
+
+
 def test_a_group_is_closed_as_a_whole(tab: Tab, console: Installation):
     root, page = console.program.api(context_path=""), tab.page
     send(root, "/v1/definitions", a_job("glue"))

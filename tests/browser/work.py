@@ -73,6 +73,22 @@ def wait_for_incident(root: Api, query: str) -> Json:
 ANYWHERE = {"type": "lifecycle", "field": "state"}
 
 
+TOLD = {
+    "name": HOSTILE,
+    "target": {"url": "http://127.0.0.1:1031/hooks", "headers": {"X-Env": "test"}},
+    "filters": [
+        {
+            "kinds": ["CREATED"],
+            "modelName": "parcel",
+            "modelVersion": 1,
+            "bodyPredicate": {"type": "simple", "jsonPath": "$.weight", "operatorType": "GREATER_THAN", "value": 0},
+        },
+        {"kinds": ["DELETED"], "modelName": HOSTILE},
+    ],
+}
+"""A subscription whose target does not answer."""
+
+
 def fill_work(installation: Installation) -> None:
     """A queue without a worker, an instance that failed with a hostile text, a run that failed, and tasks."""
     api, root = installation.api, installation.program.api(context_path="")
@@ -84,6 +100,7 @@ def fill_work(installation: Installation) -> None:
     for n in range(3):
         start(root, "HR::approval", f"E-{n}", name="Ada", text=HOSTILE)
     api.a_model(SENDING, model="parcel/1", sample=PARCEL)
+    subscription = send(root, "/ops/v1/subscriptions", TOLD)["id"]
     parcel = api.create(PARCEL, model="parcel/1")
     api.put(f"/entity/JSON/{parcel.id}/SEND", PARCEL | {"weight": 2.50})
     eventually(lambda: len(list_open_incidents(root)) > 1)
@@ -111,8 +128,11 @@ def fill_work(installation: Installation) -> None:
     }
     bulk = send(root, "/ops/v1/bulk-jobs", order)["id"]
     eventually(lambda: done(root.get(f"/ops/v1/bulk-jobs/{bulk}"))["status"] == "READY")
+    deliveries = f"/ops/v1/subscriptions/{subscription}/deliveries?status=RETRYING"
+    eventually(lambda: done(root.get(deliveries))["items"])
     installation.own_parameters |= {
         "/console/bulk/{id}": {"id": bulk},
+        "/console/subscriptions/{id}": {"id": subscription},
         "/console/searches/{id}": {"id": search},
         "/console/help/{topic}": {"topic": "workflows"},
         "/console/messages/{id}": {"id": message},

@@ -26,7 +26,7 @@ ORDER: Final[tuple[str, ...]] = (
     *("home", "models", "entities", "messages"),
     *("definitions", "instances", "flows", "playbooks", "schedules"),
     *("tasks", "incidents", "workers", "bulk", "searches"),
-    *("events", "audit", "admin", "help"),
+    *("subscriptions", "audit", "admin", "help"),
 )
 """Names of pages from top to bottom; others come behind."""
 

@@ -24,6 +24,7 @@ from statewright.console.pages import (
     model_overview,
     revisions,
     searches,
+    subscriptions,
     tasks,
     topics,
     workers,
@@ -39,7 +40,7 @@ class _Area(Protocol):
 
 
 AREAS: Final[tuple[_Area, ...]] = (
-    *(admin, audit),
+    *(admin, audit, subscriptions),
     *(definition_acts, definitions, instance, instances, tasks),
     *(entities, entity, entity_history, messages, searches),
     *(bulk, find, home, incidents, topics, workers),

@@ -273,6 +273,8 @@ class Subscription(Record, frozen=True, kw_only=True):
     position: str
     lag_seconds: float
     parked: Int32
+    failures: Int32
+    """Attempts in a row that have failed."""
     created_at: Instant
     created_by: Actor
     disabled_reason: str | None = None

@@ -374,6 +374,7 @@ def show(subscription: StoredSubscription, now: int) -> Subscription:
         position=subscription.position.write(),
         lag_seconds=max(now - subscription.position.at, 0) / 1_000_000,
         parked=subscription.parked,
+        failures=subscription.failures,
         created_at=to_rfc3339(subscription.created_at),
         created_by=subscription.created_by,
         disabled_reason=subscription.disabled_reason,
