@@ -33,6 +33,8 @@ from tests.database import Template
 
 PATIENCE_S = 20.0
 """After so long a fact that has not come true is taken for a failure."""
+MAX_PAUSE_S = 0.2
+"""Between two looks at a fact."""
 
 ISSUER = "cyoda"
 CLIENT_ID, CLIENT_SECRET = "launcher", "correct horse battery staple"
@@ -273,12 +275,16 @@ def api(service: RunningService, tenant: str) -> Api:
 
 
 def eventually(fact: Callable[[], object], *, within_s: float = PATIENCE_S) -> None:
-    """Waits for a fact that nobody announces, with a deadline."""
-    pause = threading.Event()
-    for _ in range(int(within_s / 0.005)):
+    """Waits for a fact that nobody announces, with a deadline. To look takes time from what is waited for, so a pause
+    is a tenth of the time that has been waited.
+    """
+    pause, waited_s = threading.Event(), 0.0
+    while waited_s < within_s:
         if fact():
             return
-        pause.wait(0.005)
+        pause_s = min(max(waited_s / 10, 0.005), MAX_PAUSE_S)
+        pause.wait(pause_s)
+        waited_s += pause_s
     raise AssertionError(f"it has not come true within {within_s:.0f} s")
 
 

@@ -19,6 +19,8 @@ FEATURES: dict[str, Json] = {
     "iam_m2m_admin_role_enabled": True,
     "iam_trusted_key_registration_enabled": True,
     "oidc_require_https": False,
+    "webhook_allow_http": True,
+    "webhook_allow_private_networks": True,
     "oidc_allow_private_networks": True,
 }
 

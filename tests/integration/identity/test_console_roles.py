@@ -45,6 +45,7 @@ EVERYTHING = '{"type": "group", "operator": "AND", "conditions": []}'
 ALIVE = {
     *("cluster_node", "commit_rate", "console_session", "queue_rate", "worker_seen", "workflow_survey"),
     *("entity_count", "entity_count_change"),  # changes are merged into counts behind the commits
+    *("event_subscription", "event_delivery"),  # what was committed before is delivered
 }
 """Tables that a service writes to while nobody does anything."""
 
@@ -128,6 +129,7 @@ def build_forms(installation: Installation) -> dict[str, dict[str, str]]:
     flow = {"instance": start(root, "flow", "orders"), "language": "flow"}
     incident = {"incident": own["/console/incidents/{id}"]["id"]}
     job = {"job": own["/console/bulk/{id}"]["id"]}
+    subscription = {"subscription": own["/console/subscriptions/{id}"]["id"]}
     group = {"group": own["/console/incidents/groups/{fingerprint}"]["fingerprint"]}
     client = {"id": done(installation.api.post("/clients"))["client_id"]}
     some = {"id": str(uuid4())}
@@ -187,6 +189,11 @@ def build_forms(installation: Installation) -> dict[str, dict[str, str]]:
         "resume_bulk_job": job,
         "cancel_bulk_job": job,
         "retry_failed_bulk_job": job,
+        "enable_subscription": subscription,
+        "disable_subscription": subscription,
+        "redeliver_event": subscription | {"delivery": str(uuid4())},
+        "test_subscription": subscription,
+        "rotate_subscription_secret": subscription | {"overlap": "PT24H"},
         "retry_incident_group": group,
         "resolve_incident_group": group | reason,
         "retry_incident": incident,

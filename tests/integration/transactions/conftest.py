@@ -10,7 +10,7 @@ import pytest
 from statewright.ids import TenantId
 from statewright.sdk import Context, Node
 from statewright.sdk.tokens import Token
-from tests.service import PATIENCE_S, Api, RunningService, a_token
+from tests.service import PATIENCE_S, Api, RunningService, a_token, eventually
 
 Serving = Callable[[Node], None]
 
@@ -46,7 +46,7 @@ def connected(
     task = loop.create_task(node.serve(service.grpc, token=token, api=api or service.url))
     thread = threading.Thread(target=lambda: loop.run_until_complete(asyncio.wait([task])), daemon=True)
     thread.start()
-    until(lambda: count_members() > before)
+    eventually(lambda: count_members() > before)
     try:
         yield
     finally:
@@ -54,17 +54,7 @@ def connected(
         loop.call_soon_threadsafe(task.cancel)
         thread.join(PATIENCE_S)
         loop.close()
-        until(lambda: count_members() < connected_now)
-
-
-def until(fact: Callable[[], bool]) -> None:
-    """Waits for a fact that nobody announces, with a deadline."""
-    waited = threading.Event()
-    for _ in range(int(PATIENCE_S / 0.005)):
-        if fact():
-            return
-        waited.wait(0.005)
-    raise AssertionError("the fact did not come true")
+        eventually(lambda: count_members() < connected_now)
 
 
 class Callback:

@@ -4,8 +4,7 @@ import threading
 
 from statewright.sdk import Node
 from tests.builders import SAMPLE, a_processor, a_workflow, automated, manual
-from tests.integration.transactions.conftest import until
-from tests.service import refused
+from tests.service import eventually, refused
 
 NOTE = {"text": "", "n": 0}
 
@@ -169,7 +168,7 @@ def test_a_token_is_refused_once_its_transaction_has_ended(api, service, serving
     api.create(model=api.a_model(a_workflow(NEW=[automated("GO", to="DONE", processors=[a_processor()])], DONE=[])))
     refused(api.get("/entity/prize/1", X_Tx_Token=held[0]), 404, "TRANSACTION_NOT_FOUND")
     refused(api.get("/entity/prize/1", X_Tx_Token="forged.token"), 401, "UNAUTHORIZED")
-    until(lambda: service.parts.runtime.core.transactions.count == 0)
+    eventually(lambda: service.parts.runtime.core.transactions.count == 0)
 
 
 def test_a_token_opens_nothing_to_another_tenant(api, service, serving, callback):

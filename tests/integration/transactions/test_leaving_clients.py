@@ -10,8 +10,7 @@ import pytest
 
 from tests.builders import SAMPLE, Json, a_processor, a_workflow, automated, manual, when
 from tests.integration.node import Node, a_node
-from tests.integration.transactions.conftest import until
-from tests.service import Api, RunningService
+from tests.service import Api, RunningService, eventually
 
 SUBMISSION = '{"category": "physics", "year": 2024, "motivation": "submitted"}'
 RESULT = {**SAMPLE, "motivation": "processed"}
@@ -64,7 +63,7 @@ def test_a_client_that_leaves_takes_its_transaction_along(
     request = node.next()
     [member] = service.parts.members.list_members(api_tenant(api))
     connection.close()
-    until(lambda: member.in_flight == 0)
+    eventually(lambda: member.in_flight == 0)
     node.answer(request, payload={"type": "JSON", "data": RESULT})
     assert api.update(entity).id == entity  # nothing holds the entity
     assert len(api.get(f"/entity/{entity}/changes").json()) == 2
@@ -79,7 +78,7 @@ def test_what_was_committed_before_the_call_is_brought_to_its_end(api: Api, node
     connection.close()
     assert api.read(entity)["data"]["motivation"] == "submitted"
     node.answer(request, payload={"type": "JSON", "data": RESULT})
-    until(lambda: api.state(entity) == "DONE")
+    eventually(lambda: api.state(entity) == "DONE")
     assert api.read(entity)["data"]["motivation"] == "processed"
     assert len(api.get(f"/entity/{entity}/changes").json()) == 3
 
@@ -92,7 +91,7 @@ def test_a_run_that_may_come_to_a_segment_is_brought_to_its_end(api: Api, node: 
     request = node.next()
     connection.close()
     node.answer(request, payload={"type": "JSON", "data": RESULT})
-    until(lambda: api.state(entity) == "DONE")
+    eventually(lambda: api.state(entity) == "DONE")
     assert api.read(entity)["data"]["motivation"] == "processed"
 
 
