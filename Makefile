@@ -3,9 +3,9 @@ PYTHON ?= $(shell scripts/find_python.sh)
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
-# Tests of whole programs wait for half of their time, and those of services for more. The files of programs are the
-# longest, and so come first.
-WAITING_WORKERS ?= $(shell expr $(WORKERS) + 1)
+# Tests of whole programs wait for half of their time, and those of services for more; with one worker more, an eighth
+# of two processors is idle. The files of programs are the longest, and so come first.
+WAITING_WORKERS ?= $(shell expr $(WORKERS) + 2)
 
 # Where it is set, as in many images of Python, each of the hundreds of programs that tests start compiles every module.
 unexport PYTHONDONTWRITEBYTECODE

@@ -39,7 +39,7 @@ MOVES = {"transition": {True: b"/close", False: b"/reopen"}} | {
     operation: {True: b"/%b-close" % operation.encode(), False: b"/%b-reopen" % operation.encode()}
     for operation in MODES
 }
-SEARCH = b"POST /api/search/direct/%b/%d?limit=100%b" % (MODEL.encode(), VERSION, with_body(search_condition()))
+SEARCH = b"POST /api/search/direct/%b/%d?limit=1000%b" % (MODEL.encode(), VERSION, with_body(search_condition()))
 
 
 class Subject(Protocol):

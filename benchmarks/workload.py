@@ -67,8 +67,8 @@ def workflow_import() -> bytes:
 
 
 def search_condition() -> bytes:
-    """The prizes of a category in one decade: about a twenty-fourth of them."""
-    clauses = (("$.category", "EQUALS", "peace"), ("$.year", "STARTS_WITH", "201"))
+    """The prizes of a category in one year: one of 240."""
+    clauses = (("$.category", "EQUALS", "peace"), ("$.year", "STARTS_WITH", "2011"))
     conditions = [
         {"type": "simple", "jsonPath": path, "operatorType": operator, "value": value}
         for path, operator, value in clauses
