@@ -130,7 +130,7 @@ class Health:
     def p99_since(self, begun: float) -> float:
         """Seconds, without waiting for a processor. All questions until now must have been answered well."""
         asked = self.list_since(begun)
-        assert {status for _, status in asked} == {200}
+        assert [each for each in asked if each[1] != 200] == []
         return _p99(taken for taken, _ in asked)
 
     def wall_p99_since(self, begun: float) -> float:
