@@ -8,8 +8,7 @@ import pytest
 
 from statewright.sdk import Node
 from tests.builders import SAMPLE, Json, a_processor, a_workflow, manual, when
-from tests.integration.transactions.conftest import until
-from tests.service import Api, RunningService, done, hosted, refused
+from tests.service import Api, RunningService, done, eventually, hosted, refused
 
 PATH = "/entity/prize/1"
 
@@ -283,7 +282,7 @@ def test_a_deleted_model_frees_its_unique_keys_also_for_entities_that_were_just_
 
     with ThreadPoolExecutor(5) as clients:
         list(clients.map(work, range(5)))
-    until(lambda: api.delete(PATH).status_code == 200)
+    eventually(lambda: api.delete(PATH).status_code == 200)
     wanted = [*range(5), *range(100, 400)]
     [result] = done(api.post("/entity/JSON/prize/1?transactionWindow=1000", [{"n": n} for n in wanted]))
     assert len(result["entityIds"]) == len(wanted)

@@ -22,8 +22,7 @@ from tests.builders import SAMPLE, Json, a_processor, a_workflow, automated
 from tests.integration.grpc.door import PATIENCE, a_channel, an_open_door
 from tests.integration.grpc_rpcs.client import CREATE, RPC_OF, SERVICE, UNARY, Rpcs, an_event, channel, payload_of
 from tests.integration.node import a_node
-from tests.integration.transactions.conftest import until
-from tests.service import Api, RunningService
+from tests.service import Api, RunningService, eventually
 from tests.unit.compute.builders import a_principal
 
 Call = Callable[[CloudEvent], grpc.aio.UnaryUnaryCall[CloudEvent, CloudEvent]]
@@ -136,7 +135,7 @@ def test_a_caller_who_goes_away_takes_the_transaction_along(
         request = node.next()
         assert service.parts.runtime.core.transactions.count == open_before + 1
         call.cancel()
-        until(lambda: service.parts.runtime.core.transactions.count == open_before)
+        eventually(lambda: service.parts.runtime.core.transactions.count == open_before)
         node.answer(request, payload={"type": "JSON", "data": dict(SAMPLE)})
         rpcs.refused("EntityGetRequest", "ENTITY_NOT_FOUND", entityId=request["entityId"])
     assert api.get("/entity/prize/1").json() == []

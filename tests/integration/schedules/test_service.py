@@ -8,8 +8,7 @@ import httpx
 from tests.builders import a_processor, a_workflow
 from tests.integration.node import a_node
 from tests.integration.schedules.conftest import meanwhile, scheduled
-from tests.integration.transactions.conftest import until
-from tests.service import PATIENCE_S, hosted
+from tests.service import PATIENCE_S, eventually, hosted
 
 OFTEN = {"scheduler_scan_interval": timedelta(milliseconds=20), "scheduler_redispatch_backoff": timedelta(seconds=1)}
 
@@ -22,7 +21,7 @@ def test_what_is_due_fires_by_itself(database, tenant):
     with hosted(nullcontext(database), **OFTEN) as service:
         api = service.api(tenant)
         entity = api.create(model=api.a_model(a_lapse())).id
-        until(lambda: api.state(entity) == "Lapsed")
+        eventually(lambda: api.state(entity) == "Lapsed")
 
 
 def test_a_backlog_of_several_batches_is_worked_off(database, tenant):
@@ -32,7 +31,7 @@ def test_a_backlog_of_several_batches_is_worked_off(database, tenant):
         entities = [api.create(model=model).id for _ in range(25)]
     with hosted(nullcontext(database), scheduler_scan_interval=timedelta(seconds=1), scheduler_batch_size=3) as service:
         api = service.api(tenant)
-        until(lambda: all(api.state(entity) == "Lapsed" for entity in entities))
+        eventually(lambda: all(api.state(entity) == "Lapsed" for entity in entities))
 
 
 def test_tasks_armed_while_the_scheduler_was_off_fire_after_a_restart(database, tenant):
@@ -41,7 +40,7 @@ def test_tasks_armed_while_the_scheduler_was_off_fire_after_a_restart(database, 
         entity = api.create(model=api.a_model(a_lapse())).id
     with hosted(nullcontext(database), **OFTEN) as service:
         api = service.api(tenant)
-        until(lambda: api.state(entity) == "Lapsed")
+        eventually(lambda: api.state(entity) == "Lapsed")
 
 
 def test_a_failed_fire_is_repeated_until_a_member_has_come(database, tenant):
@@ -50,7 +49,7 @@ def test_a_failed_fire_is_repeated_until_a_member_has_come(database, tenant):
         entity = api.create(model=api.a_model(a_lapse(processors=[a_processor(tags="late")]))).id
         with a_node(service, tenant, "late") as node:
             node.answer_next()
-            until(lambda: api.state(entity) == "Lapsed")
+            eventually(lambda: api.state(entity) == "Lapsed")
 
 
 def test_two_nodes_share_the_work(database, tenant):
@@ -58,7 +57,7 @@ def test_two_nodes_share_the_work(database, tenant):
         api = service.api(tenant)
         model = api.a_model(a_lapse())
         entities = [api.create(model=model).id for _ in range(20)]
-        until(lambda: all(api.state(entity) == "Lapsed" for entity in entities))
+        eventually(lambda: all(api.state(entity) == "Lapsed" for entity in entities))
         assert all(len(api.get(f"/entity/{entity}/changes").json()) == 2 for entity in entities)
 
 
@@ -71,7 +70,7 @@ def test_a_shutdown_lets_a_fire_come_to_its_end(database, tenant):
             request = node.next()
 
             def answer_late():
-                until(lambda: httpx.get(f"{service.admin}/readyz").status_code == 503)
+                eventually(lambda: httpx.get(f"{service.admin}/readyz").status_code == 503)
                 node.answer(request)
 
             answered = meanwhile(answer_late)
