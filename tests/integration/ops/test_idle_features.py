@@ -43,7 +43,7 @@ def counted(service: RunningService, tenant: str) -> Iterator[list[str]]:
     seen: list[str] = []
 
     def log(sent: Any) -> None:
-        if any(name in sent.query for name in PRESENCE):
+        if any(name in sent.query for name in (*PRESENCE, *COUNTS)):
             return
         if tenant in repr(sent.args) and "FROM model" not in sent.query:  # caches look again when they hear of a change
             seen.append(sent.query)
