@@ -6,6 +6,8 @@ set -euo pipefail
 test -x "${STATEWRIGHT_TEST_CHROMIUM:-/usr/bin/chromium-headless-shell}" && exit 0
 if test "$(id -u)" -eq 0 && command -v apt-get >/dev/null; then
 	export DEBIAN_FRONTEND=noninteractive
+	# A mirror that does not answer must not keep what waits for this script, least of all where a browser is there.
+	apt-get() { command apt-get -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20 -o Acquire::Retries=1 "$@"; }
 	apt-get update >/dev/null 2>&1 || true
 	for browser in chromium-headless-shell chromium; do
 		apt-get install -y --no-install-recommends "$browser" fonts-dejavu-core >/dev/null 2>&1 && exit 0
