@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from statewright.cli.client import DocumentFile, Json, Model, command, format_document, read_document, split_model
+from statewright.cli.client import (
+    DocumentFile,
+    Json,
+    Model,
+    command,
+    format_document,
+    print_table,
+    read_document,
+    split_model,
+)
 
 if TYPE_CHECKING:
     from statewright.jsonval.values import JsonObject, JsonValue
@@ -37,11 +46,24 @@ def import_workflows(
         int | None, typer.Option(help="Only while the model has this revision; 0: none.", show_default=False)
     ] = None,
     note: Annotated[str | None, typer.Option(help="Kept with the revision.", show_default=False)] = None,
-) -> str:
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Import nothing; say what it would come to, with code 1 where refused.")
+    ] = False,
+) -> str | None:
     """Import workflows: an export, a body of the REST API, one workflow, or a list of them."""
     name, version = split_model(model)
     document = wrap_workflows(read_document(file))
     chosen: Json = mode.name if mode else None
+    if dry_run:
+        from msgspec import to_builtins  # loaded when a command runs, as the client is
+
+        check = client.workflows.check(
+            name, version, document, mode=chosen, allow_cycles=allow_cycles, if_match=if_match
+        )
+        show_check(to_builtins(check))
+        if not check.importable:
+            raise typer.Exit(1)
+        return None
     for finding in client.workflows.import_(
         name, version, document, mode=chosen, allow_cycles=allow_cycles, if_match=if_match, note=note
     ):
@@ -49,6 +71,19 @@ def import_workflows(
         typer.echo(f"warning: {place}: {finding.message}", err=True)
     given = document["workflows"]
     return f"{len(given) if isinstance(given, list) else 0} workflows of {name}/{version} imported"
+
+
+def show_check(found: Json) -> None:
+    """Print what a check has found, what would change, and how many entities that concerns."""
+    rows = [(each["severity"].lower(), each["code"], each["path"], each["message"]) for each in found["findings"]]
+    if rows:
+        print_table(("severity", "code", "path", "message"), rows)
+    typer.echo("importable" if found["importable"] else "not importable")
+    for each in (found["diff"] or {}).get("workflows", ()):
+        typer.echo(f"{each['change'].lower()}: {each['name']}")
+    affected = found["affected"]
+    if affected is not None:
+        typer.echo(f"{affected['total']} entities, {affected['armedTimers']} armed timers")
 
 
 def wrap_workflows(document: "JsonValue") -> "JsonObject":

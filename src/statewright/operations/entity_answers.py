@@ -6,7 +6,6 @@ from typing import Annotated, Final, Literal, TypeAlias
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from statewright.entity import Actor, ChangeType, ModelKey
-from statewright.operations.checks import WorkflowCheck
 from statewright.operations.listings import DeclaredIndex, IndexKind, IndexStatus, JobStatus
 from statewright.operations.records import Instant, Int32, Int64, Members, Record, RequestBody, Uuid, Value, name_words
 
@@ -119,12 +118,9 @@ class ImportedWorkflows(Record, frozen=True, kw_only=True):
     """What an import of workflows came to (docs/reference/workflows.md#import)."""
 
     success: bool
-    dry_run: Annotated[bool, Meta(description="only with ?dryRun=true: nothing was saved")] = False
     warnings: (
-        Annotated[Sequence[CriterionFinding], Meta(description="only with ?warnings=true or ?dryRun=true; 100 at most")]
-        | None
+        Annotated[Sequence[CriterionFinding], Meta(description="only with ?warnings=true; 100 at most")] | None
     ) = None
-    check: Annotated[WorkflowCheck, Meta(description="only with ?dryRun=true: all that a check tells")] | None = None
 
 
 class EntityMetadata(Record, frozen=True, kw_only=True):
@@ -384,7 +380,6 @@ ENTITY_ANSWERS: Final[Mapping[str, object]] = {
     "ModelKey": ModelKey,
     "Model": RegisteredModel,
     "ModelAction": ModelChange,
-    "WorkflowImportResult": ImportedWorkflows,
     "Meta": EntityMetadata,
     "Envelope": EntityEnvelope,
     "TransactionResult": WrittenTransaction,

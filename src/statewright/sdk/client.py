@@ -62,6 +62,7 @@ class AsyncModels(_Models, Awaited):
 
 class _Workflows:
     import_ = make_method(models.import_)
+    check = make_method(models.check)
     export = make_method(models.export)
 
 

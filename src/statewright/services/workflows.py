@@ -50,11 +50,10 @@ class ImportResult(Struct, frozen=True):
 
 
 class ImportOptions(Struct, frozen=True, kw_only=True):
-    """How an import is carried out. ``dry_run``: all is checked and nothing saved. ``if_match``: only while the model
-    has this revision, 0 stands for none. The ``note`` is kept with the revision.
+    """How an import is carried out. ``if_match``: only while the model has this revision, 0 stands for none. The
+    ``note`` is kept with the revision.
     """
 
-    dry_run: bool = False
     if_match: int | None = None
     note: str | None = None
 
@@ -72,7 +71,7 @@ async def import_workflows(
     new = NewRevision(by=actor, origin="IMPORT", mode=request.mode, note=options.note)
     act = _describe_import(key, request, body)
     given = NewWorkflows(request=request, size=len(body), new=new, act=act, if_match=options.if_match)
-    return await change_workflows(core, principal.tenant, key, given, dry_run=options.dry_run)
+    return await change_workflows(core, principal.tenant, key, given)
 
 
 class NewWorkflows(Struct, frozen=True, kw_only=True):
@@ -85,9 +84,7 @@ class NewWorkflows(Struct, frozen=True, kw_only=True):
     if_match: int | None
 
 
-async def change_workflows(
-    core: Core, tenant: TenantId, key: ModelKey, given: NewWorkflows, *, dry_run: bool = False
-) -> ImportResult:
+async def change_workflows(core: Core, tenant: TenantId, key: ModelKey, given: NewWorkflows) -> ImportResult:
     """Check and save workflows. Raises ``ModelNotFound``, ``RevisionMismatch``, ``ValidationFailed``."""
     request = given.request
     async with models.edit_model(core.pool, tenant, key) as edit:
@@ -102,17 +99,13 @@ async def change_workflows(
         findings = await run_by_size(size, partial(_check, request, model.schema))
         text = stored.text if stored else "[]"
         merged, saved = await run_by_size(given.size + len(text), partial(_merge, request, text))
-        if not dry_run:
-            if saved != text:
-                revision = await edit.save_revision(given.new, saved)
-            details = {**given.act.details, "revision": revision}
-            await edit.record(given.new.by, structs.replace(given.act, details=details))
+        if saved != text:
+            revision = await edit.save_revision(given.new, saved)
+        details = {**given.act.details, "revision": revision}
+        await edit.record(given.new.by, structs.replace(given.act, details=details))
     record = log.bind(tenant=tenant, entityName=key.name, modelVersion=key.version)
     for finding in findings:
         record.warning("workflow_criterion_doubtful", **structs.asdict(finding))
-    result = ImportResult(findings, revision)
-    if dry_run:
-        return result
     core.definitions.forget(tenant, edit.id)
     core.workflow_imports[given.new.origin] += 1
     summary = summarise_import(request, merged)
@@ -120,7 +113,7 @@ async def change_workflows(
         record.info("workflow_import_applied", **summary)
     else:
         record.warning("workflow_import_left_none", **summary)
-    return result
+    return ImportResult(findings, revision)
 
 
 def _describe_import(key: ModelKey, request: ImportRequest, body: bytes) -> Act:

@@ -373,14 +373,25 @@ def test_findings_are_no_part_of_an_ordinary_answer(prize: Api) -> None:
 
 
 def test_a_dry_run_checks_everything_and_saves_nothing(prize: Api) -> None:
-    answer = done(prize.post(f"{IMPORT}?dryRun=true", {"workflows": [HOPELESS]}))
-    check = answer.pop("check")
-    assert answer == {"success": True, "dryRun": True, "warnings": FINDINGS}
+    check = done(prize.post(f"{IMPORT}?dryRun=true", {"workflows": [HOPELESS]}))
     assert check["importable"] is True
     assert {each["message"] for each in FINDINGS} <= {each["message"] for each in check["findings"]}
     refused(prize.get(EXPORT), 404, "WORKFLOW_NOT_FOUND")
-    looping = a_workflow("w", A=[automated("SELF", to="A")])
-    refused(prize.post(f"{IMPORT}?dryRun=true", {"workflows": [looping]}), 400, "VALIDATION_FAILED")
+
+
+def test_a_dry_run_says_what_an_import_would_be_refused_for(prize: Api) -> None:
+    looping = {"workflows": [a_workflow("w", A=[automated("SELF", to="A")])]}
+    check = done(prize.post(f"{IMPORT}?dryRun=true", looping))
+    assert (check["importable"], check["findings"][0]["severity"]) == (False, "ERROR")
+    problem = refused(prize.post(IMPORT, looping), 400, "VALIDATION_FAILED")
+    assert check["findings"][0]["message"] in problem["detail"]
+
+
+def test_a_dry_run_is_refused_where_there_is_nothing_to_check(prize: Api) -> None:
+    refused(prize.post(f"{IMPORT}?dryRun=true", "{"), 400, "BAD_REQUEST")
+    refused(prize.post("/model/nobody/1/workflow/import?dryRun=true", {"workflows": []}), 404, "MODEL_NOT_FOUND")
+    stale = refused(prize.post(f"{IMPORT}?dryRun=true", {"workflows": []}, If_Match="7"), 412, "REVISION_MISMATCH")
+    assert stale["properties"]["currentRevision"] == 0
 
 
 @pytest.mark.parametrize("criterion", [{"type": "bogus"}, "$.total > 1", when("$.year", "IS_CHANGED")], ids=str)

@@ -89,6 +89,9 @@ async def test_what_an_older_node_has_imported_becomes_a_revision(
             " workflows = replace(workflows, 'one', 'older') WHERE tenant = $1",
             tenant,
         )
+    dry = api.post(f"{IMPORT}?dryRun=true", {"workflows": [named("two")]})
+    assert (dry.status_code, dry.headers["X-Workflow-Revision"]) == (200, "2")
+    assert len(done(ops.get(REVISIONS))["items"]) == 1
     api.import_workflows(named("two"))
     newest, older, _ = done(ops.get(REVISIONS))["items"]
     assert (newest["origin"], older["origin"]) == ("IMPORT", "UPGRADE")

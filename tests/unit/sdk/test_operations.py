@@ -24,7 +24,13 @@ def test_an_import_answers_what_looks_like_a_mistake() -> None:
 
 
 def test_a_trial_of_an_import_saves_nothing() -> None:
-    assert models.import_("order", 1, [], dry_run=True).call.query == (("dryRun", "true"),)
+    asked = models.check("order", 1, [], mode="REPLACE", if_match=3)
+    assert (asked.call.query, asked.call.headers["If-Match"]) == ((("dryRun", "true"),), '"3"')
+    assert json.loads(asked.call.body or b"") == {"workflows": [], "importMode": "REPLACE"}
+    told = {"code": "UNKNOWN_NEXT", "severity": "ERROR", "path": "/workflows/0", "message": "no", "hint": None}
+    body = json.dumps({"importable": False, "findings": [told], "diff": None, "affected": None}).encode()
+    check = asked.interpret(HttpResponse(200, body))
+    assert (check.importable, check.findings[0].code, check.diff) == (False, "UNKNOWN_NEXT", None)
 
 
 def test_a_single_key_may_be_a_text() -> None:

@@ -16,6 +16,7 @@ from statewright.failures import BodyTooLarge, InvalidParameter
 from statewright.ids import ModelId
 from statewright.instants import to_rfc3339
 from statewright.jsonval.codec import encode
+from statewright.operations.checks import WorkflowCheck
 from statewright.operations.entity_answers import ImportedWorkflows, ImportReport, ModelChange, RegisteredModel
 from statewright.operations.records import QueryParameter
 from statewright.services import models, workflows
@@ -186,7 +187,7 @@ def _build_action(key: ModelKey, model: ModelId, message: str, *, success: bool 
     body="WorkflowImport",
     query=(
         QueryParameter(
-            "dryRun", "boolean", "ours: check everything and save nothing; the answer lists what is doubtful"
+            "dryRun", "boolean", "ours: save nothing, and answer what a check does: also 200 for what would be refused"
         ),
         QueryParameter("warnings", "boolean", "ours: list in the answer which criteria match nothing of the model"),
     ),
@@ -202,14 +203,21 @@ async def import_workflows(request: Request) -> Response:
     except BodyTooLarge as oversized:
         raise BodyTooLarge(f"failed to read request body: {oversized.message}") from oversized
     dry_run, tells_findings = request.query_flag("dryRun"), request.query_flag("warnings")
-    options = ImportOptions(dry_run=dry_run, if_match=_read_revision(request), note=_read_note(request))
+    options = ImportOptions(if_match=_read_revision(request), note=_read_note(request))
+    if dry_run:
+        checked = await check_workflows(
+            request.runtime.operations, request.caller, key, body, if_match=options.if_match
+        )
+        return _answer_import(checked.check, checked.revision)
     result = await workflows.import_workflows(
         request.runtime.core, request.principal, key=key, body=body, options=options
     )
-    told = result.findings if dry_run or tells_findings else None
-    check = await check_workflows(request.runtime.operations, request.caller, key, body) if dry_run else None
-    answer = ImportedWorkflows(success=True, dry_run=dry_run, warnings=told, check=check)
-    return Response(encode_json(answer), headers=((b"X-Workflow-Revision", b"%d" % result.revision),))
+    told = result.findings if tells_findings else None
+    return _answer_import(ImportedWorkflows(success=True, warnings=told), result.revision)
+
+
+def _answer_import(answer: ImportedWorkflows | WorkflowCheck, revision: int) -> Response:
+    return Response(encode_json(answer), headers=((b"X-Workflow-Revision", b"%d" % revision),))
 
 
 def _read_revision(request: Request) -> int | None:

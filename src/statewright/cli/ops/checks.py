@@ -18,14 +18,13 @@ from statewright.cli.client import (
     Model,
     command,
     print_answer,
-    print_table,
     read_document,
     read_object,
     show_table,
     split_model,
 )
 from statewright.cli.ops.calls import DEFAULT_LIMIT, Limit, ask, drop_none, list_first, print_patch
-from statewright.cli.workflows import wrap_workflows
+from statewright.cli.workflows import show_check, wrap_workflows
 from statewright.operations.table import (
     ACTIVATE_WORKFLOW_REVISION,
     CHECK_WORKFLOWS,
@@ -131,7 +130,7 @@ def check(
         found = ask(client, CHECK_WORKFLOWS, name, str(version), body=document)
     else:
         found = _check_here(document, name, version, read_object(sample))
-    print_answer(found, None if as_json else _show_check)
+    print_answer(found, None if as_json else show_check)
     if any(each["severity"] in FAILING[strict] for each in found["findings"]):
         raise typer.Exit(1)
 
@@ -193,18 +192,6 @@ def _check_here(document: "JsonObject", name: str, version: int, sample: "JsonOb
     result = check_import(document, ModelKey(name, version), (), around)
     found = WorkflowCheck(importable=result.is_importable, findings=result.findings, diff=None, affected=None)
     return msgspec.to_builtins(found)
-
-
-def _show_check(found: Json) -> None:
-    rows = [(each["severity"].lower(), each["code"], each["path"], each["message"]) for each in found["findings"]]
-    if rows:
-        print_table(("severity", "code", "path", "message"), rows)
-    typer.echo("importable" if found["importable"] else "not importable")
-    for each in (found["diff"] or {}).get("workflows", ()):
-        typer.echo(f"{each['change'].lower()}: {each['name']}")
-    affected = found["affected"]
-    if affected is not None:
-        typer.echo(f"{affected['total']} entities, {affected['armedTimers']} armed timers")
 
 
 revisions = typer.Typer(help="Look at the workflows that a model has and has had.", no_args_is_help=True)

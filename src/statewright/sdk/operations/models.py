@@ -9,7 +9,9 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from statewright.jsonval.codec import decode
 from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.operations.checks import WorkflowCheck
 from statewright.sdk.operations.calls import (
     Operation,
     build_call,
@@ -126,29 +128,61 @@ def import_(
     *,
     mode: ImportMode | None = None,
     allow_cycles: bool = False,
-    dry_run: bool = False,
     if_match: int | None = None,
     note: str | None = None,
 ) -> Operation[list[Finding]]:
     """Import workflows: one, a list of them, or a whole document with ``workflows``, such as an export. What looks like
     a mistake comes back.
 
-    ``mode`` says what becomes of those there are (MERGE when neither it nor the document says so). ``dry_run`` checks
-    and saves nothing. ``if_match``: only while the model has this revision of its workflows, 0 for none; else it raises
-    ``Refused`` (``REVISION_MISMATCH``). The ``note`` is kept with the new revision.
+    ``mode`` says what becomes of those there are (MERGE when neither it nor the document says so). ``if_match``: only
+    while the model has this revision of its workflows, 0 for none; else it raises ``Refused``
+    (``REVISION_MISMATCH``). The ``note`` is kept with the new revision.
     """
+    headers = _demand_revision(if_match)
+    if note is not None:
+        headers["X-Import-Note"] = note
+    path, body = "/model/{}/{}/workflow/import", _build_import(workflows, mode, allow_cycles=allow_cycles)
+    query = build_query(warnings=True)
+    call = build_call("import_workflows", "POST", path, model, version, query=query, headers=headers, body=body)
+    return Operation(call, _read_findings)
+
+
+def check(
+    model: str,
+    version: int,
+    workflows: Sequence[Mapping[str, JsonValue]] | Mapping[str, JsonValue],
+    *,
+    mode: ImportMode | None = None,
+    allow_cycles: bool = False,
+    if_match: int | None = None,
+) -> Operation[WorkflowCheck]:
+    """What ``import_`` would come to, given the same: whether it would be done, what is wrong or looks like a mistake,
+    what it would change, and whom that concerns. Nothing is saved. Workflows that would be refused are no failure here.
+    """
+    path, body = "/model/{}/{}/workflow/import", _build_import(workflows, mode, allow_cycles=allow_cycles)
+    query, headers = build_query(dryRun=True), _demand_revision(if_match)
+    call = build_call(
+        "check_workflows", "POST", path, model, version, query=query, headers=headers, body=body, only_asks=True
+    )
+    return Operation(call, _read_check)
+
+
+def _build_import(
+    workflows: Sequence[Mapping[str, JsonValue]] | Mapping[str, JsonValue],
+    mode: ImportMode | None,
+    *,
+    allow_cycles: bool,
+) -> bytes:
     given = _wrap(workflows)
     if mode is not None:
         given["importMode"] = mode
     if allow_cycles:
         given["allowCycles"] = True
-    query = build_query(dryRun=True) if dry_run else build_query(warnings=True)
-    headers = {} if if_match is None else {"If-Match": f'"{if_match}"'}
-    if note is not None:
-        headers["X-Import-Note"] = note
-    path, body = "/model/{}/{}/workflow/import", encode_json(given)
-    call = build_call("import_workflows", "POST", path, model, version, query=query, headers=headers, body=body)
-    return Operation(call, _read_findings)
+    return encode_json(given)
+
+
+def _demand_revision(number: int | None) -> dict[str, str]:
+    return {} if number is None else {"If-Match": f'"{number}"'}
 
 
 def export(model: str, version: int) -> Operation[JsonObject]:
@@ -173,3 +207,8 @@ _decode_imported = msgspec.json.Decoder(_Imported).decode
 
 def _read_findings(body: bytes) -> list[Finding]:
     return _decode_imported(body).warnings
+
+
+def _read_check(body: bytes) -> WorkflowCheck:
+    """With the numbers of a witness as they are."""
+    return msgspec.convert(decode(body), WorkflowCheck)

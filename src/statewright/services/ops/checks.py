@@ -19,7 +19,7 @@ from statewright.engine.simulation import (
 )
 from statewright.engine.simulation.simulator import simulate_sent
 from statewright.entity import Entity, ModelKey, Principal, ScheduledTask, TaskKey
-from statewright.failures import EntityNotFound, VersionNotFound
+from statewright.failures import EntityNotFound, RevisionMismatch, VersionNotFound
 from statewright.ids import EntityId, TransactionId, model_id
 from statewright.jsonval.codec import decode
 from statewright.jsonval.values import JsonValue
@@ -33,21 +33,39 @@ from statewright.storage import models
 from statewright.storage.ops import history
 from statewright.storage.ops.listings import StateCount, count_use
 from statewright.storage.ops.queues import list_seen_tags
+from statewright.storage.ops.revisions import fetch_newest
 from statewright.workflow import Workflow, decode_json, find_governing, workflows_from_stored
 from statewright.workflow.review import CheckResult, StateUse, Surroundings, check_import
 
 
-async def check_workflows(operations: Operations, caller: Caller, key: ModelKey, body: bytes) -> WorkflowCheck:
-    """Check the document of an import against a model; nothing is saved.
+class CheckedWorkflows(Struct, frozen=True):
+    """What an import would come to, and the number of the revision that it was held against, 0: none yet. An import
+    that demands this revision does what the check says, or is refused.
+    """
 
-    Raises ``BadRequest`` for what is no JSON, ``ModelNotFound``, ``Forbidden`` for a built-in model,
-    ``ComputationKilled``, ``ComputationsBusy``.
+    check: WorkflowCheck
+    revision: int
+
+
+async def check_workflows(
+    operations: Operations, caller: Caller, key: ModelKey, body: bytes, *, if_match: int | None = None
+) -> CheckedWorkflows:
+    """Check the document of an import against a model, only while it has the revision ``if_match``; nothing is saved.
+
+    Raises ``BadRequest`` for what is no JSON, ``ModelNotFound``, ``RevisionMismatch``, ``Forbidden`` for a built-in
+    model, ``ComputationKilled``, ``ComputationsBusy``.
     """
     operations.core.builtin.refuse_model(key)
     model = model_id(key.name, key.version)
+    # Before the workflows: those of an import that comes between are told by a number that is no longer in force.
+    newest, is_stored = await fetch_newest(operations.core.pool, caller.tenant, model)
     found = await models.fetch_model_definitions(operations.core.pool, caller.tenant, model)
     if found is None:
         raise build_not_found(key)
+    # What a node without revisions has imported becomes one with the next import.
+    revision = newest if found.workflows is None or is_stored else newest + 1
+    if if_match not in (None, revision):
+        raise RevisionMismatch(revision)
     use = await count_use(operations.core.pool, caller.tenant, model)
     members = operations.members
     known = _Known(
@@ -68,9 +86,10 @@ async def check_workflows(operations: Operations, caller: Caller, key: ModelKey,
         by_state = _judge(use[0], result.merged)
         total, armed = sum(each.count for each in by_state), sum(timer.count for timer in use[1])
         affected = AffectedEntities(total=total, by_state=by_state, armed_timers=armed)
-    return WorkflowCheck(
+    check = WorkflowCheck(
         importable=result.is_importable, findings=result.findings, diff=result.changes, affected=affected
     )
+    return CheckedWorkflows(check, revision)
 
 
 class _Known(Struct, frozen=True, kw_only=True):

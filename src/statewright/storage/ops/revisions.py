@@ -99,6 +99,12 @@ async def find_newest(connection: asyncpg.Connection, tenant: TenantId, model: M
     return (0, False) if row is None else (row["revision"], row["is_stored"])
 
 
+async def fetch_newest(pool: Pool, tenant: TenantId, model: ModelId) -> tuple[int, bool]:
+    """The same, for one who does not change the model."""
+    async with pool.connection() as connection:
+        return await find_newest(connection, tenant, model)
+
+
 _COLUMNS: Final = """
            made.revision, made.imported_at, made.imported_by_id, made.imported_by_kind, made.mode, made.hash,
            made.origin, made.note,

@@ -19,7 +19,7 @@ from statewright.api.http.openapi.operations import (
 )
 from statewright.api.http.openapi.struct_schemas import describe_structs
 from statewright.conditions.wire import describe_conditions
-from statewright.operations.entity_answers import ENTITY_ANSWERS, ImportReport
+from statewright.operations.entity_answers import ENTITY_ANSWERS, ImportedWorkflows, ImportReport
 from statewright.operations.identity_answers import IDENTITY_ANSWERS
 from statewright.services.messages import Header
 from statewright.telemetry.tracing import Sampling
@@ -63,6 +63,10 @@ MODELS: Final[Document] = {
 
 WORKFLOWS: Final[Document] = {
     **describe_workflows(ref),
+    "WorkflowImportResult": {
+        "oneOf": [_describe(ImportedWorkflows), ref("OpsWorkflowCheck")],
+        "description": "the second with ?dryRun=true",
+    },
     "WorkflowExport": define_object(
         "entityName modelVersion workflows",
         entityName=TEXT,

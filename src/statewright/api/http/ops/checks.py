@@ -231,7 +231,7 @@ async def check_workflows(request: Request) -> Response:
     """What an import would come to; nothing is saved."""
     body = await request.body(MAX_IMPORT_BYTES)
     found = await checks.check_workflows(request.runtime.operations, request.caller, request.model_key(), body)
-    return Response(encode_json(found))
+    return Response(encode_json(found.check))
 
 
 @serve(LIST_WORKFLOW_REVISIONS)
