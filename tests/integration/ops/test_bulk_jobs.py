@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Coroutine
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -122,6 +123,38 @@ def test_what_is_not_eligible_is_skipped_and_a_dry_run_says_so_before(api: Api, 
     assert get_totals(wait(ops, job)) == {"succeeded": 1, "skipped": 4}
     skipped = done(ops.get(f"/bulk-jobs/{job['id']}/items?status=SKIPPED"))["items"]
     assert {each["id"]: each["code"] for each in skipped} == codes
+
+
+def test_a_dry_run_of_hundreds_counts_what_the_run_then_does(api: Api, ops: Api) -> None:
+    held = a_workflow("held", criterion=when("$.year", "EQUALS", 1), NEW=[manual("GO", to="DONE")], DONE=[])
+    open_ = a_workflow(
+        "open",
+        NEW=[
+            automated("PASS", to="OFF", criterion=when("$.year", "EQUALS", 2)),
+            manual("GO", to="DONE", criterion=when("$.motivation", "NOT_EQUAL", "blank")),
+        ],
+        OFF=[],
+        DONE=[],
+    )
+    api.a_model(held, open_)
+    wanted = {"SUSPENDED": 60, "NO_SUCH_TRANSITION": 60, "CRITERION": 60, None: 60}
+    changes: tuple[Json, ...] = ({"year": 1}, {"year": 2}, {"motivation": "blank"}, {})
+    documents = [
+        {**SAMPLE, **change} for change, count in zip(changes, wanted.values(), strict=True) for _ in range(count)
+    ]
+    ids = [id_ for each in done(api.post("/entity/JSON/prize/1", documents)) for id_ in each["entityIds"]]
+    made(ops.post("/suspensions", {"scope": "WORKFLOW", "model": MODEL, "workflow": "held", "reason": "audit"}))
+    order = {"ids": [*ids, *(str(uuid4()) for _ in range(60))], "concurrency": 32, "dryRun": True}
+    job = wait(ops, begin(ops, **order), "READY")
+    assert get_totals(job) == {"pending": 60, "skipped": 240}
+    assert count_codes(ops, job) == wanted | {"GONE": 60}
+    done(ops.post(f"/bulk-jobs/{job['id']}/start"))
+    assert get_totals(wait(ops, job)) == {"succeeded": 60, "skipped": 240}
+    assert count_codes(ops, job) == wanted | {"GONE": 60}
+
+
+def count_codes(ops: Api, job: Json) -> dict[str | None, int]:
+    return Counter(item.get("code") for item in walk(ops, f"/bulk-jobs/{job['id']}/items", limit=1000))
 
 
 def test_entities_in_a_state_that_no_workflow_has_are_skipped_by_trial_and_run(api: Api, ops: Api) -> None:
