@@ -11,6 +11,7 @@ import pytest
 from statewright.loop.background import (
     MAX_INLINE_BYTES,
     SWITCH_INTERVAL_S,
+    OneByOne,
     cancel_all,
     free_in_parts,
     has_large_values,
@@ -162,3 +163,27 @@ def test_threads_give_way_sooner_than_the_interpreter_makes_them() -> None:
         assert sys.getswitchinterval() == pytest.approx(SWITCH_INTERVAL_S)
     finally:
         sys.setswitchinterval(before)
+
+
+async def test_those_who_were_woken_at_once_let_others_have_their_turn_between() -> None:
+    woken, one_by_one, order = asyncio.Event(), OneByOne(), list[str]()
+
+    async def work() -> None:
+        await woken.wait()
+        async with one_by_one:
+            order.append("work")
+
+    async def count_turns() -> None:
+        await woken.wait()
+        while order.count("work") < 3:
+            order.append("turn")
+            await asyncio.sleep(0)
+
+    async with asyncio.TaskGroup() as tasks:
+        for part in (work, work, work, count_turns):
+            tasks.create_task(part())
+        await asyncio.sleep(0)
+        woken.set()
+    first, second, third = [place for place, what in enumerate(order) if what == "work"]
+    assert "turn" in order[first:second]
+    assert "turn" in order[second:third]

@@ -120,6 +120,24 @@ class TimeSlices:
             self._until = self._clock() + SLICE_S
 
 
+class OneByOne:
+    """``async with`` it: those who were woken at once work one after the other, and between two of them everything else
+    on the event loop has its turn.
+    """
+
+    def __init__(self) -> None:
+        self._working = asyncio.Lock()
+
+    async def __aenter__(self) -> None:
+        await self._working.acquire()
+
+    async def __aexit__(self, *_: object) -> None:
+        try:
+            await asyncio.sleep(0)
+        finally:
+            self._working.release()
+
+
 async def collect_in_turns(portions: Iterable[Iterable[_Result]]) -> list[_Result]:
     """All results of a long computation, of which others on the event loop have their turn between two portions."""
     found: list[_Result] = []

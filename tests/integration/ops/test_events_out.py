@@ -22,6 +22,7 @@ from statewright.operations.events import place_behind
 from tests.builders import SAMPLE, Json, a_workflow, manual
 from tests.database import Template, connected, kept_open
 from tests.integration.ops.builders import ops_api
+from tests.integration.ops.test_idle_features import counted
 from tests.service import PATIENCE_S, Api, RunningService, a_token, done, eventually, hosted, refused
 
 FLOW = a_workflow(NEW=[manual("GO", to="DONE")], DONE=[manual("BACK", to="NEW")])
@@ -218,6 +219,24 @@ def test_a_stream_is_cut_a_hundred_times_under_load_without_gap_or_repetition(ap
         made = [id_ for one in load for id_ in one.result()]
     assert len(seen) == len(set(seen)) == 150
     assert set(seen) == set(made)
+
+
+def test_twenty_readers_of_the_same_events_cost_one_read(
+    service: RunningService, tenant: str, api: Api, ops: Api
+) -> None:
+    record(ops)
+    model, start = api.a_model(FLOW), now(ops)
+    streams = service.parts.runtime.operations.events.streams
+    with ThreadPoolExecutor(20) as clients:
+        readers = [
+            clients.submit(lambda: list(stream(ops, start, most=2, query="?includeBody=AFTER"))) for _ in range(20)
+        ]
+        eventually(lambda: streams[tenant] == 20)
+        with counted(service, tenant) as statements:
+            written = [api.create(model=model).id for _ in range(2)]
+            told = [[subject for _, subject in reader.result()] for reader in readers]
+    assert told == [written] * 20
+    assert 1 <= len([text for text in statements if "octet_length(document::text)" in text]) <= 2
 
 
 def stream(ops: Api, last: str, *, most: int, query: str = "") -> Iterator[tuple[str, str]]:

@@ -36,7 +36,8 @@ from statewright.operations.subscriptions import (
 )
 from statewright.services.core import Caller
 from statewright.services.ops.attempts import AttemptNotes, DeliveryPace, judge
-from statewright.services.ops.events import BODIES_AT_ONCE, Fact
+from statewright.services.ops.event_texts import Fact
+from statewright.services.ops.events import BODIES_AT_ONCE
 from statewright.services.ops.subscriptions import BodyFilter, Confidential, Subscriptions, build_filters, decode_plan
 from statewright.services.ops.targets import Letter, Outcome, Sender, open_sender
 from statewright.storage.ops import subscriptions as stored
@@ -176,7 +177,7 @@ class SubscriptionRunner:
     async def test(self, caller: Caller, id_: str) -> WebhookTest:
         """Send a test to the target of a subscription. Raises ``SubscriptionNotFound``."""
         found = await stored.find_subscription(self.parts.core.pool, caller.tenant, id_)
-        event = self.parts.events.encode_test(caller.tenant, id_, self.parts.core.clock())
+        event = self.parts.events.texts.encode_test(caller.tenant, id_, self.parts.core.clock())
         letter = Letter(tenant=caller.tenant, id=event.id, subject=id_, body=event.text)
         async with _use_sender(self.open_sender(decode_plan(found.plan), self.parts.open(found))) as sender:
             outcome, took = await self.send(sender, letter)
@@ -483,7 +484,7 @@ class SubscriptionRun:
         await asyncio.sleep(0)
         await asyncio.sleep(self._runner.pace.find_rest(time.monotonic() - began))
         fact = (delivery.row, delivery.type)
-        [event] = await self._parts.events.encode_events(self.claim.tenant, [fact], self._plan.include_body)
+        [event] = await self._parts.events.texts.encode(self.claim.tenant, [fact], self._plan.include_body)
         letter = Letter(
             tenant=self.claim.tenant,
             id=event.id,

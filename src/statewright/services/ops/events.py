@@ -5,9 +5,7 @@
 *Reading* goes up to an instant that is settled, so no earlier event can appear later, and a position is all that a
 reader has to keep. Who follows takes events from one look for all of this process, at most every ``LOOK_INTERVAL_S``;
 who is behind that reads pages of its own until it has caught up. Nothing is kept for readers: one that is slow is
-further behind, and costs no memory.
-
-*Events* are CloudEvents, which the package of that name checks; it would round numbers, so their text is made here.
+further behind, and costs no memory. What they are sent is made once for all of them (``services/ops/event_texts.py``).
 """
 
 import asyncio
@@ -15,24 +13,25 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timedelta
-from typing import Final, Protocol, TypeAlias
+from datetime import timedelta
+from typing import Final, Protocol
 
-import msgspec
-from cloudevents.core.base import BaseCloudEvent
-from cloudevents.core.formats.json import JSONFormat
-from cloudevents.core.v1.event import CloudEvent
-from msgspec import Raw, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.entity import LOOPBACK, Actor
+from statewright.entity import Actor
 from statewright.failures import EventsGone, EventsNotRecorded, TooManyRequests
-from statewright.ids import ModelId, TenantId, make_uuid7, model_id
-from statewright.instants import to_datetime, to_rfc3339
-from statewright.jsonval.codec import decode_stored, encode
-from statewright.loop.background import log_failures, remove_in_batches, repeat, run_by_size, wait_at_most
+from statewright.ids import ModelId, TenantId, model_id
+from statewright.instants import to_rfc3339
+from statewright.loop.background import (
+    OneByOne,
+    TimeSlices,
+    log_failures,
+    remove_in_batches,
+    repeat,
+    wait_at_most,
+)
 from statewright.operations.events import (
-    TYPE_PREFIX,
     EventFilter,
     EventPosition,
     EventRecording,
@@ -44,11 +43,12 @@ from statewright.operations.events import (
 )
 from statewright.processes.user_tasks import USER_TASK
 from statewright.services.core import Caller, Core
+from statewright.services.ops.event_texts import EventText, EventTexts, Fact
 from statewright.services.ops.waiting import wait_for_nodes
 from statewright.storage.commit.outbox import RecordedTenants
 from statewright.storage.entities import SettledInstant
 from statewright.storage.ops import events as stored
-from statewright.storage.ops.events import RecordingState, StoredBody
+from statewright.storage.ops.events import RecordingState
 from statewright.storage.pool import Pool
 from statewright.telemetry import logs
 
@@ -60,15 +60,12 @@ MAX_PORTION: Final = 1_000
 MAX_SCANNED: Final = 10_000
 """Rows that are looked through for one page."""
 
-MAX_EVENT_BYTES: Final = 1024 * 1024
-"""Of the documents of an event, beyond which it comes without them."""
-
 MAX_PAGE_BYTES: Final = 4 * 1024 * 1024
 """Of events, after which a page ends."""
 
-EVENTS_AT_ONCE: Final = 200
+EVENTS_AT_ONCE: Final = 50
 BODIES_AT_ONCE: Final = 16
-"""Events that are made at once, without documents and with them."""
+"""Events that are made at once, without documents and with them: others on the loop have their turn between."""
 
 MAX_STREAMS: Final = 100
 """Of a tenant, on one node."""
@@ -86,12 +83,7 @@ commit that finds none fails, which is worse than rows that stay for a day longe
 what a minute has written seven days before, in batches by the primary key; autovacuum reuses their place.
 """
 
-_NO_ID: Final = "00000000-0000-0000-0000-000000000000"
-
 _TASK_MODEL: Final = model_id(USER_TASK.key.name, USER_TASK.key.version)
-
-Fact: TypeAlias = tuple[EventRow, str]
-"""A row and the type of its event."""
 
 log = logs.logger(__name__)
 
@@ -160,29 +152,6 @@ class FollowedEvents(Struct, frozen=True):
     is_live: bool
 
 
-class EventText(Struct, frozen=True):
-    """An event as CloudEvents writes it in JSON."""
-
-    id: str
-    type: str
-    position: EventPosition
-    text: bytes
-
-
-class ExactFormat(JSONFormat):
-    """CloudEvents as JSON whose numbers keep their digits. Instants are texts of RFC 3339 in UTC."""
-
-    def write(self, event: BaseCloudEvent) -> bytes:
-        """The event as one object."""
-        attributes = {**event.get_attributes(), "data": event.get_data()}
-        at: datetime = attributes["time"]
-        return _encode({**attributes, "time": f"{at:%Y-%m-%dT%H:%M:%S.%fZ}"})
-
-
-_encode = msgspec.json.Encoder(decimal_format="number").encode
-_FORMAT: Final = ExactFormat()
-
-
 class EventLog:
     """What was committed, as one node reads it."""
 
@@ -198,12 +167,13 @@ class EventLog:
         self._pool = pool
         self._recorded = recorded
         self._instance_models = instance_models
-        self._source = source
+        self.texts = EventTexts(pool, source=source)
         self._retention = retention
         self._settled = SettledInstant(pool)
         self._portions: dict[TenantId, Portion] = {}
         self._followed = asyncio.Event()
         self._looked = asyncio.Event()
+        self._woken = OneByOne()
         self.unread_timeout_s = MAX_UNREAD_S
         self.streams: Counter[TenantId] = Counter()
         """That are open, by tenant."""
@@ -271,6 +241,7 @@ class EventLog:
     ) -> ReadEvents:
         """Up to ``limit`` events behind a position; fewer when they are large, or few of many are wanted."""
         found: list[EventText] = []
+        slices = TimeSlices()
         scanned = size = 0
         position = after
         while scanned < MAX_SCANNED:
@@ -278,8 +249,9 @@ class EventLog:
             scanned += len(portion.rows)
             chosen = self.choose(portion.rows, (wanted,))
             for facts in _split(chosen[: limit - len(found)], include):
-                events = await self.encode_events(tenant, facts, include)
+                events = await self.texts.encode(tenant, facts, include)
                 found += events
+                await slices.yield_if_due()
                 size += sum([len(event.text) for event in events])
                 if len(found) == limit or size >= MAX_PAGE_BYTES:
                     return ReadEvents(found, found[-1].position)
@@ -324,14 +296,16 @@ class EventLog:
         tenant stops recording, and when it is not permitted any more. Raises ``TooManyRequests``.
         """
         position, ends_at = after, time.monotonic() + MAX_STREAM_S
-        told_at, is_live = 0.0, False
+        told_at, is_live, slices = 0.0, False, TimeSlices()
         with self._count_stream(tenant):
             while tenant in self._recorded and time.monotonic() < ends_at and is_permitted():
                 portion = await self.read_next(tenant, position)
-                chosen = self.choose(portion.rows, (wanted,))
+                async with self._woken:  # all were at once, by the same look
+                    chosen = self.choose(portion.rows, (wanted,))
                 for facts in _split(chosen, include):
-                    yield FollowedEvents(await self.encode_events(tenant, facts, include), is_live)
+                    yield FollowedEvents(await self.texts.encode(tenant, facts, include), is_live)
                     told_at = time.monotonic()
+                    await slices.yield_if_due()
                 if time.monotonic() - told_at >= MAX_SILENCE_S:
                     told_at = time.monotonic()
                     yield FollowedEvents((), is_live)
@@ -363,6 +337,7 @@ class EventLog:
             if not self._readers:
                 self._followed.clear()
                 self._portions.clear()
+                self.texts.forget()
 
     async def read_next(self, tenant: TenantId, position: EventPosition) -> Portion:
         """What is known behind a position, by what was looked for last, or by a look of its own."""
@@ -395,64 +370,6 @@ class EventLog:
         looked, self._looked = self._looked, asyncio.Event()
         looked.set()
 
-    # Events.
-
-    async def encode_events(self, tenant: TenantId, facts: Sequence[Fact], include: IncludeBody) -> Sequence[EventText]:
-        """Events as they are sent, with the documents that are asked for."""
-        if include == "NONE":
-            return [self._encode_event(tenant, row, type_, {}) for row, type_ in facts]
-        with_before = include == "BEFORE_AND_AFTER"
-        bodies = await stored.fetch_bodies(self._pool, tenant, [row for row, _ in facts], with_before=with_before)
-        size = sum([len(body.document or "") for pair in bodies for body in pair])
-
-        def encode_all() -> Sequence[EventText]:
-            return [
-                self._encode_event(tenant, row, type_, _show_bodies(row, *pair, with_before=with_before))
-                for (row, type_), pair in zip(facts, bodies, strict=True)
-            ]
-
-        return await run_by_size(size, encode_all)
-
-    def _encode_event(
-        self, tenant: TenantId, row: EventRow, type_: str, bodies: dict[str, Raw | bool | None]
-    ) -> EventText:
-        data: dict[str, object] = {
-            "entityId": row.entity,
-            "model": row.model,
-            "state": row.state,
-            "fromState": row.from_state,
-            "transition": None if row.transition == LOOPBACK else row.transition,
-            "transactionId": row.transaction_id,
-            "attributedTo": row.attributed,
-            "executedBy": row.executor,
-            **bodies,
-        }
-        return self._write(tenant, f"{row.transaction_id}:{row.entity}", type_, row.entity, row.position, data)
-
-    def _write(
-        self, tenant: TenantId, id_: str, type_: str, subject: str, position: EventPosition, data: dict[str, object]
-    ) -> EventText:
-        event = CloudEvent(
-            {
-                "specversion": "1.0",
-                "id": id_,
-                "source": f"{self._source}/{tenant}",
-                "type": f"{TYPE_PREFIX}{type_}",
-                "subject": subject,
-                "time": to_datetime(position.at),
-                "datacontenttype": "application/json",
-                "partitionkey": subject,
-                "sequence": position.write(),
-            },
-            data,
-        )
-        return EventText(event.get_id(), event.get_type(), position, _FORMAT.write(event))
-
-    def encode_test(self, tenant: TenantId, subject: str, at: int) -> EventText:
-        """An event that tells nothing, about a subscription."""
-        position = EventPosition(at, _NO_ID, _NO_ID)
-        return self._write(tenant, make_uuid7(at), "test", subject, position, {})
-
     # Removal.
 
     async def sweep(self) -> None:
@@ -473,22 +390,3 @@ def _split(facts: Sequence[Fact], include: IncludeBody) -> Iterator[Sequence[Fac
     """In portions whose documents are read together."""
     size = EVENTS_AT_ONCE if include == "NONE" else BODIES_AT_ONCE
     return (facts[start : start + size] for start in range(0, len(facts), size))
-
-
-def _show_bodies(
-    row: EventRow, after: StoredBody, before: StoredBody, *, with_before: bool
-) -> dict[str, Raw | bool | None]:
-    """The members of an event that are about documents."""
-    wanted = [("document", after, row.change != "delete")]
-    if with_before:
-        wanted.append(("before", before, row.change != "create"))
-    size = sum([len(body.document or "") for _, body, _ in wanted])
-    if size > MAX_EVENT_BYTES or any(body.is_large for _, body, _ in wanted):
-        return {"documentOmitted": True}
-    told: dict[str, Raw | bool | None] = {}
-    for name, body, is_expected in wanted:
-        if body.document is not None:
-            told[name] = Raw(encode(decode_stored(body.document)))
-        elif is_expected and body.is_pruned:
-            told["documentPruned"] = True
-    return told

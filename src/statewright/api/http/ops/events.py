@@ -3,6 +3,7 @@
 """
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import Final, TypeVar
@@ -28,7 +29,7 @@ from statewright.operations.events import (
 )
 from statewright.operations.records import DEFAULT_LIMIT, MAX_LIMIT
 from statewright.services.ops import events
-from statewright.services.ops.events import EventText, FollowedEvents
+from statewright.services.ops.events import FollowedEvents
 
 WordT = TypeVar("WordT", bound=str)
 
@@ -99,13 +100,15 @@ class _Backlog:
     """What waits for the reader of a stream, as server-sent events.
 
     Events of the past are made as the reader takes them, however slowly that is. Those to come are made as they come,
-    so what waits is how far the reader is behind: ``close`` is called when that is too far.
+    so what waits is how far the reader is behind: ``close`` is called when that is too far. The texts of events that
+    wait are those of all readers.
     """
 
     def __init__(self, pages: AsyncGenerator[FollowedEvents], close: Callable[[], None]) -> None:
         self._pages = pages
         self._close = close
-        self._waiting = bytearray()
+        self._waiting: deque[bytes | memoryview] = deque()
+        self._size = 0
         self._added, self._taken = asyncio.Event(), asyncio.Event()
 
     async def read_parts(self) -> AsyncGenerator[bytes]:
@@ -118,8 +121,7 @@ class _Backlog:
                     self._added.clear()
                     await self._added.wait()
                     continue
-                part = bytes(self._waiting[:PART_BYTES])
-                del self._waiting[:PART_BYTES]
+                part = self._take()
                 self._taken.set()
                 yield part
             await filling
@@ -130,27 +132,41 @@ class _Backlog:
         beginning: bytes = _BEGINNING
         async with aclosing(self._pages):
             async for page in self._pages:
-                frames = b"".join([_encode_frame(event) for event in page.events])
-                self._waiting += beginning + frames or _NOTHING_NEW
+                self._add(beginning if page.events else beginning or _NOTHING_NEW)
                 beginning = b""
+                for event in page.events:
+                    self._add(f"id: {event.sequence}\nevent: {event.type}\ndata: ".encode(), event.text, b"\n\n")
                 self._added.set()
                 if not page.is_live:
                     await self._wait_until_taken()
-                elif len(self._waiting) > MAX_BEHIND_BYTES:
+                elif self._size > MAX_BEHIND_BYTES:
                     await wait_at_most(self._wait_until_taken(), CATCH_UP_S)
-                    if len(self._waiting) > MAX_BEHIND_BYTES:
+                    if self._size > MAX_BEHIND_BYTES:
                         self._waiting.clear()
                         self._close()
                         raise StreamNotRead
 
     async def _wait_until_taken(self) -> None:
-        while len(self._waiting) > PART_BYTES:
+        while self._size > PART_BYTES:
             self._taken.clear()
             await self._taken.wait()
 
+    def _add(self, *texts: bytes) -> None:
+        self._waiting.extend(texts)
+        self._size += sum(map(len, texts))
 
-def _encode_frame(event: EventText) -> bytes:
-    return f"id: {event.position.write()}\nevent: {event.type}\ndata: ".encode() + event.text + b"\n\n"
+    def _take(self) -> bytes:
+        part, room = list[bytes | memoryview](), PART_BYTES
+        while self._waiting and room:
+            text = self._waiting.popleft()
+            if len(text) > room:
+                whole = memoryview(text)
+                text, rest = whole[:room], whole[room:]
+                self._waiting.appendleft(rest)
+            part.append(text)
+            room -= len(text)
+        self._size -= PART_BYTES - room
+        return b"".join(part)
 
 
 def _read_filter(request: Request) -> EventFilter:
