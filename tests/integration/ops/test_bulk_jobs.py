@@ -1,13 +1,14 @@
 """One operation on many entities (docs/reference/operations.md#bulk-jobs)."""
 
 import asyncio
+import threading
 import time
 from collections import Counter
 from collections.abc import Coroutine
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TypeVar
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import httpx
 import pytest
@@ -26,6 +27,7 @@ from statewright.storage.ops.bulk_items import FreezeLost, freeze_entities
 from statewright.storage.ops.incidents import write_incidents
 from tests.builders import SAMPLE, Json, a_workflow, automated, manual, when
 from tests.commands import CommandRunner
+from tests.database import connected
 from tests.integration.ops.builders import an_incident, ops_api, walk
 from tests.integration.steps_http.conftest import definition, polled, started, step, uploaded
 from tests.service import PATIENCE_S, Api, RunningService, a_token, done, eventually, refused
@@ -66,6 +68,19 @@ def run_on_database(service: RunningService, statement: str, *args: object) -> N
             await connection.execute(statement, *args)
 
     asyncio.run_coroutine_threadsafe(execute(), service.loop).result(PATIENCE_S)
+
+
+def read_value(service: RunningService, statement: str, *args: object) -> object:
+    pool = service.parts.runtime.core.pool
+
+    async def fetch() -> object:
+        async with pool.connection() as connection:
+            return await connection.fetchval(statement, *args)
+
+    return asyncio.run_coroutine_threadsafe(fetch(), service.loop).result(PATIENCE_S)
+
+
+LEASE = "SELECT lease_until FROM bulk_job WHERE tenant = $1"
 
 
 def begin(ops: Api, **order: Json) -> Json:
@@ -155,6 +170,24 @@ def test_a_dry_run_of_hundreds_counts_what_the_run_then_does(api: Api, ops: Api)
 
 def count_codes(ops: Api, job: Json) -> dict[str | None, int]:
     return Counter(item.get("code") for item in walk(ops, f"/bulk-jobs/{job['id']}/items", limit=1000))
+
+
+@pytest.mark.parametrize("acts", [("start", "pause"), ("cancel",)])
+def test_what_a_dry_run_has_found_is_told_until_it_is_started_or_cancelled(
+    api: Api, ops: Api, acts: tuple[str, ...]
+) -> None:
+    """From then on the items are what the totals say they are."""
+    ids = a_set(api, 4)
+    done(api.delete(f"/entity/{ids[0]}"))
+    job = wait(ops, begin(ops, ids=ids, dryRun=True, ratePerSecond=1, concurrency=1), "READY")
+    path = f"/bulk-jobs/{job['id']}"
+    for act in acts:
+        job = done(ops.post(f"{path}/{act}"))
+    statuses = [item["status"].lower() for item in walk(ops, f"{path}/items", limit=9)]
+    assert Counter(statuses) == get_totals(job)
+    for status in ("ELIGIBLE", "SKIPPED", "PENDING", "CANCELLED"):
+        found = done(ops.get(f"{path}/items?status={status}"))["items"]
+        assert len(found) == statuses.count(status.lower())
 
 
 def test_entities_in_a_state_that_no_workflow_has_are_skipped_by_trial_and_run(api: Api, ops: Api) -> None:
@@ -254,6 +287,42 @@ def test_after_a_day_of_running_a_job_pauses_until_somebody_takes_it_on(
     wait(ops, job, "PAUSED")
     assert done(ops.post(f"/bulk-jobs/{job['id']}/resume"))["status"] == "RUNNING"
     done(ops.post(f"/bulk-jobs/{job['id']}/cancel"))
+
+
+def test_a_job_that_goes_on_before_its_last_items_have_ended_forgets_none(
+    service: RunningService, api: Api, ops: Api, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is paused and resumed while an item waits for a row that somebody else holds."""
+    monkeypatch.setattr("statewright.services.ops.bulk_runs.BEAT_S", 0.05)
+    ids = a_set(api, 3)
+    held, may_end = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        async def lock() -> None:
+            async with connected(service.database) as connection, connection.transaction():
+                await connection.execute("SELECT FROM entity WHERE id = $1 FOR UPDATE", UUID(ids[0]))
+                held.set()
+                await asyncio.to_thread(may_end.wait, PATIENCE_S)
+
+        asyncio.run(lock())
+
+    def hear() -> None:
+        """The node that works on the job has heard of its status."""
+        before = read_value(service, LEASE, tenant)
+        eventually(lambda: read_value(service, LEASE, tenant) != before)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert held.wait(PATIENCE_S)
+    job = begin(ops, ids=ids, concurrency=1)
+    eventually(lambda: read_value(service, "SELECT running FROM bulk_job WHERE tenant = $1", tenant))
+    run_on_database(service, "UPDATE bulk_job SET status = 'PAUSED' WHERE tenant = $1", tenant)
+    hear()
+    assert done(ops.post(f"/bulk-jobs/{job['id']}/resume"))["status"] == "RUNNING"
+    hear()
+    may_end.set()
+    holder.join(PATIENCE_S)
+    assert get_totals(wait(ops, job)) == {"succeeded": 3}
 
 
 def test_a_job_goes_on_when_another_has_taken_it_and_no_item_is_done_twice(

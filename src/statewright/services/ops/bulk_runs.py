@@ -273,11 +273,9 @@ class BulkRun:
         try:
             if self.job.status == "FREEZING":
                 await self._freeze()
-            else:
-                await self._run_items()
-                if self._status == "RUNNING":
-                    await self._jobs.complete(self.job)
-                    log.info("bulk_job_completed", tenant=self.job.tenant, job=self.job.id)
+            elif await self._run_items():
+                await self._jobs.complete(self.job)
+                log.info("bulk_job_completed", tenant=self.job.tenant, job=self.job.id)
         except LeaseLost:
             log.info("bulk_job_taken_over", job=self.job.id)
         finally:
@@ -387,7 +385,18 @@ class BulkRun:
         found = await entities.read(self._operations.core, caller, entity)
         return None if await judge_entities([found], self._query) else "NOT_MATCHING"
 
-    async def _run_items(self) -> None:
+    async def _run_items(self) -> bool:
+        """Work on all items; whether there are none left. A job that was paused is left, also when it goes on while
+        items are under way: it is taken anew then, as whoever resumed it.
+        """
+        has_begun_all = await self._begin_items()
+        while self._active and self._error is None:
+            await self._wait_moved()
+        self._raise_error()
+        return has_begun_all and self._status == "RUNNING"
+
+    async def _begin_items(self) -> bool:
+        """Begin with all items that have no result; False when the job is not to go on."""
         for part in range(-(-(self.job.total or 0) // PART)):
             items, known = await stored.read_part(self._operations.core.pool, self.job, part)
             for n, entity in items:
@@ -397,12 +406,10 @@ class BulkRun:
                         n, entity, "FAILED", "INTERRUPTED", "its node ended after a part was committed"
                     )
                 elif judged and not await self._begin(n, entity):
-                    break
+                    return False
             if self._status != "RUNNING":
-                break
-        while self._active and self._error is None:
-            await self._wait_moved()
-        self._raise_error()
+                return False
+        return True
 
     async def _begin(self, n: int, entity: EntityId) -> bool:
         """Begin with an item when its turn has come; False when the job is not to go on."""

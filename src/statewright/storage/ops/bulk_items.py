@@ -191,7 +191,7 @@ WRITE_RESULT: Final = """
 WRITE_VERDICTS: Final = """
     WITH held AS (
         UPDATE bulk_job SET skipped = skipped + cardinality(array_positions($6::text[], 'SKIPPED'))
-         WHERE tenant = $1 AND id = $2 AND worker = $3
+         WHERE tenant = $1 AND id = $2 AND worker = $3 AND status = 'FREEZING'
      RETURNING tenant, id
     )
     INSERT INTO bulk_item (tenant, job, n, entity, status, judged, code, at)
@@ -244,19 +244,20 @@ LIST_RESULTS: Final = f"""
     -- Uses bulk_item_unplain, or the primary key.
     SELECT {_SHOWN} FROM bulk_item
      WHERE tenant = $1 AND job = $2 AND n > $3 AND ($4::text[] IS NULL OR status = ANY ($4))
-       AND ($5::text[] IS NULL OR code = ANY ($5))
+       AND ($5::text[] IS NULL OR code = ANY ($5)) AND (NOT judged OR $7)
      ORDER BY n LIMIT $6
 """  # noqa: S608
 
 LIST_ITEMS: Final = f"""
-    SELECT item.entity::text AS id, coalesce(done.status, $7) AS status, done.code, done.message, done.transaction_id,
+    SELECT item.entity::text AS id, coalesce(done.status, $8) AS status, done.code, done.message, done.transaction_id,
            done.at, item.place::int AS n
       FROM bulk_part
      CROSS JOIN LATERAL (SELECT entity, bulk_part.part * {PART} + position - 1 AS place
                            FROM unnest(bulk_part.ids) WITH ORDINALITY AS each (entity, position)) AS item
-      LEFT JOIN bulk_item AS done ON done.tenant = $1 AND done.job = $2 AND done.n = item.place
+      LEFT JOIN bulk_item AS done
+        ON done.tenant = $1 AND done.job = $2 AND done.n = item.place AND (NOT done.judged OR $7)
      WHERE bulk_part.tenant = $1 AND bulk_part.job = $2 AND bulk_part.part >= $3 / {PART} AND item.place > $3
-       AND ($4::text[] IS NULL OR coalesce(done.status, $7) = ANY ($4)) AND ($5::text[] IS NULL OR done.code = ANY ($5))
+       AND ($4::text[] IS NULL OR coalesce(done.status, $8) = ANY ($4)) AND ($5::text[] IS NULL OR done.code = ANY ($5))
      ORDER BY bulk_part.part, item.place LIMIT $6
 """  # noqa: S608
 
@@ -279,7 +280,8 @@ async def list_items(
         status = await connection.fetchval(FIND_STATUS, tenant, id_)
         if status is None:
             raise BulkJobNotFound
-        arguments = (tenant, id_, after, statuses, codes, limit)
+        counts_verdicts = status in ("FREEZING", "READY")  # later they are what might have been
+        arguments = (tenant, id_, after, statuses, codes, limit, counts_verdicts)
         open_as = "CANCELLED" if status == "CANCELLED" else "PENDING"
         if codes is not None or (statuses is not None and open_as not in statuses):
             rows = await connection.fetch(LIST_RESULTS, *arguments)

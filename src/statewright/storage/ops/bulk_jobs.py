@@ -168,7 +168,7 @@ CHANGE: Final = """
            runner_roles = CASE WHEN $3 = 'RUNNING' THEN $6::text[] ELSE runner_roles END,
            failures = CASE WHEN $3 = 'RUNNING' THEN 0 ELSE failures END,
            ran_us = CASE WHEN $3 = 'RUNNING' THEN 0 ELSE ran_us END,
-           skipped = CASE WHEN status = 'READY' THEN 0 ELSE skipped END
+           skipped = CASE WHEN status IN ('FREEZING', 'READY') THEN 0 ELSE skipped END
      WHERE tenant = $1 AND id = $2
 """
 
