@@ -1,5 +1,6 @@
 """What tests of the operations API share."""
 
+import asyncio
 from dataclasses import replace
 from uuid import uuid4
 
@@ -8,7 +9,7 @@ import asyncpg
 from statewright.ids import TenantId, system_clock
 from statewright.operations.incidents import IncidentRow
 from tests.builders import Json
-from tests.service import Api, RunningService, done
+from tests.service import PATIENCE_S, Api, RunningService, done
 
 
 def ops_api(service: RunningService, tenant: str, *roles: str, user: str = "alice") -> Api:
@@ -27,6 +28,12 @@ def walk(ops: Api, path: str, *, limit: int) -> list[Json]:
             return items
         assert len(page["items"]) == limit
         query = f"limit={limit}&cursor={page['nextCursor']}"
+
+
+def sweep(service: RunningService) -> None:
+    """Close the incidents whose cause is gone."""
+    sweeper = service.parts.runtime.operations.concerns.incident_sweeper
+    asyncio.run_coroutine_threadsafe(sweeper.run_once(), service.loop).result(PATIENCE_S)
 
 
 def an_incident(tenant: str, subject: str, *, fingerprint: str = "f", component: str | None = None) -> IncidentRow:

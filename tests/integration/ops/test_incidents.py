@@ -19,7 +19,7 @@ from statewright.storage.ops.incidents import claim_incident, write_incidents
 from tests.builders import SAMPLE, Json, a_processor, a_workflow, automated, judged_by, manual, when
 from tests.commands import CommandRunner
 from tests.integration.node import Node, a_node
-from tests.integration.ops.builders import an_incident, ops_api
+from tests.integration.ops.builders import an_incident, ops_api, sweep
 from tests.service import PATIENCE_S, Api, RunningService, a_token, done, eventually, refused
 
 
@@ -61,11 +61,6 @@ def fail_to_go(api: Api, node: Node, clients: ThreadPoolExecutor, entity: str, *
     firing = clients.submit(api.put, f"/entity/JSON/{entity}/GO", SAMPLE | document)
     node.fail_next("the bank is down")
     return refused(firing.result(PATIENCE_S), 400, "WORKFLOW_FAILED")
-
-
-def sweep(service: RunningService) -> None:
-    sweeper = service.parts.runtime.operations.concerns.incident_sweeper
-    asyncio.run_coroutine_threadsafe(sweeper.run_once(), service.loop).result(PATIENCE_S)
 
 
 def test_a_run_that_fails_leaves_an_incident_with_what_was_asked_for(

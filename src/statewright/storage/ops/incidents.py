@@ -304,6 +304,20 @@ CLOSE_SETTLED: Final = f"""
      WHERE incident.tenant = settled.tenant AND incident.id = settled.id AND incident.status = 'OPEN'
 """  # noqa: S608 - constants
 
+CLOSE_OF_SUBSCRIPTIONS: Final = """
+    -- Of those that are gone, or send again.
+    UPDATE incident
+       SET status = 'RESOLVED', resolved_at = now_us(), resolved_by_id = 'system', resolved_by_kind = 'system',
+           resolution = CASE WHEN subscription.id IS NULL THEN 'GONE' ELSE 'SUCCEEDED' END
+      FROM incident AS open
+      LEFT JOIN event_subscription AS subscription
+        ON subscription.tenant = open.tenant
+       AND subscription.id = CASE WHEN open.subject_kind = 'SUBSCRIPTION' THEN open.subject_id::uuid END
+     WHERE open.status = 'OPEN' AND open.subject_kind = 'SUBSCRIPTION'
+       AND (subscription.id IS NULL OR (open.kind = 'SUBSCRIPTION_DISABLED' AND subscription.enabled))
+       AND incident.tenant = open.tenant AND incident.id = open.id
+"""
+
 REMOVE_RESOLVED: Final = """
     -- Uses incident_resolved.
     WITH old AS MATERIALIZED (
@@ -326,6 +340,7 @@ async def close_settled(pool: Pool) -> int:
     """Close incidents whose cause is gone, of all tenants; how many."""
     async with pool.connection() as connection:
         status: str = await connection.execute(CLOSE_SETTLED, MAX_BATCH)
+        await connection.execute(CLOSE_OF_SUBSCRIPTIONS)
     return int(status.rsplit(" ", 1)[1])
 
 
