@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import timedelta
+from uuid import uuid4
 
 import pytest
 
@@ -61,6 +62,13 @@ def test_what_is_marked_wants_its_role(service: RunningService, tenant: str, rou
     path = route.path.removeprefix("/ops/v1").replace("{entityId}", UNKNOWN).replace("{memberId}", UNKNOWN)
     refused(ops_api(service, tenant).request(route.method, path), 403, "FORBIDDEN")
     assert ops_api(service, tenant, "ROLE_ADMIN").request(route.method, path).status_code != 403
+
+
+@pytest.mark.parametrize("reason", ["a\0b", "\ud800"])
+def test_texts_that_cannot_be_stored_are_refused(service: RunningService, tenant: str, reason: str) -> None:
+    ops, body = ops_api(service, tenant, "ROLE_OPERATOR"), {"reason": reason}
+    for path in ("suspensions", f"incidents/{uuid4()}/resolve", "models/prize/1/workflow/revisions/1/activate"):
+        assert "at reason" in refused(ops.post(f"/{path}", body), 400, "BAD_REQUEST")["detail"]
 
 
 def test_switched_off_there_is_no_such_api(database_template: Template) -> None:

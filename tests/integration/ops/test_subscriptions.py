@@ -15,7 +15,7 @@ from statewright.ids import TenantId
 from statewright.storage.ops.subscriptions import find_subscription
 from tests.builders import SAMPLE, Json, a_workflow, manual
 from tests.database import Template, connected
-from tests.integration.ops.builders import ops_api
+from tests.integration.ops.builders import ops_api, sweep
 from tests.receiver import Receiver
 from tests.receiver import receiver as receiver
 from tests.service import PATIENCE_S, Api, RunningService, done, eventually, hosted, refused
@@ -146,7 +146,10 @@ def test_a_target_that_fails_for_an_hour_is_disabled(
     assert done(hooks.get(path))["disabledReason"] == "3 attempts in a row have failed"
 
 
-def test_a_target_that_is_gone_disables_and_goes_on_where_it_was(hooks: Api, client: Api, receiver: Receiver) -> None:
+def test_a_target_that_is_gone_disables_and_goes_on_where_it_was(
+    sending: RunningService, hooks: Api, client: Api, receiver: Receiver
+) -> None:
+    """The incident of it is over when the subscription sends again."""
     made = subscribe(hooks, receiver.url, filters=[{"kinds": ["CREATED"]}])
     model = client.a_model(FLOW)
     receiver.answer = lambda _, _event: 410
@@ -157,8 +160,13 @@ def test_a_target_that_is_gone_disables_and_goes_on_where_it_was(hooks: Api, cli
     second = client.create(model=model)
     receiver.got.clear()
     receiver.answer = lambda _, _event: 200
+    sweep(sending)
+    assert done(hooks.get("/incidents?kind=SUBSCRIPTION_DISABLED"))["items"]
     done(hooks.request("PATCH", f"/subscriptions/{made['id']}", {"enabled": True}))
     eventually(lambda: {event["subject"] for event in receiver.events} == {first.id, second.id})
+    sweep(sending)
+    [closed] = done(hooks.get("/incidents?kind=SUBSCRIPTION_DISABLED&status=RESOLVED"))["items"]
+    assert closed["resolution"]["how"] == "SUCCEEDED"
 
 
 REFUSE: Final = """
@@ -270,6 +278,29 @@ def test_conditions_on_documents_choose_events(hooks: Api, client: Api, receiver
     refused(hooks.post("/subscriptions", order), 400, "INVALID_CONDITION")
 
 
+def test_conditions_keep_their_digits(hooks: Api, client: Api, receiver: Receiver) -> None:
+    """Written as text here: floating point has too few of them."""
+    exact = "0.12345678901234567890123456789"
+    model = client.a_model(FLOW, model="invoice/1", sample=f'{{"amount": {exact}}}')
+
+    def write_filters(value: str) -> str:
+        equals = f'{{"type": "simple", "jsonPath": "$.amount", "operatorType": "EQUALS", "value": {value}}}'
+        return f'[{{"modelName": "invoice", "modelVersion": 1, "bodyPredicate": {equals}}}]'
+
+    order = f'{{"name": "x", "target": {{"url": "{receiver.url}"}}, "filters": {write_filters(exact)}}}'
+    made = hooks.post("/subscriptions", order)
+    assert made.status_code == 201, made.text
+    path = f"/subscriptions/{subscribe(hooks, receiver.url, enabled=False)['id']}"
+    changed = hooks.request("PATCH", path, f'{{"enabled": true, "filters": {write_filters("1.5")}}}')
+    assert f'"value":{exact}}}' in made.text
+    assert '"value":1.5}' in changed.text
+    created = [
+        done(client.post(f"/entity/JSON/{model}", f'{{"amount": {value}}}'))[0]["entityIds"][0]
+        for value in (exact, f"{exact}1", "0.12345678901234568", "1.5", "1.25")
+    ]
+    eventually(lambda: {event["subject"] for event in receiver.events} == {created[0], created[3]})
+
+
 def test_both_secrets_sign_while_they_overlap(hooks: Api, receiver: Receiver) -> None:
     made = subscribe(hooks, receiver.url)
     rotated = done(hooks.post(f"/subscriptions/{made['id']}/rotate-secret", {"overlap": "PT1H"}))
@@ -285,6 +316,18 @@ def test_both_secrets_sign_while_they_overlap(hooks: Api, receiver: Receiver) ->
     Webhook(again["secret"]).verify(body, headers)
     with pytest.raises(WebhookVerificationError):
         Webhook(rotated["secret"]).verify(body, headers)
+
+
+def test_a_subscription_that_becomes_a_webhook_has_a_secret_then(hooks: Api, receiver: Receiver) -> None:
+    target = {"nats": {"servers": ["nats://127.0.0.1:4222"], "subject": "events"}}
+    path = f"/subscriptions/{subscribe(hooks, '', target=target, enabled=False)['id']}"
+    turned = {"target": {"nats": None, "url": receiver.url}}
+    changed, again = (hooks.request("PATCH", path, turned, Idempotency_Key="turn") for _ in range(2))
+    assert done(changed) == done(again)
+    assert done(hooks.post(f"{path}/test"))["httpStatus"] == 204
+    headers, body = receiver.got[0]
+    Webhook(changed.json()["secret"]).verify(body, headers)
+    assert "secret" not in done(hooks.request("PATCH", path, turned))
 
 
 def test_a_subscription_is_changed_by_merge_patches_and_ended(

@@ -6,6 +6,7 @@ The secret of a subscription and the values of its headers are sealed in the dat
 
 import re
 from datetime import timedelta
+from decimal import Decimal
 from typing import Final
 from uuid import UUID
 
@@ -22,6 +23,7 @@ from statewright.entity import Actor, ModelKey
 from statewright.failures import BadRequest, InvalidCondition, RevisionMismatch, TargetNotAllowed
 from statewright.ids import EntityId, TenantId, make_uuid7
 from statewright.instants import from_rfc3339, to_rfc3339
+from statewright.jsonval.codec import decode_stored
 from statewright.jsonval.patches import apply_merge_patch
 from statewright.jsonval.values import JsonObject
 from statewright.net import parse_delay
@@ -60,7 +62,7 @@ _OURS: Final = re.compile(
 )
 """Headers that subscribers cannot choose."""
 
-_encode = msgspec.json.Encoder().encode
+_encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
 class Confidential(Struct, frozen=True, kw_only=True):
@@ -72,7 +74,11 @@ class Confidential(Struct, frozen=True, kw_only=True):
 
 
 _decode_confidential = msgspec.json.Decoder(Confidential).decode
-decode_plan = msgspec.json.Decoder(SubscriptionOrder).decode
+
+
+def decode_plan(text: str) -> SubscriptionOrder:
+    """What was asked for, as it is stored. Numbers keep their digits."""
+    return msgspec.convert(decode_stored(text), SubscriptionOrder)
 
 
 class SubscriptionKey(Struct, frozen=True, array_like=True):
@@ -235,8 +241,9 @@ async def get(parts: Subscriptions, caller: Caller, id_: str) -> Subscription:
 async def change(
     parts: Subscriptions, caller: Caller, id_: str, patch: JsonObject, revision: int | None
 ) -> Subscription:
-    """Change a subscription by a merge patch. Raises ``SubscriptionNotFound``, ``RevisionMismatch``,
-    ``TargetNotAllowed``, and ``msgspec.ValidationError`` where what comes of it does not fit.
+    """Change a subscription by a merge patch. One whose target was a broker, and is a webhook now, has a secret then.
+    Raises ``SubscriptionNotFound``, ``RevisionMismatch``, ``TargetNotAllowed``, and ``msgspec.ValidationError`` where
+    what comes of it does not fit.
     """
     if "startAt" in patch:
         raise _refuse("/startAt", "it has begun")
@@ -245,15 +252,18 @@ async def change(
         raise RevisionMismatch(before.revision, "the subscription is")
     confidential = parts.open(before)
     plan = decode_plan(before.plan)
-    known: JsonObject = msgspec.to_builtins(replace(plan, target=plan.target.reveal(confidential.secrets)))
+    revealed = replace(plan, target=plan.target.reveal(confidential.secrets))
+    known: JsonObject = msgspec.to_builtins(revealed, builtin_types=(Decimal,))
     known["enabled"] = before.enabled
     order = msgspec.convert(apply_merge_patch(known, patch), SubscriptionOrder)
     if "target" in patch or "maxInFlight" in patch:
         await _check_target(parts, order)
     if "filters" in patch:
         await _check_predicates(parts, caller.tenant, order)
-    sealed = parts.seal(caller.tenant, id_, replace(confidential, secrets=order.target.conceal()[1]))
-    return await _store_change(parts, caller, before, order, sealed, "subscription.change")
+    secret = None if order.target.broker or confidential.signers else make_secret()  # it was a broker
+    signers = confidential.signers if secret is None else (Signer(secret),)
+    sealed = parts.seal(caller.tenant, id_, Confidential(signers=signers, secrets=order.target.conceal()[1]))
+    return await _store_change(parts, caller, before, order, sealed, "subscription.change", secret)
 
 
 async def _store_change(

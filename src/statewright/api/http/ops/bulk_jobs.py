@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from statewright.api.http.ops.paging import build_list_response, read_page_request
-from statewright.api.http.ops.route import read_exact_body, read_id, refuse_member, serve, serve_act
+from statewright.api.http.ops.route import read_body, read_id, refuse_member, serve, serve_act
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
 from statewright.failures import InvalidParameter
@@ -56,7 +56,7 @@ _BY_NAME: Final[Mapping[str, BulkOperation]] = {each: each for each in OPERATION
 @serve(CREATE_BULK_JOB)
 async def create_bulk_job(request: Request) -> Response:
     """Do one thing to many entities."""
-    body = await read_exact_body(request, BulkOrder)
+    body = await read_body(request, BulkOrder)
     _check_order(body)
     ids = None if body.ids is None else await run_by_size(len(body.ids) * ID_CHARS, partial(_read_ids, body.ids))
 

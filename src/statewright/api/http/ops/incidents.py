@@ -6,7 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from statewright.api.http.ops.paging import build_list_response, read_page_request, serve_list
-from statewright.api.http.ops.route import ADMIN, OPERATOR, read_exact_body, read_id, serve, serve_act
+from statewright.api.http.ops.route import ADMIN, OPERATOR, read_id, serve, serve_act
 from statewright.api.http.request import Request, read_entity_id
 from statewright.api.http.response import Response, encode_json
 from statewright.failures import InvalidParameter
@@ -65,7 +65,6 @@ retry = serve_act(
     RETRY_INCIDENT,
     Retry,
     lambda runtime, caller, id_, body: incidents.retry(runtime.processes, caller, id_, body),
-    read=read_exact_body,
 )
 resolve = serve_act(
     RESOLVE_INCIDENT,

@@ -74,12 +74,9 @@ _PARAMETER: Final = re.compile(r"{(\w+)}")
 
 
 async def read_body(request: Request, kind: type[Body]) -> Body:
-    """The body as ``kind``, which forbids unknown members. Raises ``BadRequest`` with the pointer of what is wrong."""
-    return decode_body(await request.body(MAX_BYTES), kind)
-
-
-async def read_exact_body(request: Request, kind: type[Body]) -> Body:
-    """The same with numbers that keep their digits. Raises ``BadRequest``."""
+    """The body as ``kind``, which forbids unknown members; numbers keep their digits, and texts can be stored. Raises
+    ``BadRequest`` with the pointer of what is wrong.
+    """
     value = await read_json_body(request)
     try:
         return msgspec.convert(value, kind)
@@ -88,7 +85,7 @@ async def read_exact_body(request: Request, kind: type[Body]) -> Body:
 
 
 def decode_body(raw: bytes, kind: type[Body]) -> Body:
-    """The same from what was read already."""
+    """The same from what was read already, of which texts are not stored, and numbers are left to others."""
     try:
         return msgspec.json.decode(raw or b"{}", type=kind)
     except msgspec.ValidationError as misfit:
@@ -148,8 +145,6 @@ def serve_act(
     kind: type[Body],
     do: Callable[[Runtime, Caller, str, Body], Awaitable[ResultT]],
     show: Callable[[ResultT], object] | None = None,
-    *,
-    read: Callable[[Request, type[Body]], Awaitable[Body]] = read_body,
 ) -> OpsRoute:
     """The route of an operation that changes what the parameter of its path names. ``do`` is its use case; the answer
     is what that results in, as ``show`` has it. It is recorded with what commits, where the operation says so.
@@ -162,11 +157,11 @@ def serve_act(
         return await respond(await do(request.runtime, caller, read_id(request, operation), body))
 
     async def act(request: Request) -> Response:
-        body = await read(request, kind)
+        body = await read_body(request, kind)
         return await carry_out(request, request.caller, body)
 
     async def act_with_answer(request: Request) -> Response:
-        body = await read(request, kind)
+        body = await read_body(request, kind)
         return await carry_out(request, request.answer_with(respond), body)
 
     return serve(operation)(act_with_answer if operation.recording == "commit" else act)

@@ -82,7 +82,7 @@ async def change_subscription(request: Request) -> Response:
     patch, revision = await read_json_body(request), _read_revision(request)
     id_ = read_id(request, CHANGE_SUBSCRIPTION)
     try:
-        changed = await subscriptions.change(_get_parts(request), request.answer_with(_respond), id_, patch, revision)
+        changed = await subscriptions.change(_get_parts(request), request.caller, id_, patch, revision)
     except msgspec.ValidationError as misfit:
         raise refuse_misfit(misfit) from misfit
     request.runtime.operations.webhooks.wake()
