@@ -6,10 +6,12 @@ that it has for that.
 """
 
 import asyncio
+import re
 import ssl
 from typing import Final
 from urllib.parse import ParseResult
 
+import nkeys
 from msgspec import Struct
 from nats.aio.client import Client, RawCredentials
 from nats.aio.transport import TcpTransport
@@ -19,6 +21,11 @@ from nats.js.errors import APIError
 from statewright.egress.brokers import PUBLISH_TIMEOUT_S, Message, NotPublished, TlsSettings, describe_failure
 from statewright.egress.client import Egress
 from statewright.egress.policy import HttpFailure, NotReached
+
+_CREDENTIALS: Final = re.compile(
+    r"^.*BEGIN NATS USER JWT.*\n.+\n(?:.*\n)*?.*BEGIN USER NKEY SEED.*\n(.+)\n", re.MULTILINE
+)
+"""What the client reads of them: a token, and a seed."""
 
 CONNECT_TIMEOUT_S: Final = 10
 CLOSE_TIMEOUT_S: Final = 2.0
@@ -38,6 +45,22 @@ class NatsSettings(Struct, frozen=True, kw_only=True):
     seed: str | None = None
     credentials: str | None = None
     tls: TlsSettings = TlsSettings()
+
+    def read_credentials(self) -> str | None:
+        """The credentials with lines as the client reads them, which looks for what is not there for ever. Raises
+        ``ValueError`` for those, or a seed, that nobody can log in with.
+        """
+        text = None if self.credentials is None else "\n".join(self.credentials.splitlines()) + "\n"
+        found = None if text is None else _CREDENTIALS.search(text)
+        if text is not None and found is None:
+            raise ValueError("credentials are the text of a file of credentials, with a token and a seed")
+        seed = self.seed if found is None else found[1]
+        try:
+            if seed is not None:
+                nkeys.from_seed(seed.strip().encode())
+        except (nkeys.NkeysError, ValueError) as error:
+            raise ValueError("the seed is no NKey") from error
+        return text
 
 
 class NatsBroker:
@@ -59,7 +82,13 @@ class NatsBroker:
             raise NotPublished(f"nats: {error.description or type(error).__name__:.200}") from error
         except NotReached as error:
             raise NotPublished(str(error), is_away=True) from error
-        except (OSError, NatsError, TimeoutError, ValueError) as error:  # what it says may name addresses
+        except (
+            OSError,
+            NatsError,
+            nkeys.NkeysError,
+            TimeoutError,
+            ValueError,
+        ) as error:  # what it says may name addresses
             is_lost = isinstance(error, ConnectionError) and self._settings.servers[0].startswith("tls:")
             raise NotPublished(describe_failure("nats", error, is_lost=is_lost), is_away=True) from error
 
@@ -68,9 +97,10 @@ class NatsBroker:
             if self._link is None or self._link.is_over.is_set():
                 await self._discard()
                 context = await asyncio.to_thread(self._settings.tls.build_context, self._egress.policy)
+                credentials = self._settings.read_credentials()
                 link = _Link(self._egress)
                 try:
-                    await link.connect(self._settings, context)
+                    await link.connect(self._settings, context, credentials)
                 except BaseException:
                     await link.close()
                     raise
@@ -99,9 +129,8 @@ class _Link:
         self._client = Client()
         self._client._transport = self._transport
 
-    async def connect(self, settings: NatsSettings, context: ssl.SSLContext) -> None:
+    async def connect(self, settings: NatsSettings, context: ssl.SSLContext, credentials: str | None) -> None:
         """Connect with one of the servers. Raises ``OSError``, ``NatsError``."""
-        credentials = None if settings.credentials is None else RawCredentials(settings.credentials)
         try:
             await self._client.connect(
                 list(settings.servers),
@@ -117,7 +146,7 @@ class _Link:
                 password=settings.password,
                 token=settings.token,
                 nkeys_seed_str=settings.seed,
-                user_credentials=credentials,
+                user_credentials=None if credentials is None else RawCredentials(credentials),
             )
         except NatsError:
             raise (self._failure if isinstance(self._failure, OSError) else None) or NatsError from self._failure

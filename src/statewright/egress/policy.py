@@ -260,9 +260,10 @@ def _parse_url(text: str) -> httpx.URL | HttpFailure:
         return HttpFailure(reason="url_malformed", detail=f"longer than {MAX_URL_CHARS} characters")
     try:
         url = httpx.URL(text)
+        host = url.host  # which is decoded here
     except (httpx.InvalidURL, ValueError, UnicodeError):
         return malformed
-    if not url.is_absolute_url or not url.host or "%" in url.host:  # a percent sign: the zone of an IPv6 address
+    if not url.is_absolute_url or not host or "%" in host:  # a percent sign: the zone of an IPv6 address
         return malformed
     if url.userinfo:
         return HttpFailure(reason="url_malformed", detail="credentials in a URL are not supported")

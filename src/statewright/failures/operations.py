@@ -171,8 +171,8 @@ class TargetNotAllowed(Failure):
 
     code, status = "TARGET_NOT_ALLOWED", 400
 
-    def __init__(self, wrong: str) -> None:
-        super().__init__(f"the target is not allowed: {wrong}", {"parameter": "/target/url"})
+    def __init__(self, wrong: str, member: str = "url") -> None:
+        super().__init__(f"the target is not allowed: {wrong}", {"parameter": f"/target/{member}"})
 
 
 class EventsNotRecorded(Failure):

@@ -73,6 +73,7 @@ Concurrency: TypeAlias = Annotated[int, Meta(ge=1, le=32)]
 
 SKIP_CODES: Final[Mapping[str, str]] = {
     "ENTITY_NOT_FOUND": "GONE",
+    "MODEL_NOT_FOUND": "GONE",
     "TRANSITION_NOT_FOUND": "NO_SUCH_TRANSITION",
     "SUSPENDED": "SUSPENDED",
     "FORBIDDEN": "NOT_ALLOWED",

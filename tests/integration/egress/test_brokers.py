@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from ipaddress import ip_network
 
+import nkeys
 import pytest
 
 from statewright.egress import Egress, EgressPolicy
@@ -91,6 +92,23 @@ async def test_nothing_is_told_without_tls_where_that_is_needed(build):
     await egress.close()
 
 
+async def test_credentials_that_nobody_can_log_in_with_are_not_tried():
+    """The client looks for the token in them, for ever where there is none: the node would hang."""
+    key = nkeys.encode_seed(bytes(32), nkeys.PREFIX_BYTE_USER).decode()
+    seed = f"-----BEGIN USER NKEY SEED-----\n{key}\n"
+    async with serve_nats(greeting=INFO.replace(b"{", b'{"nonce":"x",', 1)) as server, open_egress() as egress:
+        servers = (f"nats://{PERMITTED}:{server.port}",)
+        for login in ({"credentials": seed}, {"credentials": "no"}, {"seed": "no"}):
+            broker = NatsBroker(egress, NatsSettings(servers=servers, subject="events", **login))
+            assert await why(broker) == "nats: ValueError"
+        token = "-----BEGIN NATS USER JWT-----\r\na.b.c\r\n------END NATS USER JWT------\r\n\r\n"
+        whole = NatsSettings(servers=servers, subject="events", credentials=token + seed.strip())
+        broker = NatsBroker(egress, whole)
+        await broker.publish(MESSAGE)
+        await broker.close()
+    assert len(server.requests) == 1
+
+
 async def test_a_message_is_published_when_the_stream_says_so():
     async with serve_nats() as server, open_egress() as egress:
         broker = build_nats(egress, PERMITTED, server.port)
@@ -122,7 +140,7 @@ async def test_what_a_stream_refuses_is_told():
 
 
 @asynccontextmanager
-async def serve_nats(answers: list[bytes | None] | None = None) -> AsyncIterator[Server]:
+async def serve_nats(answers: list[bytes | None] | None = None, greeting: bytes = INFO) -> AsyncIterator[Server]:
     """A server of NATS with one stream, which acknowledges messages, or answers otherwise (None: it goes away).
     ``requests`` has their headers.
     """
@@ -131,7 +149,7 @@ async def serve_nats(answers: list[bytes | None] | None = None) -> AsyncIterator
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         server.connections.append(writer.get_extra_info("sockname")[0])
-        writer.write(INFO)
+        writer.write(greeting)
         while line := (await reader.readline()).decode().split():
             if line[0] == "PING":
                 writer.write(b"PONG\r\n")

@@ -222,6 +222,18 @@ def test_what_does_not_match_any_more_is_skipped_where_it_is_judged_again(api: A
     assert api.get(f"/entity/{ids[0]}").status_code == 404
 
 
+def test_the_entities_of_a_model_that_is_gone_are_gone(api: Api, ops: Api) -> None:
+    ids = a_set(api, 2)
+    job = wait(ops, begin(ops, model=MODEL, condition=ALL, recheck=True, dryRun=True), "READY")
+    for id_ in ids:
+        done(api.delete(f"/entity/{id_}"))
+    done(api.put("/model/prize/1/unlock"))
+    done(api.delete("/model/prize/1"))
+    done(ops.post(f"/bulk-jobs/{job['id']}/start"))
+    assert get_totals(wait(ops, job)) == {"skipped": 2}
+    assert list_codes(ops, job) == ["GONE", "GONE"]
+
+
 def test_a_patch_reaches_all_and_a_loopback_too(api: Api, ops: Api) -> None:
     ids = a_set(api, 2)
     patch = {"mergePatch": {"motivation": "month end"}}

@@ -1,6 +1,8 @@
 """What all operations of ``/ops/v1`` have in common (docs/reference/operations.md)."""
 
 import asyncio
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from datetime import timedelta
 from uuid import uuid4
 
@@ -14,6 +16,7 @@ from statewright.services.ops.service import OpsAuditSweeper
 from statewright.storage.connections import parse_database_url
 from statewright.storage.ops.service import record_act
 from statewright.storage.pool import Pool
+from tests.builders import Json, a_workflow
 from tests.database import Template
 from tests.integration.ops.builders import ops_api, walk
 from tests.service import Api, RunningService, done, hosted, refused
@@ -123,6 +126,31 @@ def test_pages_follow_each_other_while_acts_are_added(service: RunningService, t
     assert (first["total"], rest["total"]) == (5, 6)
     assert "nextCursor" not in rest
     assert len(walk(ops, "/audit", limit=2)) == 6
+
+
+@pytest.mark.parametrize("key", [[2**63], [-(2**63) - 1], ["x"], [], None])
+def test_keys_that_no_row_has_are_no_cursors(service: RunningService, tenant: str, key: Json) -> None:
+    """A client has made a cursor of its own out of one of ours."""
+    ops, api = ops_api(service, tenant, "ROLE_OPERATOR"), service.api(tenant)
+    ids = [api.create(model=api.a_model()).id, str(uuid4())]
+    job = ops.post("/bulk-jobs", {"operation": "LOOPBACK", "ids": ids, "dryRun": True}).json()
+    for path in (f"bulk-jobs/{job['id']}/items", "models/prize/1/workflow/revisions"):
+        if path.endswith("revisions"):
+            for name in ("one", "two"):
+                api.import_workflows(a_workflow(name, NEW=[]))
+        cursor = done(ops.get(f"/{path}?limit=1"))["nextCursor"]
+        digest, _ = json.loads(urlsafe_b64decode(f"{cursor}=="))
+        forged = urlsafe_b64encode(json.dumps([digest, key]).encode()).decode().rstrip("=")
+        refused(ops.get(f"/{path}?limit=1&cursor={forged}"), 400, "BAD_REQUEST")
+
+
+def test_cursors_belong_to_one_list(service: RunningService, tenant: str) -> None:
+    ops = ops_api(service, tenant, "ROLE_OPERATOR")
+    for name in ("a", "b"):
+        target = {"url": "https://93.184.216.34/"}
+        assert ops.post("/subscriptions", {"name": name, "target": target, "enabled": False}).status_code == 201
+    cursor = done(ops.get("/subscriptions?limit=1"))["nextCursor"]
+    assert refused(ops.get(f"/messages?cursor={cursor}"), 400, "BAD_REQUEST")["properties"]["parameter"] == "cursor"
 
 
 def test_cursors_belong_to_a_tenant_and_its_filters(service: RunningService, tenant: str) -> None:

@@ -5,10 +5,10 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from typing import Annotated, Final
 from uuid import UUID
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from statewright.conditions import MalformedCondition, SearchCondition, check_destructive, read_search_condition
@@ -57,7 +57,7 @@ class BulkKey(Struct, frozen=True, array_like=True):
 class ItemKey(Struct, frozen=True, array_like=True):
     """The place of an item in its list."""
 
-    n: int
+    n: Annotated[int, Meta(ge=0, le=2**31 - 1)]
 
 
 class ItemFilter(Struct, frozen=True, kw_only=True):

@@ -7,11 +7,11 @@ The secret of a subscription and the values of its headers are sealed in the dat
 import re
 from datetime import timedelta
 from decimal import Decimal
-from typing import Final
+from typing import Annotated, Final
 from uuid import UUID
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
 from statewright.auth.keys import Sealer
@@ -38,6 +38,7 @@ from statewright.operations.subscriptions import (
     Subscription,
     SubscriptionFilter,
     SubscriptionOrder,
+    SubscriptionPatch,
     SubscriptionStatus,
     SubscriptionTarget,
 )
@@ -53,6 +54,8 @@ from statewright.storage.ops.subscriptions import DeliveryFilter as DeliveryFilt
 from statewright.storage.ops.subscriptions import DeliveryRow, NewSubscription, StoredSubscription
 
 MAX_OVERLAP: Final = timedelta(days=7)
+MAX_KEPT: Final = 9
+"""Secrets that sign beside the last one, each for as long as it was promised."""
 
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _OURS: Final = re.compile(
@@ -90,7 +93,7 @@ class SubscriptionKey(Struct, frozen=True, array_like=True):
 class DeliveryKey(Struct, frozen=True, array_like=True):
     """The place of a delivery in its list."""
 
-    at: int
+    at: Annotated[int, Meta(ge=0, le=2**63 - 1)]
     transaction: UUID
     entity: UUID
 
@@ -185,9 +188,9 @@ async def _check_target(parts: Subscriptions, order: SubscriptionOrder) -> None:
 def _check_headers(headers: dict[str, str]) -> None:
     for name, value in headers.items():
         if not _NAME.fullmatch(name) or _OURS.fullmatch(name):
-            raise TargetNotAllowed(f"the header {name} cannot be set")
+            raise TargetNotAllowed(f"the header {name} cannot be set", "headers")
         if not value.isprintable() or not value.isascii():
-            raise TargetNotAllowed(f"the value of the header {name} has characters that cannot be sent")
+            raise TargetNotAllowed(f"the value of the header {name} has characters that cannot be sent", "headers")
 
 
 async def _check_predicates(parts: Subscriptions, tenant: TenantId, order: SubscriptionOrder) -> None:
@@ -247,6 +250,7 @@ async def change(
     """
     if "startAt" in patch:
         raise _refuse("/startAt", "it has begun")
+    msgspec.convert(patch, SubscriptionPatch)  # also where a member is only taken away
     before = await stored.find_subscription(parts.core.pool, caller.tenant, id_)
     if revision is not None and revision != before.revision:
         raise RevisionMismatch(before.revision, "the subscription is")
@@ -306,8 +310,9 @@ async def rotate_secret(parts: Subscriptions, caller: Caller, id_: str, wish: Ro
     if decode_plan(before.plan).target.broker is not None:
         raise BadRequest("nothing is signed for a broker")
     secret, until = make_secret(), now + delay.microseconds
-    kept = [replace(one, until=until) for one in confidential.signers if one.until is None]
-    sealed = parts.seal(caller.tenant, id_, replace(confidential, signers=(Signer(secret), *kept)))
+    good = [one for one in confidential.signers if one.until is None or one.until > now]
+    kept = [replace(one, until=one.until or until) for one in good] if delay.microseconds else []
+    sealed = parts.seal(caller.tenant, id_, replace(confidential, signers=(Signer(secret), *kept[:MAX_KEPT])))
     plan = replace(decode_plan(before.plan), enabled=before.enabled)
     return await _store_change(parts, caller, before, plan, sealed, "subscription.rotate-secret", secret)
 
@@ -341,11 +346,11 @@ async def list_deliveries(
 
 async def redeliver(parts: Subscriptions, caller: Caller, id_: str, wish: Redelivery) -> Requeued:
     """Have deliveries that have ended made again. Raises ``SubscriptionNotFound``, ``BadRequest``."""
-    since, until = (None if text is None else from_rfc3339(text) for text in (wish.since, wish.until))
-    if (wish.since is not None and since is None) or (wish.until is not None and until is None):
-        raise _refuse("/from", "instants of RFC 3339")
+    since, until = _read_instant("/from", wish.since), _read_instant("/to", wish.until)
     if (wish.delivery_ids is None) == (since is None):
         raise _refuse("/deliveryIds", "these, or from")
+    if wish.delivery_ids is not None and until is not None:
+        raise _refuse("/to", "it goes with from")
     try:
         ids = None if wish.delivery_ids is None else [str(UUID(one)) for one in wish.delivery_ids]
     except ValueError:
@@ -357,6 +362,13 @@ async def redeliver(parts: Subscriptions, caller: Caller, id_: str, wish: Redeli
         lambda made: Requeued(count=made),
     )
     return Requeued(count=count)
+
+
+def _read_instant(pointer: str, text: str | None) -> int | None:
+    found = None if text is None else from_rfc3339(text)
+    if text is not None and found is None:
+        raise _refuse(pointer, "an instant of RFC 3339")
+    return found
 
 
 def _refuse(pointer: str, wrong: str) -> BadRequest:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from importlib.util import find_spec
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -27,6 +27,9 @@ from statewright.operations.subscriptions import (
     NatsTarget,
     SubscriptionTarget,
 )
+
+if TYPE_CHECKING:
+    from statewright.egress.nats import NatsSettings
 
 SECRET_BYTES: Final = 32
 SEND_TIMEOUT_S: Final = 15.0
@@ -201,21 +204,24 @@ def _open_kafka(egress: Egress, target: KafkaTarget) -> Broker:
 
 
 def _open_nats(egress: Egress, target: NatsTarget) -> Broker:
-    from statewright.egress.nats import NatsBroker, NatsSettings
+    from statewright.egress.nats import NatsBroker
 
-    return NatsBroker(
-        egress,
-        NatsSettings(
-            servers=tuple(target.servers),
-            subject=target.subject,
-            stream=target.stream,
-            username=target.username,
-            password=target.password,
-            token=target.token,
-            seed=target.nkey_seed,
-            credentials=target.credentials,
-            tls=_build_tls(target),
-        ),
+    return NatsBroker(egress, _describe_nats(target))
+
+
+def _describe_nats(target: NatsTarget) -> "NatsSettings":
+    from statewright.egress.nats import NatsSettings
+
+    return NatsSettings(
+        servers=tuple(target.servers),
+        subject=target.subject,
+        stream=target.stream,
+        username=target.username,
+        password=target.password,
+        token=target.token,
+        seed=target.nkey_seed,
+        credentials=target.credentials,
+        tls=_build_tls(target),
     )
 
 
@@ -240,30 +246,33 @@ async def check_broker(egress: Egress, target: KafkaTarget | NatsTarget, *, allo
     """Raises ``TargetNotAllowed``, which does not tell what a name was resolved to."""
     extra = "kafka" if isinstance(target, KafkaTarget) else "nats"
     if find_spec(_LIBRARIES[extra]) is None:
-        raise TargetNotAllowed(f"this service cannot do it: it is installed without statewright[{extra}]")
+        raise TargetNotAllowed(f"this service cannot do it: it is installed without statewright[{extra}]", extra)
     if egress.policy.requires_https and not _uses_tls(target):
-        raise TargetNotAllowed("it must be reached by TLS")
+        raise TargetNotAllowed("it must be reached by TLS", extra)
     try:
         _build_tls(target).build_context(egress.policy)
+        if isinstance(target, NatsTarget):
+            _describe_nats(target).read_credentials()
     except ValueError as unusable:
-        raise TargetNotAllowed(str(unusable)) from unusable
-    for host, port in _list_servers(target):
-        await check_url(egress, f"https://{format_host(host)}:{port}/", allows_inside=allows_inside)
+        raise TargetNotAllowed(str(unusable), extra) from unusable
+    for host, port in _list_servers(target, extra):
+        url = f"https://{format_host(host)}:{port}/"
+        await check_url(egress, url, allows_inside=allows_inside, member=extra)
 
 
-async def check_url(egress: Egress, url: str, *, allows_inside: bool) -> None:
+async def check_url(egress: Egress, url: str, *, allows_inside: bool, member: str = "url") -> None:
     """Raises ``TargetNotAllowed``, which does not tell what a name was resolved to."""
     try:
         host = urlsplit(url).hostname or ""
     except ValueError:
-        raise TargetNotAllowed("not an absolute URL with a host") from None
+        raise TargetNotAllowed("not an absolute URL with a host", member) from None
     failure = await egress.check(url)
     if (_is_inside(host) and not allows_inside) or (
         failure is not None and failure.reason in ("name_unresolved", "address_refused")
     ):
-        raise TargetNotAllowed("its host cannot be reached, or may not be")
+        raise TargetNotAllowed("its host cannot be reached, or may not be", member)
     if failure is not None:
-        raise TargetNotAllowed(failure.detail)
+        raise TargetNotAllowed(failure.detail, member)
 
 
 def _uses_tls(target: KafkaTarget | NatsTarget) -> bool:
@@ -275,7 +284,7 @@ def _uses_tls(target: KafkaTarget | NatsTarget) -> bool:
 _NAMED: Final = "a server is named by its host and its port"
 
 
-def _list_servers(target: KafkaTarget | NatsTarget) -> list[tuple[str, int]]:
+def _list_servers(target: KafkaTarget | NatsTarget, member: str) -> list[tuple[str, int]]:
     """The hosts and ports of its servers. Raises ``TargetNotAllowed``."""
     if isinstance(target, KafkaTarget):
         texts, usual = [f"//{server}" for server in target.bootstrap_servers], None
@@ -287,8 +296,8 @@ def _list_servers(target: KafkaTarget | NatsTarget) -> list[tuple[str, int]]:
             split = urlsplit(text)
             host, port = split.hostname, split.port or usual
         except ValueError:
-            raise TargetNotAllowed(_NAMED) from None
+            raise TargetNotAllowed(_NAMED, member) from None
         if host is None or port is None or "@" in text or split.path or split.query or split.fragment:
-            raise TargetNotAllowed(_NAMED)
+            raise TargetNotAllowed(_NAMED, member)
         found.append((host, port))
     return found

@@ -4,10 +4,10 @@ A revision is written in the transaction of the change that makes it, under the 
 """
 
 import asyncio
-from typing import Final
+from typing import Annotated, Final
 
 import asyncpg
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from statewright.entity import Actor
 from statewright.failures import SearchTimeout
@@ -32,7 +32,7 @@ class NewRevision(Struct, frozen=True, kw_only=True):
 class RevisionKey(Struct, frozen=True, array_like=True):
     """Where a revision stands in the list of its model."""
 
-    revision: int
+    revision: Annotated[int, Meta(ge=0, le=2**31 - 1)]
 
 
 class StoredRevision(Struct, frozen=True):

@@ -88,5 +88,5 @@ def _read_cursor(cursor: str, digest: str, key: type[Key]) -> Key:
 def _digest(request: Request, operation: ApiOperation[object], body: bytes) -> str:
     """Of whose list it is and which of its rows are wanted: a cursor goes with these."""
     given = [[query.name, *sorted(request.query_all(query.name))] for query in operation.filters]
-    content = _encode([request.principal.tenant, request.path_params, given])
+    content = _encode([operation.id, request.principal.tenant, request.path_params, given])
     return hashlib.sha256(content + body).hexdigest()[:16]
