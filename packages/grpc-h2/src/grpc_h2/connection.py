@@ -26,11 +26,11 @@ from h2.events import (
 from h2.exceptions import H2Error, ProtocolError
 
 from grpc_h2.call import TOO_MUCH_MEMORY, Call
+from grpc_h2.data_frames import DirectConnection
 from grpc_h2.headers import CallRefused, Headers, NotGrpc, RequestHeaders, read_request_headers
 from grpc_h2.http2 import (
     FRAMES_PER_FRAME,
     FairTurns,
-    Http2Connection,
     Limits,
     TooManyControlFrames,
     build_goaway,
@@ -87,7 +87,7 @@ class ServerConnection(SendingConnection):
     """The ``Stream`` of its calls."""
 
     def __init__(self, service: CallServer) -> None:
-        super().__init__(Http2Connection(concurrent_calls=service.limits.concurrent_calls), service.incidents)
+        super().__init__(DirectConnection(concurrent_calls=service.limits.concurrent_calls), service.incidents)
         self._service = service
         self._calls: dict[int, Call] = {}
         self.memory = MemoryAccount(service.memory, service.limits.connection_bytes)

@@ -164,7 +164,7 @@ class Http2Connection(H2Connection):
 
     MAX_CLOSED_STREAMS = MAX_CLOSED_STREAMS
 
-    def __init__(self, *, concurrent_calls: int) -> None:
+    def __init__(self, *, concurrent_calls: int, frames: InboundFrames | None = None) -> None:
         # The headers of requests are looked at by ``read_request_headers``: a call that has a wrong one is refused,
         # which is no reason to drop all calls of the connection.
         super().__init__(
@@ -183,7 +183,7 @@ class Http2Connection(H2Connection):
                 SettingCodes.INITIAL_WINDOW_SIZE: STREAM_WINDOW,
             },
         )
-        self.incoming_buffer = self.inbound_frames = InboundFrames()
+        self.incoming_buffer = self.inbound_frames = frames or InboundFrames()
         self.decoder.max_header_list_size = MAX_DECODED_HEADER_BYTES
         self.initiate_connection()
         self.increment_flow_control_window(CONNECTION_WINDOW - _INITIAL_WINDOW)
@@ -192,12 +192,16 @@ class Http2Connection(H2Connection):
         """What the client tells with its next ``MAX_FRAMES_AT_ONCE`` frames. Raises ``ProtocolError``."""
         frames = self.inbound_frames
         frames.begin_batch()
-        events = self.receive_data(b"")
+        events = self._receive_batch()
         if not frames.is_batch_full and frames.pending_bytes > _MAX_FRAME_WITH_HEAD:
             # h2 would look at the length of a frame when all of it is here.
             self.close_connection(ErrorCodes.FRAME_SIZE_ERROR)
             raise FrameTooLargeError("Received overlong frame")
         return events
+
+    def _receive_batch(self) -> list[Event]:
+        """Handle the frames that are given out now."""
+        return self.receive_data(b"")
 
     def count_refused_call(self) -> None:
         """A call was refused at its head, which counts as a frame without content. Raises ``ProtocolError``."""
