@@ -1,6 +1,10 @@
-"""Sockets that listen, peers that are watched, and whom an address stands for where sources are counted."""
+"""Sockets that listen, peers that are watched, whom an address stands for where sources are counted, and connections
+that are lost as soon as they are made.
+"""
 
 import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Final, TypeAlias
 
@@ -130,3 +134,20 @@ def _is_within(address: str, networks: tuple[Network, ...]) -> bool:
         return False
     mapped = parsed.ipv4_mapped if isinstance(parsed, IPv6Address) else None
     return any((mapped or parsed) in network for network in networks)
+
+
+@contextmanager
+def translate_resets(fail: Callable[[str], Exception]) -> Iterator[None]:
+    """Raise what ``fail`` makes of a text for a connection that was reset at once, as by a server that is killed while
+    clients connect.
+
+    httpcore (1.0) asks anyio (4.16) for the TLS session of each new connection, anyio asks the socket for its peer, and
+    on uvloop a connection that was lost has no socket any more: an ``AttributeError`` that nobody takes for a failure
+    of the network.
+    """
+    try:
+        yield
+    except AttributeError as error:
+        if error.name != "getpeername" or error.obj is not None:
+            raise
+        raise fail("Connection reset by peer") from error

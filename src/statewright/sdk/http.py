@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import httpx
 
+from statewright.network.sockets import translate_resets
 from statewright.sdk.endpoint import NO_FILES, Address, Tls
 from statewright.sdk.errors import Unreachable
 from statewright.sdk.operations.calls import Call, HttpResponse
@@ -210,7 +211,8 @@ class HttpTransport:
     async def _send_async(self, client: httpx.AsyncClient, call: Call, token: str | None) -> HttpResponse:
         request = self._build_request(client, call, token)
         try:
-            return _to_response(await client.send(request))
+            with translate_resets(httpx.ConnectError):
+                return _to_response(await client.send(request))
         except httpx.HTTPError as error:
             raise _to_unreachable(request, error) from error
 

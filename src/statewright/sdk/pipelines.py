@@ -20,6 +20,7 @@ import httpx
 
 from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.values import JsonObject
+from statewright.network.sockets import translate_resets
 from statewright.playbooks.dispatch import JOB_PREFIX, Dispatch, MalformedDispatch, dispatch_from_document
 from statewright.playbooks.pipeline import (
     PipelineDecision,
@@ -60,8 +61,9 @@ async def send_http(
     if isinstance(call, Outcome):
         return call
     try:
-        async with asyncio.timeout(call.connect_s + call.read_s):
-            return await _send(call, transport)
+        with translate_resets(httpx.ConnectError):
+            async with asyncio.timeout(call.connect_s + call.read_s):
+                return await _send(call, transport)
     except TimeoutError:
         return report_failure("no response in time", code="timed_out")
     except (httpx.UnsupportedProtocol, httpx.InvalidURL, httpx.LocalProtocolError):

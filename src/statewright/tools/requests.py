@@ -9,6 +9,8 @@ from typing import Final
 
 import httpx
 
+from statewright.network.sockets import translate_resets
+
 METADATA: Final = (
     IPv4Network("169.254.0.0/16"),  # link-local; metadata of most clouds
     IPv4Network("168.63.129.16/32"),  # a public address by which machines of a large cloud reach their host
@@ -45,7 +47,8 @@ class GuardedTransport(httpx.AsyncBaseTransport):
                 extensions={**request.extensions, **dict(named)},
             )
             try:
-                return await self._inner.handle_async_request(sent)
+                with translate_resets(httpx.ConnectError):
+                    return await self._inner.handle_async_request(sent)
             except httpx.ConnectError as error:
                 failure = error
         raise failure or httpx.ConnectError("the host has no address", request=request)
