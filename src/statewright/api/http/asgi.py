@@ -408,6 +408,10 @@ class Requests:
         """Who has a request under way."""
         return set(self._under_way.values())
 
+    def is_busy(self, client: Client) -> bool:
+        """Whether the client has a request under way."""
+        return client in self._under_way.values()
+
     def abandon(self, client: Client) -> None:
         """End what a client has asked for that has gone."""
         for stream, asker in self._under_way.items():

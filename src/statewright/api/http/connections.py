@@ -39,6 +39,9 @@ MAX_SHARE_OF_LOOKS: Final = 0.2
 MIN_IDLE_MS: Final = 200
 """On a crowded port a connection has so long to send a request."""
 
+THREADS_OF_A_REQUEST: Final = 3
+"""Through which its head passes before it counts: that which reads, that which hands over, and that of the loop."""
+
 SOCKETS_PER_TURN: Final = 250
 """Looked at before others have their turn: about 5 ms."""
 
@@ -63,6 +66,10 @@ class ActiveRequests(Protocol):
     @property
     def clients(self) -> set[Client]:
         """Who has a request under way."""
+        ...
+
+    def is_busy(self, client: Client) -> bool:
+        """Whether this one has."""
         ...
 
     def abandon(self, client: Client) -> None:
@@ -96,18 +103,19 @@ class Silence(Struct, frozen=True):
         return cls(state == _ESTABLISHED, silent_ms, received)
 
 
-def choose_idle_time(idle_ms: Sequence[int], *, busy: int, connections: int) -> int | None:
+def choose_idle_time(idle_ms: Sequence[int], *, busy: int, connections: int, late_ms: int = 0) -> int | None:
     """From how many milliseconds without a request on connections are closed to make room for others.
 
     ``idle_ms`` are those of all connections without a request, ``busy`` have one, and there may be so many
     ``connections``. ``None``: there is room, a quarter is free. Otherwise half is to be, unless requests take more; a
-    sixteenth is left to connections without one. The idlest go first, and none that came a moment ago.
+    sixteenth is left to connections without one. The idlest go first, and none that came a moment ago: a moment that is
+    longer when this process is ``late_ms`` behind, since requests that have come wait within it then.
     """
     total = busy + len(idle_ms)
     surplus = len(idle_ms) - max(connections // 2 - busy, connections // 16)
     if total <= connections * 3 // 4 or surplus <= 0:
         return None
-    return max(sorted(idle_ms, reverse=True)[surplus - 1], MIN_IDLE_MS)
+    return max(sorted(idle_ms, reverse=True)[surplus - 1], MIN_IDLE_MS + THREADS_OF_A_REQUEST * late_ms)
 
 
 async def close_idle_connections(port: int, limits: IdleLimits, requests: ActiveRequests) -> None:
@@ -141,12 +149,17 @@ class ConnectionWatch:
         self._other_files = 0
         self._looked_at = monotonic()
         self._look_s = 0.0
+        self._late_s = 0.0
+        """How much later than it wanted this process went on, at worst; what is long ago counts little."""
 
     async def wait(self) -> None:
         """Return when it is time for a look: at regular intervals, and at once when there is something to close."""
         while True:
-            await asyncio.sleep(min(TICK_S, self._interval_s))
-            pause_s = monotonic() - self._looked_at
+            due = monotonic() + min(TICK_S, self._interval_s)
+            await asyncio.sleep(due - monotonic())
+            now = monotonic()
+            self._late_s = max(self._late_s, now - due)
+            pause_s = now - self._looked_at
             if pause_s >= self._interval_s:
                 return
             if pause_s >= max(MIN_INTERVAL_S, self._look_s / MAX_SHARE_OF_LOOKS) and self._is_urgent():
@@ -168,7 +181,7 @@ class ConnectionWatch:
                 elif client in busy:
                     if not found.is_established:
                         self._requests.abandon(client)
-                elif self._is_overdue(found, idle) and not _count_unread(connection):
+                elif self._is_overdue(found, idle) and not self._has_sent_request(client, connection):
                     connection.shutdown(socket.SHUT_RDWR)
                 else:
                     idle_ms.append(idle)
@@ -176,7 +189,11 @@ class ConnectionWatch:
             closing.pop(client, None)
         for client in [each for each, at in ended.items() if at < begun and each not in seen]:
             del ended[client]
-        self._idle_ms = choose_idle_time(idle_ms, busy=len(seen) - len(idle_ms), connections=self._limits.connections)
+        busy_count, late_ms = len(seen) - len(idle_ms), round(1000 * self._late_s)
+        self._idle_ms = choose_idle_time(
+            idle_ms, busy=busy_count, connections=self._limits.connections, late_ms=late_ms
+        )
+        self._late_s /= 2  # what was late before counts for less and less
         self._seen, self._other_files = seen, files - len(seen)
         self._looked_at = monotonic()
         self._look_s = self._looked_at - begun
@@ -185,6 +202,12 @@ class ConnectionWatch:
         if self._idle_ms is not None or min(self._requests.closing.values(), default=inf) <= monotonic():
             return True
         return find_free_file() - self._other_files > self._limits.connections * 3 // 4
+
+    def _has_sent_request(self, client: Client, connection: socket.socket) -> bool:
+        """Whether one has come after all: while others were looked at, or the server has not taken it yet, so that the
+        silence is ours.
+        """
+        return self._requests.is_busy(client) or _count_unread(connection) > 0
 
     def _is_overdue(self, found: Silence, idle_ms: int) -> bool:
         if self._idle_ms is not None and idle_ms >= self._idle_ms:
@@ -232,7 +255,7 @@ def list_sockets(port: int) -> Iterator[socket.socket]:
 
 
 def _count_unread(connection: socket.socket) -> int:
-    """Bytes that came and that the server has not taken yet: then the silence is ours."""
+    """Bytes that came and that the server has not taken yet."""
     unread: bytes = fcntl.ioctl(connection, termios.FIONREAD, bytes(4))
     return int.from_bytes(unread, sys.byteorder)
 
