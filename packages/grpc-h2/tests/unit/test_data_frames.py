@@ -89,7 +89,7 @@ def observe(h2: Http2Connection) -> tuple[object, ...]:
     }
     windows = h2.outbound_flow_control_window, h2.inbound_flow_control_window
     frames = h2.inbound_frames
-    return h2.data_to_send(), h2.state_machine.state, windows, streams, frames.pending_bytes, vars(frames)["_left"]
+    return h2.data_to_send(), h2.state_machine.state, windows, streams, frames.pending_bytes, frames._left
 
 
 OPEN = (open_stream(1), open_stream(3, length=40_000), open_stream(5), open_stream(7, end=True))
