@@ -25,11 +25,16 @@ _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 def to_rfc3339(instant: int) -> str:
-    """The instant in UTC with ``Z``, with as many fraction digits as needed, none when the fraction is zero."""
+    """The instant in UTC with ``Z``, with as many fraction digits as needed, none when the fraction is zero. One beyond
+    the calendar, such as that of a timer with a delay of all milliseconds there are, is told as its first or last.
+    """
     minutes, rest = divmod(instant, _MINUTE)
     days, minute = divmod(minutes, len(_MINUTES))
     seconds, micros = divmod(rest, _SECOND)
-    text = f"{_format_date(days)}T{_MINUTES[minute]}:{_TWO_DIGITS[seconds]}"
+    try:
+        text = f"{_format_date(days)}T{_MINUTES[minute]}:{_TWO_DIGITS[seconds]}"
+    except OverflowError:
+        return to_rfc3339(max(_FIRST, min(instant, _LAST)))
     return f"{text}.{micros:06d}".rstrip("0") + "Z" if micros else f"{text}Z"
 
 

@@ -1,6 +1,7 @@
 """One operation on many entities (docs/reference/operations.md#bulk-jobs)."""
 
 import asyncio
+import json
 import threading
 import time
 from collections import Counter
@@ -433,9 +434,12 @@ def test_a_node_that_has_lost_a_job_does_not_freeze_it_again(
     assert walk(ops, f"/bulk-jobs/{job['id']}/items", limit=5) == before
 
 
+def list_items(ops: Api, job: Json) -> list[Json]:
+    return walk(ops, f"/bulk-jobs/{job['id']}/items", limit=50)
+
+
 def list_codes(ops: Api, job: Json) -> list[str]:
-    items = walk(ops, f"/bulk-jobs/{job['id']}/items", limit=50)
-    return sorted(item.get("code") or item["status"] for item in items)
+    return sorted(item.get("code") or item["status"] for item in list_items(ops, job))
 
 
 def test_entities_are_suspended_and_go_on(api: Api, ops: Api) -> None:
@@ -584,3 +588,7 @@ def test_the_command_that_watches_draws_a_bar_while_the_job_runs(
     assert "RUNNING [" in told.stderr
     assert "COMPLETED" in told.stdout
     assert f"[{'#' * 40}] 3 of 3: 3 succeeded" in told.stdout
+    arguments = {"jsonPatch": [{"op": "remove", "path": "/nowhere"}]}
+    failing = begin(ops, operation="PATCH", arguments=arguments, ids=[item["id"] for item in list_items(ops, job)])
+    told = CommandRunner().invoke(program, ["ops", "bulk", "watch", failing["id"], "--json"], env=there)
+    assert (told.exit_code, json.loads(told.stdout)["totals"]["failed"]) == (1, 3)

@@ -83,6 +83,18 @@ def test_an_armed_timer_is_waited_for(api: Api, ops: Api) -> None:
     assert timer["dueAt"] > explained["since"]
 
 
+@pytest.mark.parametrize("delay", [10**15, 2**62, 2**63 - 1])
+def test_a_timer_beyond_the_calendar_is_told_as_its_last_instant(api: Api, ops: Api, delay: int) -> None:
+    flow = a_workflow(NEW=[automated("WAKE", to="UP", schedule={"delayMs": delay})], UP=[])
+    saved = api.create(model=api.a_model(flow))
+    last = "9999-12-31T23:59:59.999999Z"
+    assert last in ops.get(f"/entities/{saved.id}/explain").text
+    simulate = "/models/prize/1/workflow/simulate"
+    for at, advance in (("2026-01-01T00:00:00Z", "PT1H"), (last, "P999999999999D")):
+        body = {"start": {"document": SAMPLE}, "at": at, "events": [{"advance": advance}, {"loopback": {}}]}
+        assert done(ops.post(simulate, body))["outcome"] == "SETTLED"
+
+
 def test_the_default_workflow_names_those_that_were_passed_over(api: Api, ops: Api) -> None:
     api.a_model(a_workflow("big", criterion=BIG, HERE=[]))
     assert explain(ops, api.create().id)["workflow"]["passedOver"] == ["big"]

@@ -11,9 +11,11 @@ from typing import Final
 import pytest
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
+from statewright.cli.main import program
 from statewright.ids import TenantId
 from statewright.storage.ops.subscriptions import find_subscription
 from tests.builders import SAMPLE, Json, a_workflow, manual
+from tests.commands import CommandRunner
 from tests.database import Template, connected
 from tests.integration.ops.builders import ops_api, sweep
 from tests.receiver import Receiver
@@ -338,6 +340,12 @@ def test_a_subscription_that_becomes_a_webhook_has_a_secret_then(hooks: Api, rec
     headers, body = receiver.got[0]
     Webhook(changed.json()["secret"]).verify(body, headers)
     assert "secret" not in done(hooks.request("PATCH", path, turned))
+
+
+def test_a_header_without_a_value_is_no_header() -> None:
+    command = ["ops", "subscriptions", "create", "billing", "https://billing.example/", "--header", "X-Env"]
+    refusal = CommandRunner().invoke(program, command)
+    assert (refusal.exit_code, "NAME=VALUE" in refusal.output) == (2, True)
 
 
 def test_a_subscription_is_changed_by_merge_patches_and_ended(

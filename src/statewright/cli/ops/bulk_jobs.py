@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from statewright.cli.client import Json, add_command, read_document, show_by, split_model
+from statewright.cli.client import (
+    AsJson,
+    Json,
+    add_command,
+    print_answer,
+    read_document,
+    show_by,
+    split_model,
+    with_client,
+)
 from statewright.cli.ops.calls import add_operation, ask, drop_none
 from statewright.operations import table
 from statewright.operations.bulk_jobs import OPERATIONS
@@ -23,6 +32,7 @@ WIDTH: Final = 40
 """Of the progress bar."""
 
 WORKING: Final = ("FREEZING", "RUNNING")
+NOT_DONE: Final = ("STOPPED", "CANCELLED")
 
 
 def _show_job(job: Json) -> None:
@@ -44,7 +54,14 @@ def _read_json(text: str | None) -> Json:
     return None if text is None else read_document(text)
 
 
-@show_by(_show_job)
+def _end(job: Json, as_json: bool) -> None:
+    """Shows a job. It is a failure, to scripts, where the job has ended otherwise than it should, or items have."""
+    print_answer(job, None if as_json else _show_job)
+    if job["status"] in NOT_DONE or job["totals"]["failed"]:
+        raise typer.Exit(1)
+
+
+@with_client
 def create(
     client: "Client",
     operation: Annotated[str, typer.Argument(help=f"One of {', '.join(OPERATIONS)}.")],
@@ -67,7 +84,8 @@ def create(
         int | None,
         typer.Option(help="Start at once, if so many entities are found.", metavar="COUNT", show_default=False),
     ] = None,
-) -> Json:
+    as_json: AsJson = False,
+) -> None:
     """Freeze and judge a set of entities, instances or incidents; start with it by `start`, or at once with `--yes`."""
     body: dict[str, Json] = {
         "operation": operation.upper(),
@@ -96,9 +114,9 @@ def create(
     while job["status"] == "FREEZING":
         time.sleep(LOOK_S / 5)
         job = ask(client, table.GET_BULK_JOB, job["id"])
-    if yes is None or job["status"] != "READY":
-        return job
-    return ask(client, table.START_BULK_JOB, job["id"], body={"expectedCount": yes})
+    if yes is not None and job["status"] == "READY":
+        job = ask(client, table.START_BULK_JOB, job["id"], body={"expectedCount": yes})
+    _end(job, as_json)
 
 
 @show_by(_show_job)
@@ -113,10 +131,14 @@ def start(
     return ask(client, table.START_BULK_JOB, job, body=drop_none({"expectedCount": yes}))
 
 
-@show_by(_show_job)
-def watch(client: "Client", job: Annotated[str, typer.Argument(help="The id of the job.", metavar="ID")]) -> Json:
+@with_client
+def watch(
+    client: "Client",
+    job: Annotated[str, typer.Argument(help="The id of the job.", metavar="ID")],
+    as_json: AsJson = False,
+) -> None:
     """Follow a bulk job until it works no more."""
-    return follow(client, ask(client, table.GET_BULK_JOB, job))
+    _end(follow(client, ask(client, table.GET_BULK_JOB, job)), as_json)
 
 
 def follow(client: "Client", job: Json) -> Json:

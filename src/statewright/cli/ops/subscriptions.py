@@ -36,7 +36,10 @@ def create(
 
     Shows the secret that signs webhooks.
     """
-    headers = {name: value for name, _, value in (one.partition("=") for one in header or ())}
+    pairs = [one.partition("=") for one in header or ()]
+    if not all(equals for _, equals, _ in pairs):
+        raise typer.BadParameter("a header is NAME=VALUE", param_hint="--header")
+    headers = {name: value for name, _, value in pairs}
     described = {"url": target, "headers": headers} if _URL.match(target) else read_object(target)
     wanted = drop_none({"kinds": kind or None, "modelName": model, "toState": to_state})
     order = {"name": name, "target": described, "filters": [wanted]}
