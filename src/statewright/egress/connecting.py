@@ -11,7 +11,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_address
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import httpcore
 
@@ -52,6 +52,15 @@ def _look_up(host: str, port: int) -> list[Address]:
 MAX_READ_BYTES: Final = 16 * 1024
 """Bytes that are parsed at a time. A server may send them as thousands of parts, which must not take a long turn."""
 
+_MAX_AHEAD_BYTES: Final = 256 * 1024
+"""That have come and are not read yet; for more the server has to wait."""
+
+_MAX_HELD_BYTES: Final = 64 * 1024
+"""Of one piece that waits for others to be sent with."""
+
+_INFO: Final = {"client_addr": "sockname", "server_addr": "peername"}
+"""What the event loop calls what the pool asks for."""
+
 
 class Refused(Exception):
     """The request ends with ``failure``."""
@@ -67,8 +76,6 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
     def __init__(self, policy: EgressPolicy, resolve: Resolver) -> None:
         self._policy = policy
         self._resolve = resolve
-        # pyright sees the class that stands in where anyio is missing.
-        self._inner: httpcore.AsyncNetworkBackend = httpcore.AnyIOBackend()  # pyright: ignore[reportAttributeAccessIssue]
 
     async def connect_tcp(
         self,
@@ -79,13 +86,15 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
         """A connection to ``host``, within ``timeout`` seconds."""
-        del local_address
+        del local_address, socket_options  # the pool gives none
         try:
             async with asyncio.timeout(timeout):
                 addresses = await self.find_addresses(host, port)
-                return await try_each(addresses, lambda address: self._connect(address, port, socket_options))
+                return await try_each(addresses, lambda address: self._connect(address, port))
         except TimeoutError as late:
             raise httpcore.ConnectTimeout from late
+        except OSError as failure:
+            raise httpcore.ConnectError(str(failure)) from failure
 
     async def find_addresses(self, host: str, port: int) -> Sequence[Address]:
         """The addresses of ``host``, all of them permitted."""
@@ -106,11 +115,15 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
             raise Refused(HttpFailure(reason="name_unresolved", detail=f"{host:.253} cannot be resolved"))
         return addresses
 
-    async def _connect(
-        self, address: Address, port: int, options: Iterable[httpcore.SOCKET_OPTION] | None
-    ) -> httpcore.AsyncNetworkStream:
-        stream = await self._inner.connect_tcp(str(address), port, socket_options=options)
-        return _MeteredStream(stream, self._policy)
+    async def _connect(self, address: Address, port: int) -> httpcore.AsyncNetworkStream:
+        connected = await connect_socket(address, port)
+        try:
+            loop = asyncio.get_running_loop()
+            _, stream = await loop.create_connection(lambda: _Connection(self._policy), sock=connected)
+        except BaseException:  # cancelled, too
+            connected.close()
+            raise
+        return stream
 
     async def connect_unix_socket(
         self,
@@ -150,30 +163,104 @@ async def connect_socket(address: Address, port: int) -> socket.socket:
     return made
 
 
-class _MeteredStream(httpcore.AsyncNetworkStream):
-    """Reads in portions, and no more for one request than any response may come to: framing and heads that come before
-    that of the response count as well.
+class _Connection(httpcore.AsyncNetworkStream, asyncio.Protocol):
+    """A connection, as the pool reads and writes it. It reads in portions, and no more for one request than any
+    response may come to: framing and heads that come before that of the response count as well.
+
+    The stream of ``httpcore`` itself goes through another library, which costs the event loop several turns, timers and
+    system calls per request. Here what is written is sent when the answer is waited for: head and body at once.
     """
 
-    def __init__(self, inner: httpcore.AsyncNetworkStream, policy: EgressPolicy) -> None:
-        self._inner = inner
-        self._policy = policy
+    def __init__(self, policy: EgressPolicy) -> None:
         self._max_bytes = 2 * (policy.limits.max_body_bytes + policy.limits.max_header_bytes)
-        self._received = 0
+        self._count = 0
+        self._transport: asyncio.Transport | None = None
+        self._unsent: list[bytes] = []
+        self._received = bytearray()
+        self._is_paused = False
+        self._is_over = False
+        self._failure: Exception | None = None
+        self._changed = asyncio.Event()
+        self._is_full = False
+
+    # What the event loop tells.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See :class:`asyncio.Protocol`, as for the next five."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's own class, which does not derive from it
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        if len(self._received) > _MAX_AHEAD_BYTES and not self._is_paused and self._transport is not None:
+            self._is_paused = True
+            self._transport.pause_reading()
+        self._changed.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._is_over, self._failure = True, exc
+        self._changed.set()
+
+    def eof_received(self) -> None:
+        self._is_over = True
+        self._changed.set()
+
+    def pause_writing(self) -> None:
+        self._is_full = True
+
+    def resume_writing(self) -> None:
+        self._is_full = False
+        self._changed.set()
+
+    async def _wait_while(
+        self, lasts: Callable[[], bool], seconds: float | None, late: type[httpcore.TimeoutException]
+    ) -> None:
+        """As long as something lasts, and the connection. Raises ``late``."""
+        try:
+            async with asyncio.timeout(seconds):
+                while lasts() and not self._is_over:
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            raise late from None
+
+    # What the pool asks for.
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109
-        received = await self._inner.read(min(max_bytes, MAX_READ_BYTES), timeout)
-        self._received += len(received)
-        if self._received > self._max_bytes:
+        """See ``httpcore.AsyncNetworkStream``, as for the next four."""
+        await self._flush(timeout)
+        await self._wait_while(lambda: not self._received, timeout, httpcore.ReadTimeout)
+        if not self._received and self._failure is not None:
+            raise httpcore.ReadError(str(self._failure)) from self._failure
+        part = bytes(self._received[: min(max_bytes, MAX_READ_BYTES)])
+        del self._received[: len(part)]
+        if self._is_paused and not self._received and self._transport is not None:
+            self._is_paused = False
+            self._transport.resume_reading()
+        self._count += len(part)
+        if self._count > self._max_bytes:
             raise Refused(HttpFailure(reason="body_too_large", detail="the response has no end", was_sent=True))
-        return received
+        return part
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109
-        self._received = 0
-        await self._inner.write(buffer, timeout)
+        self._count = 0
+        self._unsent.append(buffer)
+        if len(buffer) > _MAX_HELD_BYTES:
+            await self._flush(timeout)
+
+    async def _flush(self, timeout: float | None) -> None:  # noqa: ASYNC109
+        if not self._unsent:
+            return
+        data = b"".join(self._unsent)
+        self._unsent.clear()
+        if self._is_over or self._transport is None or self._transport.is_closing():
+            return  # what the server has said before is still to be read
+        self._transport.write(data)
+        if self._is_full:
+            await self._wait_while(lambda: self._is_full, timeout, httpcore.WriteTimeout)
 
     async def aclose(self) -> None:
-        await self._inner.aclose()
+        if self._transport is not None:
+            self._transport.abort()
 
     async def start_tls(
         self,
@@ -181,8 +268,22 @@ class _MeteredStream(httpcore.AsyncNetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109
     ) -> httpcore.AsyncNetworkStream:
-        inner = await self._inner.start_tls(ssl_context, server_hostname, timeout)
-        return _MeteredStream(inner, self._policy)
+        plain, self._transport = self._transport, None
+        assert plain is not None  # noqa: S101 - connected
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(timeout):
+                self._transport = await loop.start_tls(plain, self, ssl_context, server_hostname=server_hostname)
+        except TimeoutError:
+            raise httpcore.ConnectTimeout from None
+        except OSError as failure:  # of TLS, too
+            raise httpcore.ConnectError(str(failure)) from failure
+        finally:
+            if self._transport is None:  # cancelled, too
+                plain.abort()
+        return self
 
     def get_extra_info(self, info: str) -> Any:  # Any: the interface of httpcore
-        return self._inner.get_extra_info(info)
+        if info == "is_readable":  # while nothing is asked for: the server has closed, or says what it was not asked
+            return self._is_over or bool(self._received)
+        return None if self._transport is None else self._transport.get_extra_info(_INFO.get(info, info))

@@ -47,6 +47,30 @@ async def test_a_silent_server_is_given_up():
     assert (outcome.reason, outcome.was_sent) == ("timed_out", True)
 
 
+async def test_a_body_arrives_as_fast_as_the_server_takes_it():
+    body, arrived = bytes(3 * 1024 * 1024), list[int]()
+
+    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while sum(arrived) < len(body):
+            arrived.append(len(await reader.read(256 * 1024)))
+            await asyncio.sleep(0)
+        writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+
+    outcome = await send_to(take, EgressLimits(), method="POST", body=body)
+    assert isinstance(outcome, HttpResponse)
+    assert (outcome.status, sum(arrived)) == (204, len(body))
+
+
+async def test_a_server_that_takes_nothing_of_a_body_is_given_up():
+    async def take_nothing(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+        await asyncio.Event().wait()
+
+    limits = EgressLimits(timeout_s=20, read_timeout_s=0.1, max_body_bytes=32 * 1024 * 1024)
+    outcome = await send_to(take_nothing, limits, method="POST", body=bytes(32 * 1024 * 1024))
+    assert isinstance(outcome, HttpFailure)
+    assert (outcome.reason, outcome.was_sent) == ("timed_out", True)
+
+
 async def test_a_server_that_sends_a_byte_now_and_then_is_given_up_when_the_time_is_over():
     async def drip(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")

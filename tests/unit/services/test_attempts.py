@@ -137,6 +137,31 @@ async def test_attempts_that_end_while_others_are_noted_are_noted_together() -> 
     assert database.batches == [["a"], ["b", "c", "d"]]
 
 
+async def test_attempts_that_end_within_a_pause_are_noted_together() -> None:
+    database = Database()
+    pauses = [0.05]
+    notes = AttemptNotes(database.write, lambda: pauses[0])
+    adding = add_all(notes, "a")
+    await asyncio.sleep(0)
+    pauses[0] = 0.0
+    adding += add_all(notes, "b", "c")
+    database.lets.release()
+    assert await asyncio.gather(*adding) == [True, True, True]
+    assert database.batches == [["a", "b", "c"]]
+
+
+async def test_what_has_ended_is_noted_before_its_pause_is_over() -> None:
+    database = Database()
+    notes = AttemptNotes(database.write, lambda: 3600.0)
+    adding = add_all(notes, "a", "b")
+    await asyncio.sleep(0)
+    database.lets.release()
+    await notes.flush()
+    assert database.batches == [["a", "b"]]
+    for task in adding:
+        task.cancel()
+
+
 async def test_what_could_not_be_noted_fails_for_all_of_its_batch_and_for_no_other() -> None:
     database = Database()
     notes = AttemptNotes(database.write)

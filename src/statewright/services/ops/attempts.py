@@ -24,11 +24,14 @@ class DeliveryPace:
 
     def __init__(self) -> None:
         self._turn_s = 0.0
+        self.rest_s = 0.0
+        """After the last turn that was told of."""
 
     def find_rest(self, turn_s: float) -> float:
         """Seconds, after a turn that took so long."""
         self._turn_s += (turn_s - self._turn_s) / TURNS
-        return min(self._turn_s * REST_PER_TURN, MAX_REST_S)
+        self.rest_s = min(self._turn_s * REST_PER_TURN, MAX_REST_S)
+        return self.rest_s
 
 
 def judge(outcome: Outcome, *, number: int, duration_ms: int, chance: float) -> Attempt:
@@ -62,35 +65,54 @@ def _spread(number: int, chance: float) -> float | None:
 
 
 class _Batch:
-    """Attempts that are noted together."""
+    """Attempts that are noted together, from ``due`` on by the clock of the event loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, due: float) -> None:
+        self.due = due
         self.came: list[tuple[WaitingDelivery, Attempt]] = []
         self.noted: asyncio.Future[Sequence[str]] = asyncio.get_running_loop().create_future()
 
 
 class AttemptNotes:
-    """What came of attempts, on its way to the database. Those that end while others are being noted are noted by one
-    statement: each by itself would cost the database as much as what it tells of. ``write`` gives the ids of the
-    deliveries that were still ours.
+    """What came of attempts, on its way to the database. Those that end while others are being noted, or within a pause
+    of so many seconds, are noted by one statement: each by itself would cost the database as much as what it tells of.
+    ``write`` gives the ids of the deliveries that were still ours.
     """
 
-    def __init__(self, write: Callable[[Sequence[tuple[WaitingDelivery, Attempt]]], Awaitable[Sequence[str]]]) -> None:
+    def __init__(
+        self,
+        write: Callable[[Sequence[tuple[WaitingDelivery, Attempt]]], Awaitable[Sequence[str]]],
+        find_pause: Callable[[], float] = lambda: 0.0,
+    ) -> None:
         self._write = write
+        self._find_pause = find_pause
         self._writing = asyncio.Lock()
         self._next: _Batch | None = None
 
     async def add(self, delivery: WaitingDelivery, attempt: Attempt) -> bool:
         """Returns once it is noted, with whether it was. Raises what the writing raises, for all of a batch."""
-        batch = self._next = self._next or _Batch()
+        clock = asyncio.get_running_loop().time
+        batch = self._next = self._next or _Batch(clock() + self._find_pause())
         batch.came.append((delivery, attempt))
+        if (pause := batch.due - clock()) > 0:
+            await asyncio.sleep(pause)
         async with self._writing:
             if self._next is batch:
-                self._next = None
-                try:
-                    batch.noted.set_result(await self._write(batch.came))
-                except Exception as failure:  # of all that have been added
-                    batch.noted.set_exception(failure)
-                finally:
-                    batch.noted.cancel()  # unless there is an outcome: a run that ends cancels all of them
+                await self._write_next()
         return delivery.id in batch.noted.result()
+
+    async def flush(self) -> None:
+        """Note what has ended without a pause."""
+        async with self._writing:
+            await self._write_next()
+
+    async def _write_next(self) -> None:
+        batch, self._next = self._next, None
+        if batch is None:
+            return
+        try:
+            batch.noted.set_result(await self._write(batch.came))
+        except Exception as failure:  # of all that have been added
+            batch.noted.set_exception(failure)
+        finally:
+            batch.noted.cancel()  # unless there is an outcome: a run that ends cancels all of them

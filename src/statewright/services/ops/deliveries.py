@@ -67,6 +67,9 @@ AWAY_PAUSE_S: Final = 5.0
 subscription is to be disabled and cannot be.
 """
 
+FLUSH_S: Final = 1.0
+"""For noting what is sent already when a run ends."""
+
 PAUSE_S: Final = 5.0
 """After a delivery that could not be looked at, since the database was away."""
 
@@ -220,7 +223,9 @@ class SubscriptionRun:
         self._resumes_at = 0.0
         self._following = ExitStack()
         self._is_following = False
-        self._notes = AttemptNotes(self._note)
+        self._notes = AttemptNotes(self._note, lambda: runner.pace.rest_s)
+        self._sent: set[str] = set()
+        """The entities of what is sent already, and being noted."""
         self._sender: Sender | None = None
         self._used: tuple[SubscriptionTarget, Confidential] | None = None
 
@@ -241,6 +246,8 @@ class SubscriptionRun:
                     if not is_behind:
                         await self._wait()
         finally:
+            with log_failures(log, "deliveries_not_noted", subscription=self.claim.id):  # they are sent again
+                await wait_at_most(self._notes.flush(), FLUSH_S)
             await cancel_all({keeping, *self._busy.values()})
             await self._close_sender()
 
@@ -311,7 +318,7 @@ class SubscriptionRun:
         reads for himself, and new events need not be looked for on his account.
         """
         tenant, events = self.claim.tenant, self._parts.events
-        if self._size >= (MAX_PARKED if len(self._busy) < self._plan.in_flight else READ_AHEAD):
+        if self._size >= (READ_AHEAD if self._is_sending_most() else MAX_PARKED):
             self._following.close()
             self._tell_lag()
             return False
@@ -395,12 +402,15 @@ class SubscriptionRun:
         if now < self._resumes_at:
             return
         for entity, queue in self._queues.items():
-            if len(self._busy) >= self._plan.in_flight:
+            if self._is_sending_most():
                 return
             if entity not in self._busy and queue[0].due <= now:
                 task = asyncio.create_task(self._deliver(entity, queue[0]), name="delivery")
                 self._busy[entity] = task
                 task.add_done_callback(partial(self._finish, entity))
+
+    def _is_sending_most(self) -> bool:
+        return len(self._busy) - len(self._sent) >= self._plan.in_flight
 
     def _finish(self, entity: str, _task: "asyncio.Task[None]") -> None:
         del self._busy[entity]
@@ -410,6 +420,10 @@ class SubscriptionRun:
 
     async def _wait(self) -> None:
         """For what is new, the end of a delivery, or a change."""
+        if not self._is_following:  # enough waits
+            await wait_at_most(self._moved.wait(), LOOK_S)
+            self._moved.clear()
+            return
         moved = asyncio.create_task(self._moved.wait())
         looked = asyncio.create_task(self._parts.events.wait_for_look(LOOK_S))
         try:
@@ -421,11 +435,15 @@ class SubscriptionRun:
     async def _deliver(self, entity: str, waiting: _Waiting) -> None:
         try:
             attempt = await self._try(waiting)
+            self._sent.add(entity)
+            self._moved.set()
             is_noted = await self._notes.add(waiting.delivery, attempt)
         except Exception as error:  # a background task: whatever it is, the delivery waits
             log.warning("delivery_not_noted", delivery=waiting.delivery.id, error=repr(error))
             waiting.due = time.monotonic() + PAUSE_S
             return
+        finally:
+            self._sent.discard(entity)
         self._runner.metrics.outcomes[attempt.status] += 1
         if not is_noted:
             self._give_up()
