@@ -1,6 +1,7 @@
 """Definitions of flows as they are uploaded and stored, and as they run (docs/reference/flows.md#definitions)."""
 
 import re
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Annotated, Final, Literal
@@ -147,6 +148,12 @@ def find_policy(settings: FlowSettings, node: FlowNode) -> JobPolicy:
     )
 
 
+def _list_idle_policies(settings: FlowSettings, nodes: Sequence[FlowNode]) -> list[str]:
+    """What is said of policies that are those of no task, as of a name that is misspelt."""
+    known = {ANY_TASK, *(str(node.name) for node in nodes), *(node.job_type for node in nodes)}
+    return [f"settings.tasks[{name:.80}]: the flow has no such task" for name in settings.tasks if name not in known]
+
+
 class FlowSource(Struct, frozen=True, kw_only=True):
     """A definition as its author wrote it."""
 
@@ -189,7 +196,7 @@ class FlowProcess(Struct, frozen=True, kw_only=True):
     def describe(self) -> CheckedFlow:
         """What is told of it."""
         graph, own = self.flow.graph, {int(node) for node in self.builtin_tasks}
-        nodes = (node for node in graph.nodes if node.kind in ("task", "read", "write"))
+        nodes = [node for node in graph.nodes if node.kind in ("task", "read", "write")]
         types = (node.job_type for node in nodes if node.index not in own)
         return CheckedFlow(
             name=self.name,
@@ -197,7 +204,7 @@ class FlowProcess(Struct, frozen=True, kw_only=True):
             nodes=len(graph.nodes),
             tasks=tuple(dict.fromkeys(type_ for type_ in types if type_ not in ENTITY_TYPES)),
             asks_people=any(isinstance(task, Ask) for task in self.builtin_tasks.values()),
-            warnings=tuple(graph.warnings),
+            warnings=(*graph.warnings, *_list_idle_policies(self.source.settings, nodes)),
         )
 
     def create_language(self) -> Language:

@@ -101,3 +101,10 @@ def test_a_policy_that_means_nothing_is_refused(policy: TaskPolicy, defect: str)
     told = find_setting_defect(FlowSettings(tasks={"A": policy}))
     assert told is not None
     assert told.startswith(defect)
+
+
+def test_policies_of_no_task_are_told():
+    assert compile_source(FlowSource(id="f", text=TEXT, settings=SETTINGS), 1).describe().warnings == ()
+    settings = FlowSettings(tasks={"*": TaskPolicy(), "othr": TaskPolicy(retries=1)})
+    told = compile_source(FlowSource(id="f", text=TEXT, settings=settings), 1).describe().warnings
+    assert told == ("settings.tasks[othr]: the flow has no such task",)
