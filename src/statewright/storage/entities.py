@@ -287,14 +287,24 @@ async def fetch_bare_entities(pool: Pool, tenant: TenantId, ids: Sequence[Entity
     return [*map(to_entity, rows)]
 
 
-AT_INSTANT: Final = f"""
-    SELECT {COLUMNS} FROM entity
-     WHERE tenant = $1 AND id = $2 AND valid_from <= $3
-     UNION ALL
-    SELECT {COLUMNS} FROM entity_history
-     WHERE tenant = $1 AND id = $2 AND valid_from <= $3 AND valid_to > $3
-     LIMIT 1
-"""  # noqa: S608 - the column list is a constant
+def _select_version_at(entity_id: str, instant: str) -> str:
+    """The version of an entity that was valid at an instant. Of superseded ones it can only be the last that had begun
+    by then, so those before it are not read, however many there are.
+    """
+    return f"""
+        SELECT {COLUMNS} FROM entity
+         WHERE tenant = $1 AND id = {entity_id} AND valid_from <= {instant}
+         UNION ALL
+        SELECT {COLUMNS}
+          FROM (SELECT {COLUMNS}, valid_to FROM entity_history
+                 WHERE tenant = $1 AND id = {entity_id} AND valid_from <= {instant}
+                 ORDER BY valid_from DESC LIMIT 1) AS latest
+         WHERE valid_to > {instant}
+         LIMIT 1
+    """  # noqa: S608 - the column list is a constant, the rest are names of parameters and columns
+
+
+AT_INSTANT: Final = _select_version_at("$2", "$3")
 
 BY_TRANSACTION: Final = f"""
     SELECT {COLUMNS} FROM entity
@@ -381,13 +391,7 @@ PAGE_AT: Final = limit_documents(
                         AND created_at <= $5 AND valid_from > $5
                       ORDER BY id LIMIT $3::bigint + $4::bigint)) AS entities
                  ORDER BY id LIMIT $3 OFFSET $4) AS known
-          LEFT JOIN LATERAL (
-                SELECT {COLUMNS} FROM entity
-                 WHERE tenant = $1 AND id = known.id AND valid_from <= $5
-                 UNION ALL
-                SELECT {COLUMNS} FROM entity_history
-                 WHERE tenant = $1 AND id = known.id AND valid_from <= $5 AND valid_to > $5
-                 LIMIT 1) AS version ON true
+          LEFT JOIN LATERAL ({_select_version_at("known.id", "$5")}) AS version ON true
     """,  # noqa: S608 - the column list is a constant
     f"{COLUMNS}, candidates, wanted",
     most=PORTION_BYTES,

@@ -6,6 +6,7 @@ On larger tables a scan costs more and an index as much as here, so a planner th
 ``benchmarks/history.py`` measures a million entities with ten versions each.
 """
 
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -67,6 +68,23 @@ async def test_a_page_of_the_past_is_found_by_ids_and_its_versions_are_looked_up
     if page == 0:  # further down, sorting all ids of a table so small is as good as walking them
         assert "Seq Scan" not in plans[0], plans[0]
     assert len(rows) == 20
+
+
+@pytest.mark.parametrize("instant", [50_000, 500_000, 999_000])
+async def test_an_entity_at_an_instant_is_one_superseded_version_however_many_there_are(tables: str, instant: int):
+    async with connected(tables) as connection:
+        found = await connection.fetch("SELECT id FROM entity WHERE tenant = 'acme' ORDER BY id LIMIT 20")
+        for statement, arguments in (
+            (entities.AT_INSTANT, ("acme", found[7]["id"], instant)),
+            (entities.PAGE_AT, ("acme", SOMEBODY, 20, 0, instant, NIL)),
+        ):
+            plan = await connection.fetch(f"EXPLAIN (ANALYZE, COSTS off, TIMING off) {statement}", *arguments)
+            nodes = "\n".join(row[0] for row in plan).split("->")
+            looks = [node for node in nodes if "entity_history_pkey" in node]
+            assert looks, nodes
+            for look in looks:
+                assert float(re.findall(r"actual rows=([0-9.]+)", look)[0]) <= 1, look  # of one that is gone there is none
+                assert "Rows Removed by Filter" not in look, look
 
 
 @pytest.mark.parametrize("instant", [50_000, 500_000, 999_000])
