@@ -1,17 +1,21 @@
 """Bulk jobs at the sizes that are promised (docs/reference/operations.md#bulk-jobs): by hand, since they take long.
 
 ``STATEWRIGHT_TEST_BULK=1000000`` has a job move so many entities (twenty minutes at a million), another a tenth of them
-while nodes are killed every ten seconds, and a third keep its rate for half a minute. What they took is on stderr.
+while nodes are killed every ten seconds, a third keep its rate for half a minute, and a fourth over two nodes that are
+killed. What they took is on stderr.
 """
 
 import os
 import random
+import re
 import sys
 import time
+from bisect import bisect_left
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -19,9 +23,11 @@ import httpx
 import psutil
 import pytest
 
+from statewright.loop.background import LEASE_TIMEOUT
+from statewright.services.ops.bulk_runs import LOOK_INTERVAL
 from tests.builders import Json, a_workflow, manual
 from tests.database import Template, kept_open
-from tests.e2e.nodes import query, run_nodes
+from tests.e2e.nodes import Nodes, query, run_nodes
 from tests.e2e.program import Program, started
 from tests.e2e.test_bulk_kills import build_api
 from tests.service import Api, done
@@ -34,6 +40,8 @@ MEBIBYTE: Final = 1024 * 1024
 
 MAX_GROWTH_BYTES: Final = 32 * MEBIBYTE
 """Of the service while a job runs: the ids of a million entities are 16 MiB as bytes, and 100 MiB as texts."""
+
+ITEMS_DONE: Final = re.compile(r'^statewright_bulk_items_total{.*result="SUCCEEDED".*} (\S+)', re.MULTILINE)
 
 NEW: Final = {"type": "lifecycle", "field": "state", "operatorType": "EQUALS", "value": "NEW"}
 ORDER: Final[Json] = {
@@ -145,3 +153,52 @@ def test_the_default_rate_is_kept_within_a_tenth(tmp_path: Path, url: str) -> No
         rate = 1_499 / (times[1] - times[0])
         sys.stderr.write(f"{rate:.2f} items a second\n")
         assert 45 <= rate <= 55
+
+
+RATE: Final = 50
+WINDOW_S: Final = 10
+TAKE_OVER_S: Final = (LEASE_TIMEOUT + 2 * LOOK_INTERVAL).total_seconds()
+
+
+def test_the_rate_holds_though_the_node_that_runs_the_job_is_killed_twice(tmp_path: Path, url: str) -> None:
+    count = 2_500
+    with run_nodes(tmp_path, 3, POSTGRES_URL=url) as nodes:
+        make_entities(nodes.programs[0], count)
+        job = begin(build_api(nodes.programs[0], "/ops/v1"), ratePerSecond=RATE, concurrency=4)
+        for share in (count // 3, 2 * count // 3):
+            while count_moved(url) < share:
+                time.sleep(0.1)
+            nodes.kill(find_runner(nodes))
+        while not is_over(found := read(build_api(nodes.programs[0], "/ops/v1"), job)):
+            time.sleep(0.1)
+        check_result(url, found, count)
+    times = [float(at) / 1e6 for (at,) in query(url, "SELECT valid_from FROM entity ORDER BY valid_from")]  # type: ignore[arg-type]
+    pauses = sorted(later - earlier for earlier, later in pairwise(times))
+    most = max(bisect_left(times, at + WINDOW_S) - place for place, at in enumerate(times))
+    sys.stderr.write(
+        f"{count} items in {times[-1] - times[0]:.1f} s, the longest pauses {pauses[-3:]};"
+        f" {most / WINDOW_S:.1f} a second in the fullest {WINDOW_S} s\n"
+    )
+    assert most <= RATE * WINDOW_S * 1.1
+    assert pauses[-2] <= pauses[-1] <= TAKE_OVER_S
+    assert times[-1] - times[0] <= count / RATE * 1.1 + sum(pauses[-2:])
+
+
+def count_moved(url: str) -> int:
+    [(moved,)] = query(url, "SELECT count(*) FROM entity WHERE state = 'DONE'")
+    return int(str(moved))
+
+
+def find_runner(nodes: Nodes) -> int:
+    """The node whose items become more."""
+    before = [count_items(program) for program in nodes.programs]
+    while True:
+        time.sleep(0.2)
+        for n, program in enumerate(nodes.programs):
+            if count_items(program) > before[n]:
+                return n
+
+
+def count_items(program: Program) -> float:
+    found = ITEMS_DONE.search(program.admin.get("/metrics").text)
+    return float(found[1]) if found else 0.0
