@@ -34,7 +34,6 @@ from statewright.egress.policy import (
     format_host,
     get_port,
 )
-from statewright.network.sockets import translate_resets
 
 _VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 
@@ -276,7 +275,7 @@ class Egress:
             raise Refused(HttpFailure(reason="request_malformed", detail=f"a body of more than {most} bytes"))
         if request.max_response_bytes is not None:
             most = min(most, request.max_response_bytes)
-        with _translate_errors(url.host), translate_resets(httpcore.ConnectError):
+        with _translate_errors(url.host):
             async with (await self._open_pool()).stream(
                 request.method,
                 httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),

@@ -270,6 +270,9 @@ class _Connection(httpcore.AsyncNetworkStream, asyncio.Protocol):
     ) -> httpcore.AsyncNetworkStream:
         plain, self._transport = self._transport, None
         assert plain is not None  # noqa: S101 - connected
+        if self._received:  # in the clear, by anybody on the way; it would be taken for the answer
+            plain.abort()
+            raise httpcore.ConnectError("the server speaks before TLS")
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(timeout):

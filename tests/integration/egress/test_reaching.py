@@ -1,13 +1,19 @@
 """Requests reach what the policy permits, and nothing else (docs/reference/egress.md)."""
 
+import asyncio
 import ssl
+from contextlib import suppress
+from ipaddress import ip_network
 from pathlib import Path
 
+import httpcore
 import pytest
 
 from statewright.egress import Egress, EgressPolicy, HttpFailure, HttpRequest, HttpResponse
+from statewright.egress.connecting import CheckedBackend
 from tests.certificates import Authority
 from tests.integration.egress.conftest import PERMITTED, REFUSED, Names, open_egress, respond, serve
+from tests.service import eventually
 
 
 async def send(egress: Egress, url: str, **members: object) -> HttpResponse | HttpFailure:
@@ -185,6 +191,28 @@ async def test_an_unknown_authority_is_not_believed(authority: Authority):
     assert reason_of(outcome) == "tls_failed"
     assert isinstance(outcome, HttpFailure)
     assert not outcome.was_sent
+
+
+async def test_what_is_said_before_tls_is_no_answer():
+    has_spoken, has_ended = asyncio.Event(), asyncio.Event()
+
+    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(respond(b"forged"))
+        await writer.drain()
+        has_spoken.set()
+        with suppress(ConnectionError):
+            await reader.read()
+        writer.close()
+        has_ended.set()
+
+    async with await asyncio.start_server(speak, PERMITTED, 0) as server:
+        backend = CheckedBackend(EgressPolicy(networks=(ip_network(PERMITTED),)), Names())
+        stream = await backend.connect_tcp(PERMITTED, server.sockets[0].getsockname()[1])
+        await has_spoken.wait()
+        await asyncio.to_thread(eventually, lambda: stream.get_extra_info("is_readable"))
+        with pytest.raises(httpcore.ConnectError, match="before TLS"):
+            await stream.start_tls(ssl.create_default_context(), "example.com", timeout=10)
+        await has_ended.wait()
 
 
 async def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.MonkeyPatch):
