@@ -212,6 +212,24 @@ def test_a_criterion_that_does_not_hold_skips(api: Api, ops: Api) -> None:
     assert {item["code"] for item in walk(ops, f"/bulk-jobs/{job['id']}/items", limit=5)} == {"CRITERION"}
 
 
+@pytest.mark.parametrize(
+    ("operation", "arguments"), [("TRANSITION", {"transition": "advance"}), ("LOOPBACK", {}), ("DELETE", {})]
+)
+def test_what_its_creator_may_not_do_is_not_allowed(
+    service: RunningService, api: Api, ops: Api, operation: str, arguments: Json
+) -> None:
+    """Entities of built-in models are moved and removed by their owner, but for what is open to clients."""
+    v1 = replace(api, url=service.root)
+    uploaded(v1, definition("errand", step("mail", "SERVICE_TASK", "end", jobType="mail")))
+    started(v1, "errand")
+    [instance] = done(api.get(f"/entity/{INSTANCES.name}/{INSTANCES.version}"))
+    order = {"operation": operation, "arguments": arguments, "ids": [instance["meta"]["id"]]}
+    for is_dry in (True, False):
+        job = wait(ops, begin(ops, **order, dryRun=is_dry), "READY" if is_dry else "COMPLETED")
+        assert list_codes(ops, job) == ["NOT_ALLOWED"]
+        assert get_totals(job) == {"skipped": 1}
+
+
 def test_what_does_not_match_any_more_is_skipped_where_it_is_judged_again(api: Api, ops: Api) -> None:
     ids = a_set(api, 3)
     order = {"operation": "DELETE", "arguments": {}, "model": MODEL, "condition": ALL, "recheck": True}

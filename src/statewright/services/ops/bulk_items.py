@@ -14,6 +14,7 @@ from statewright.failures import EntityNotFound, ProcessNotFound, TransitionNotF
 from statewright.ids import EntityId
 from statewright.operations.bulk_jobs import BulkOperation, BulkPlan
 from statewright.services import entities
+from statewright.services.builtin import FireRequest
 from statewright.services.core import Caller, Core
 from statewright.services.entities import Patch
 from statewright.services.ops.explanations import explain
@@ -63,6 +64,9 @@ async def _move(item: ItemContext, id_: EntityId) -> None:
 
 
 async def _judge_move(item: ItemContext, id_: EntityId) -> str | None:
+    entity, builtin = await get_entity(item, id_), item.core.builtin
+    if entity.model in builtin.by_id:
+        builtin.check_transition(FireRequest(entity=entity, transition=item.plan.arguments.transition, document={}))
     explained = await explain(item.operations, item.caller, id_)
     if explained.obstacles is not None and explained.obstacles.whole:
         return "SUSPENDED"
@@ -79,8 +83,8 @@ async def _delete(item: ItemContext, id_: EntityId) -> None:
     await entities.delete(item.core, item.caller, id_)
 
 
-async def _judge_presence(item: ItemContext, id_: EntityId) -> None:
-    await get_entity(item, id_)
+async def _judge_deletion(item: ItemContext, id_: EntityId) -> None:
+    item.core.builtin.refuse_entities((await get_entity(item, id_)).model)
 
 
 async def get_entity(item: ItemContext, id_: EntityId) -> Entity:
@@ -127,7 +131,7 @@ MOVES: Final[Mapping[BulkOperation, ItemWork]] = {
     "TRANSITION": _MOVE,
     "LOOPBACK": _MOVE,
     "PATCH": _MOVE,
-    "DELETE": ItemWork(_delete, _judge_presence),
+    "DELETE": ItemWork(_delete, _judge_deletion),
     "CANCEL_INSTANCES": ItemWork(partial(_move_instance, (CANCEL,)), partial(_judge_instance, (CANCEL,))),
     "RETRY_INSTANCES": ItemWork(partial(_move_instance, AGAIN), partial(_judge_instance, AGAIN)),
 }
