@@ -89,7 +89,7 @@ class NatsBroker:
             TimeoutError,
             ValueError,
         ) as error:  # what it says may name addresses
-            is_lost = isinstance(error, ConnectionError) and self._settings.servers[0].startswith("tls:")
+            is_lost = isinstance(error, ConnectionError | ssl.SSLError) and self._settings.servers[0].startswith("tls:")
             raise NotPublished(describe_failure("nats", error, is_lost=is_lost), is_away=True) from error
 
     async def _open(self) -> "_Link":

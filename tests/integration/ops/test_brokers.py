@@ -263,7 +263,8 @@ def test_brokers_are_reached_with_a_certificate_and_without_one_deliveries_are_r
         path = f"/subscriptions/{one['id']}/deliveries?status=RETRYING"
         eventually(lambda path=path: done(hooks.get(path))["items"], within_s=60)
         [delivery] = done(hooks.get(path))["items"]
-        assert (delivery["attempt"], "certificate" in delivery["error"]) == (1, True), delivery
+        assert delivery["attempt"] == 1
+        assert "certificate" in delivery["error"]
         done(hooks.request("PATCH", f"/subscriptions/{one['id']}", {"target": {kind: target}}))
         assert done(hooks.post(f"/subscriptions/{one['id']}/test"))["error"] is None
 
