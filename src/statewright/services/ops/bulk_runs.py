@@ -274,6 +274,8 @@ class BulkRun:
             if self.job.status == "FREEZING":
                 await self._freeze()
             elif await self._run_items():
+                if self.job.plan.operation == "RESUME":  # or this node would refuse for a moment what goes on again
+                    await self._operations.concerns.active.load_anew()
                 await self._jobs.complete(self.job)
                 log.info("bulk_job_completed", tenant=self.job.tenant, job=self.job.id)
         except LeaseLost:
