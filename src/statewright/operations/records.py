@@ -158,6 +158,8 @@ class ApiOperation(Struct, Generic[AnswerT_co], frozen=True, kw_only=True):
     answers_secret: bool = False
     """Then the answer is sealed where it is recorded."""
     query: tuple[QueryParameter, ...] = ()
+    headers: tuple[str, ...] = ()
+    """That say something of the request, beside those of all requests."""
     body: type[Any] | str | None = None  # whatever record
     body_required: bool = True
     answer: type[AnswerT_co] | str

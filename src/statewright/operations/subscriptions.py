@@ -178,7 +178,7 @@ class SubscriptionFilter(RequestBody, frozen=True, kw_only=True):
 
     SCHEMA: ClassVar[str] = "OpsSubscriptionFilter"
 
-    kinds: Annotated[list[Kind], Meta(max_length=10)] | None = None
+    kinds: Annotated[list[Kind], Meta(min_length=1, max_length=10)] | None = None
     model_name: Name | None = None
     model_version: Annotated[int, Meta(ge=1, le=2**31 - 1, extra_json_schema={"format": "int32"})] | None = None
     from_state: Name | None = None
@@ -360,6 +360,7 @@ CHANGE_SUBSCRIPTION: Final = ApiOperation(
     summary="Change a subscription by a merge patch",
     role=OPERATOR,
     answers_secret=True,
+    headers=("If-Match",),
     body=SubscriptionPatch,
     answer=Subscription,
     problems=(*_UNKNOWN, "TARGET_NOT_ALLOWED", "REVISION_MISMATCH"),

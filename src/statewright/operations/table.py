@@ -632,6 +632,7 @@ ACTIVATE_WORKFLOW_REVISION: Final = ApiOperation(
     path="/ops/v1/models/{entityName}/{modelVersion}/workflow/revisions/{revision}/activate",
     summary="Bring the workflows of a revision back, as a new one",
     role=OPERATOR,
+    headers=("If-Match",),
     body=checks.Activation,
     answer=checks.WorkflowRevision,
     problems=(

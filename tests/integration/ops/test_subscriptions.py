@@ -6,8 +6,10 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+import httpx
 import pytest
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
@@ -52,15 +54,18 @@ DUE: Final = "UPDATE event_delivery SET next_at = 0 WHERE tenant = $1 AND status
 LOADED_ANEW: Final = "UPDATE event_subscription SET revision = revision + 1 WHERE tenant = $1"
 
 
-def make_due(service: RunningService, tenant: str) -> None:
-    """Deliveries need not wait for their next attempt; nodes load them anew."""
-
+def run_on(service: RunningService, *statements: str, tenant: str) -> None:
     async def run() -> None:
         async with connected(service.database) as connection:
-            await connection.execute(DUE, tenant)
-            await connection.execute(LOADED_ANEW, tenant)
+            for statement in statements:
+                await connection.execute(statement, tenant)
 
     asyncio.run(run())
+
+
+def make_due(service: RunningService, tenant: str) -> None:
+    """Deliveries need not wait for their next attempt; nodes load them anew."""
+    run_on(service, DUE, LOADED_ANEW, tenant=tenant)
 
 
 def test_events_come_signed_in_the_order_of_each_entity(hooks: Api, client: Api, receiver: Receiver) -> None:
@@ -373,6 +378,100 @@ def test_a_subscription_is_changed_by_merge_patches_and_ended(
     assert actions == ["subscription.delete", "subscription.change", "subscription.create"]
 
 
+def test_changes_that_meet_are_all_made(hooks: Api, receiver: Receiver) -> None:
+    """Whoever is overtaken begins anew, unless he said what he changes."""
+    path = f"/subscriptions/{subscribe(hooks, receiver.url, enabled=False)['id']}"
+    together = threading.Barrier(8)
+
+    def change(number: int) -> httpx.Response:
+        together.wait(PATIENCE_S)
+        if number < 2:
+            return hooks.post(f"{path}/rotate-secret")
+        return hooks.request("PATCH", path, {"target": {"headers": {f"X-{number}": "v"}}})
+
+    with ThreadPoolExecutor(8) as clients:
+        assert [answer.status_code for answer in clients.map(change, range(8))] == [200] * 8
+    changed = done(hooks.get(path))
+    assert (sorted(changed["target"]["headerNames"]), changed["revision"]) == ([f"X-{n}" for n in range(2, 8)], 9)
+
+
+def test_no_kinds_are_no_filter(hooks: Api, receiver: Receiver) -> None:
+    order = {"name": "x", "target": {"url": receiver.url}, "filters": [{"kinds": []}]}
+    assert refused(hooks.post("/subscriptions", order), 400, "BAD_REQUEST")["properties"]["parameter"].startswith(
+        "/filters/0/kinds"
+    )
+
+
+REST_LONG: Final = """
+    UPDATE event_delivery SET attempt = 8, next_at = now_us() + 43200000000 WHERE tenant = $1 AND status = 'RETRYING'
+"""
+
+
+@pytest.mark.parametrize("mend", ["target", "enabled"])
+def test_what_rests_goes_out_when_its_target_is_mended(
+    sending: RunningService, tenant: str, hooks: Api, client: Api, receiver: Receiver, mend: str
+) -> None:
+    receiver.answer = lambda _, _event: 404
+    path = f"/subscriptions/{subscribe(hooks, receiver.url)['id']}"
+    made = client.create(model=client.a_model(FLOW))
+    eventually(lambda: done(hooks.get(f"{path}/deliveries?status=RETRYING"))["items"])
+    if mend == "enabled":
+        done(hooks.request("PATCH", path, {"enabled": False}))
+    run_on(sending, REST_LONG, LOADED_ANEW, tenant=tenant)
+    receiver.got.clear()
+    receiver.answer = lambda _, _event: 204
+    patch = {"enabled": True} if mend == "enabled" else {"target": {"url": f"{receiver.url}/right"}}
+    done(hooks.request("PATCH", path, patch))
+    eventually(lambda: [event["subject"] for event in receiver.events] == [made.id])
+    eventually(lambda: done(hooks.get(f"{path}/deliveries"))["items"][0]["status"] == "DELIVERED")
+    assert done(hooks.get(f"{path}/deliveries"))["items"][0]["attempt"] == 1
+
+
+def test_what_is_under_way_to_a_wrong_target_goes_to_the_right_one_next(
+    sending: RunningService, tenant: str, hooks: Api, client: Api, receiver: Receiver
+) -> None:
+    """The attempt that fails behind the change is the eighth, after which a delivery rests for half a day."""
+    under_way, changed = threading.Event(), threading.Event()
+
+    def answer(_: object, _event: Json) -> int:
+        if under_way.is_set():
+            return 204
+        under_way.set()
+        changed.wait(PATIENCE_S)
+        return 404
+
+    receiver.answer = lambda _, _event: 404
+    path = f"/subscriptions/{subscribe(hooks, receiver.url)['id']}"
+    client.create(model=client.a_model(FLOW))
+    eventually(lambda: done(hooks.get(f"{path}/deliveries?status=RETRYING"))["items"])
+    receiver.answer = answer
+    run_on(sending, "UPDATE event_delivery SET attempt = 7 WHERE tenant = $1", DUE, LOADED_ANEW, tenant=tenant)
+    assert under_way.wait(PATIENCE_S)
+    done(hooks.request("PATCH", path, {"target": {"url": f"{receiver.url}/right"}}))
+    changed.set()
+    eventually(lambda: done(hooks.get(f"{path}/deliveries"))["items"][0]["status"] == "DELIVERED")
+
+
+SEALED_OTHERWISE: Final = """
+    UPDATE event_subscription SET sealed = set_byte(sealed, 20, get_byte(sealed, 20) # 1) WHERE tenant = $1
+"""
+
+
+def test_a_subscription_that_cannot_be_opened_is_disabled(
+    sending: RunningService, tenant: str, hooks: Api, client: Api, receiver: Receiver
+) -> None:
+    """As when the service was given another secret."""
+    path = f"/subscriptions/{subscribe(hooks, receiver.url)['id']}"
+    run_on(sending, SEALED_OTHERWISE, LOADED_ANEW, tenant=tenant)
+    eventually(lambda: done(hooks.get(path))["status"] == "DISABLED")
+    assert "another key" in done(hooks.get(path))["disabledReason"]
+    eventually(lambda: done(hooks.get("/incidents?kind=SUBSCRIPTION_DISABLED"))["items"])
+    refused(hooks.request("PATCH", path, {"enabled": True}), 400, "BAD_REQUEST")
+    client.create(model=client.a_model(FLOW))
+    assert receiver.got == []
+    done(hooks.delete(path))
+
+
 def test_targets_inside_are_refused_and_nothing_is_sent(
     service: RunningService, tenant: str, receiver: Receiver
 ) -> None:
@@ -431,6 +530,28 @@ def test_the_secrets_of_brokers_are_kept_and_never_shown(service: RunningService
             "sasl_password" if kind == "kafka" else "token": "a word"
         }
         refused(hooks.post(f"{path}/rotate-secret"), 400, "BAD_REQUEST")
+
+
+def test_what_is_secret_of_a_target_goes_nowhere_else(service: RunningService, tenant: str) -> None:
+    """An operator cannot read it, and cannot have it sent to himself."""
+    hooks = ops_api(service, tenant, "ROLE_OPERATOR")
+    webhook = {"url": "https://93.184.216.34/a", "headers": {"X-Key": "a word"}}
+    for target, patch, given, secret in (
+        (webhook, {"url": "https://93.184.216.35/a"}, {"headers": {"X-Key": "b"}}, "headers/X-Key"),
+        (webhook, {"url": "https://93.184.216.34:8443/a"}, {"headers": {"X-Key": None}}, "headers/X-Key"),
+        ({"kafka": KAFKA}, {"kafka": {"bootstrapServers": ["93.184.216.35:9093"]}}, None, "kafka/saslPassword"),
+        ({"nats": NATS}, {"nats": {"servers": ["tls://93.184.216.35"]}}, None, "nats/token"),
+    ):
+        kind, _, name = secret.partition("/")
+        path = f"/subscriptions/{subscribe(hooks, '', target=target, enabled=False)['id']}"
+        problem = refused(hooks.request("PATCH", path, {"target": patch}), 400, "BAD_REQUEST")
+        assert problem["properties"]["parameter"] == f"/target/{secret}"
+        again = given or {kind: {**patch[kind], name: "another word"}}
+        done(hooks.request("PATCH", path, {"target": {**patch, **again}}))
+    path = f"/subscriptions/{subscribe(hooks, '', target=webhook, enabled=False)['id']}"
+    for url in ("https://93.184.216.34/b", "https://93.184.216.34:443/c"):
+        done(hooks.request("PATCH", path, {"target": {"url": url}}))
+    done(hooks.request("PATCH", path, {"target": {"url": None, "kafka": KAFKA, "headers": None}}))
 
 
 def test_brokers_are_checked_like_webhooks(

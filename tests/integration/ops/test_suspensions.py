@@ -317,6 +317,40 @@ def test_a_frozen_node_is_named_until_it_knows_of_the_suspension(
         assert done(ops.get(path))["pendingNodes"] == []
 
 
+def test_a_bulk_job_that_resumes_ends_when_all_nodes_know_of_it(
+    database_template: Template, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def stand_still() -> None:
+        return None
+
+    def find_status(job: Json) -> str:
+        return str(done(ops.get(f"/bulk-jobs/{job['id']}"))["status"])
+
+    def begin(operation: str, entity: str) -> Json:
+        job = ops.post("/bulk-jobs", {"operation": operation, "arguments": {}, "ids": [entity]})
+        assert job.status_code == 201, job.text
+        return job.json()
+
+    monkeypatch.setattr(waiting, "CONFIRM_WITHIN_S", PATIENCE_S)
+    with hosted(database_template.clone()) as here, hosted(nullcontext(here.database)) as there:
+        api, ops = there.api("t"), ops_api(here, "t", "ROLE_ADMIN")
+        entity, other = an_entity(api), api.create().id
+        suspend(ops, "ENTITY", id=entity)
+        refused(api.put(f"/entity/JSON/{entity}/GO", SAMPLE), 409, "SUSPENDED")
+        follower = there.parts.runtime.operations.concerns.suspensions
+        with monkeypatch.context() as frozen:
+            for name in ("refresh", "_confirm"):
+                frozen.setattr(follower, name, stand_still)
+            resuming = begin("RESUME", entity)
+            eventually(lambda: done(ops.get(f"/bulk-jobs/{resuming['id']}"))["totals"]["succeeded"] == 1)
+            later = begin("LOOPBACK", other)
+            eventually(lambda: find_status(later) == "COMPLETED")
+            assert find_status(resuming) == "RUNNING"
+        there.loop.call_soon_threadsafe(follower.announce_change)
+        eventually(lambda: find_status(resuming) == "COMPLETED")
+        assert api.put(f"/entity/JSON/{entity}/GO", SAMPLE).status_code == 200
+
+
 def test_jobs_of_a_suspended_type_are_not_handed_out(api: Api, ops: Api, service: RunningService) -> None:
     v1 = replace(api, url=f"{service.root}/v1")
     step = {"id": "a", "name": "a", "type": "SERVICE_TASK", "jobType": "mail", "nextStep": "z"}

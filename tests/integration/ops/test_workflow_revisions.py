@@ -158,8 +158,9 @@ def operator(service: RunningService, tenant: str) -> Api:
     return ops_api(service, tenant, "ROLE_OPERATOR", user="olga")
 
 
-def activate(operator: Api, number: int, **members: Json) -> httpx.Response:
-    return operator.post(f"{REVISIONS}/{number}/activate", {"reason": "v2 loses orders", **members})
+def activate(operator: Api, number: int, if_match: str | None = None, **members: Json) -> httpx.Response:
+    headers = {} if if_match is None else {"If_Match": if_match}
+    return operator.post(f"{REVISIONS}/{number}/activate", {"reason": "v2 loses orders", **members}, **headers)
 
 
 def test_a_revision_that_is_brought_back_is_a_new_one(api: Api, ops: Api, operator: Api) -> None:
@@ -208,6 +209,18 @@ def test_bringing_back_is_for_operators_and_says_what_is_wrong(api: Api, ops: Ap
     stale = refused(activate(operator, 1, ifMatch=1), 412, "REVISION_MISMATCH")
     assert stale["properties"]["currentRevision"] == 2
     assert done(activate(operator, 1, ifMatch=2))["revision"] == 3
+
+
+def test_what_is_brought_back_may_be_tied_to_a_revision_by_a_header(api: Api, operator: Api) -> None:
+    api.import_model()
+    for name in ("one", "two"):
+        api.import_workflows(named(name))
+    refused(activate(operator, 1, '"1"'), 412, "REVISION_MISMATCH")
+    for if_match, members in (("two", {}), ('"2"', {"ifMatch": 1})):
+        problem = refused(activate(operator, 1, if_match, **members), 400, "BAD_REQUEST")
+        assert problem["properties"]["parameter"] == "If-Match"
+    assert done(activate(operator, 1, '"2"', ifMatch=2))["revision"] == 3
+    assert done(activate(operator, 2, "*"))["revision"] == 4
 
 
 def test_of_two_imports_for_one_revision_the_second_is_refused(api: Api) -> None:

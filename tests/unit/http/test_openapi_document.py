@@ -95,6 +95,10 @@ MENDS: Final[dict[str, dict[str, Any]]] = {
         f"{SUSPENSION}.model.properties.version.minimum": 1,
         f"{SUSPENSION}.model.properties.version.maximum": 2**31 - 1,
     },
+    "no kinds at all matched all": {
+        f"{place}.properties.filters.items.properties.kinds.minItems": 1
+        for place in ("OpsNewSubscription", "OpsSubscription", "OpsSubscriptionPatch")
+    },
     "openapi-typescript took an object of which nothing else is said for one without members": {
         **{f"{place}.additionalProperties": True for place in OPEN_OBJECTS},
         "Schedule.anyOf": [

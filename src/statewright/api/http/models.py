@@ -3,12 +3,11 @@
 Workflows over REST (docs/reference/workflows.md#import, docs/reference/workflows.md#export).
 """
 
-import re
 from contextlib import suppress
 from typing import Final
 
 from statewright.api.http.declaration import Subject
-from statewright.api.http.request import Request, int32
+from statewright.api.http.request import Request
 from statewright.api.http.response import Response, build_warning_headers, encode_json, encode_json_in_order
 from statewright.api.http.router import BUILTIN, MODEL, bind_scope
 from statewright.entity import ModelKey
@@ -30,7 +29,6 @@ _WORKFLOWS: Final = Subject(tag="Workflows", recording="transaction", problems=(
 MAX_NOTE_CHARS: Final = 200
 """Of what is kept with a revision of workflows."""
 
-_REVISION: Final = re.compile(r'"(\d{1,10})"|(\d{1,10})', re.ASCII)
 
 MAX_UNIQUE_KEYS_BYTES: Final = 1024 * 1024
 """Of the body that sets unique keys (docs/reference/models.md#requests-and-answers)."""
@@ -203,7 +201,7 @@ async def import_workflows(request: Request) -> Response:
     except BodyTooLarge as oversized:
         raise BodyTooLarge(f"failed to read request body: {oversized.message}") from oversized
     dry_run, tells_findings = request.query_flag("dryRun"), request.query_flag("warnings")
-    options = ImportOptions(if_match=_read_revision(request), note=_read_note(request))
+    options = ImportOptions(if_match=request.read_if_match(), note=_read_note(request))
     if dry_run:
         checked = await check_workflows(
             request.runtime.operations, request.caller, key, body, if_match=options.if_match
@@ -218,17 +216,6 @@ async def import_workflows(request: Request) -> Response:
 
 def _answer_import(answer: ImportedWorkflows | WorkflowCheck, revision: int) -> Response:
     return Response(encode_json(answer), headers=((b"X-Workflow-Revision", b"%d" % revision),))
-
-
-def _read_revision(request: Request) -> int | None:
-    """The revision that the model must have, 0 for none; None when any will do. Raises ``InvalidParameter``."""
-    text = request.header(b"if-match")
-    if text is None:
-        return None
-    found = _REVISION.fullmatch(text)
-    if found is None:
-        raise InvalidParameter("If-Match", "not the number of a revision")
-    return int32("If-Match", found[1] or found[2])
 
 
 def _read_note(request: Request) -> str | None:

@@ -42,6 +42,7 @@ Excess = Callable[[str], Exception]
 """What is raised for a body that is too long."""
 
 _INT: Final = re.compile(r"[+-]?[0-9]{1,20}")
+_REVISION: Final = re.compile(r'"(\d{1,10})"|(\d{1,10})', re.ASCII)
 _TRUE: Final = {"1", "t", "T", "TRUE", "true", "True"}
 _FALSE: Final = {"0", "f", "F", "FALSE", "false", "False"}
 
@@ -290,6 +291,18 @@ class Request:
         """A transaction id as a query parameter."""
         text = self.query(name)
         return None if text is None else TransactionId(uuid_text(name, text))
+
+    def read_if_match(self, *, takes_any: bool = False) -> int | None:
+        """The revision that ``If-Match`` names, in quotes or without; None when any will do, which ``*`` says where it
+        is taken. Raises ``InvalidParameter``.
+        """
+        text = self.header(b"if-match")
+        if text is None or (takes_any and text == "*"):
+            return None
+        found = _REVISION.fullmatch(text)
+        if found is None:
+            raise InvalidParameter("If-Match", "not the number of a revision")
+        return int32("If-Match", found[1] or found[2])
 
     def model_key(self) -> ModelKey:
         """The model named by the path."""

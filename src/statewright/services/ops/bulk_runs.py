@@ -37,6 +37,7 @@ from statewright.services.ops.bulk_incidents import WORKS, freeze
 from statewright.services.ops.bulk_items import ItemContext
 from statewright.services.ops.bulk_jobs import check_deletions, prepare_search, read_change
 from statewright.services.ops.service import Operations
+from statewright.services.ops.waiting import wait_for_nodes
 from statewright.storage.columns import StagedRow
 from statewright.storage.commit.overlay import Overlay
 from statewright.storage.commit.unit_of_work import UnitOfWork
@@ -45,6 +46,7 @@ from statewright.storage.ops import bulk_items as stored
 from statewright.storage.ops.bulk_claims import BulkClaim, BulkJobs
 from statewright.storage.ops.bulk_items import BULK_ITEMS, PART, FreezeLost, StagedItem, TooManyItems
 from statewright.storage.ops.bulk_jobs import get_job
+from statewright.storage.ops.suspensions import list_pending_nodes
 from statewright.storage.pool import Pool
 from statewright.storage.search.matching import judge_entities
 from statewright.storage.search.statements import EntityQuery
@@ -274,14 +276,21 @@ class BulkRun:
             if self.job.status == "FREEZING":
                 await self._freeze()
             elif await self._run_items():
-                if self.job.plan.operation == "RESUME":  # or this node would refuse for a moment what goes on again
-                    await self._operations.concerns.active.load_anew()
+                if self.job.plan.operation == "RESUME":
+                    await self._tell_nodes()
                 await self._jobs.complete(self.job)
                 log.info("bulk_job_completed", tenant=self.job.tenant, job=self.job.id)
         except LeaseLost:
             log.info("bulk_job_taken_over", job=self.job.id)
         finally:
             await cancel_all({beats})
+
+    async def _tell_nodes(self) -> None:
+        """Wait for the nodes, which would refuse for a moment what has been resumed."""
+        active = self._operations.concerns.active
+        await active.load_anew()
+        revision = active.revision
+        await wait_for_nodes(lambda: list_pending_nodes(self._operations.core.pool, revision))
 
     async def close(self) -> None:
         """End what is under way, and wait until it has ended. What commits all the same has its result."""

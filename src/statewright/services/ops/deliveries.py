@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from statewright.conditions.search import SentCondition, judge_sent
 from statewright.entity import EntityMeta
-from statewright.failures import Failure, StorageUnavailable
+from statewright.failures import BadRequest, Failure, StorageUnavailable
 from statewright.ids import NodeId, TenantId
 from statewright.loop.background import LEASE_TIMEOUT, cancel_all, log_failures, remove_in_batches, repeat, wait_at_most
 from statewright.operations.events import EventPosition, EventRow
@@ -234,12 +234,11 @@ class SubscriptionRun:
         keeping = asyncio.create_task(self._keep(), name="subscription-lease")
         try:
             with self._following:
-                known = -1
-                await self._load()
+                known = await self._load()
                 while self._is_ours:
-                    if known not in (-1, self._revision):
-                        await self._load()
-                    known = self._revision
+                    if known != self._revision:
+                        known = await self._load()
+                        continue
                     self._start_due()
                     is_behind = await self._read_more()
                     self._start_due()
@@ -278,12 +277,17 @@ class SubscriptionRun:
         self._is_ours = False
         self._moved.set()
 
-    async def _load(self) -> None:
-        """Read what is to be done anew; what is under way goes on."""
+    async def _load(self) -> int:
+        """Read what is to be done anew, as of the revision that is returned; what is under way goes on."""
         found = await stored.find_subscription(self._parts.core.pool, self.claim.tenant, self.claim.id)
         self._revision = found.revision
         self._plan = decode_plan(found.plan)
-        await self._change_sender(self._plan, self._parts.open(found))
+        try:
+            confidential = self._parts.open(found)
+        except BadRequest as sealed:
+            await self._disable(sealed.detail)
+            return found.revision
+        await self._change_sender(self._plan, confidential)
         self._filters = build_filters(self._plan)
         under_way = {entity: self._queues[entity][0] for entity in self._busy if self._queues.get(entity)}
         self._queues, self._size = {}, 0
@@ -295,12 +299,16 @@ class SubscriptionRun:
             if one.id not in known:
                 due = time.monotonic() + max(one.next_at - now, 0) / 1_000_000
                 self._add(_Waiting(one, due, one.attempt), one.position.entity)
+        return found.revision
 
     async def _change_sender(self, plan: SubscriptionOrder, confidential: Confidential) -> None:
         """Deliver by what is to be delivered by now. What is under way comes to its end before."""
         if self._sender is not None and self._used == (plan.target, confidential):
             return
         await self._close_sender()
+        if self._used is not None and (self._used[0], self._used[1].secrets) != (plan.target, confidential.secrets):
+            # What was under way to the former target has failed there, and rests since.
+            await stored.begin_anew(self._parts.core.pool, self.claim.tenant, self.claim.id)
         self._sender, self._used = self._runner.open_sender(plan, confidential), (plan.target, confidential)
 
     async def _close_sender(self) -> None:
@@ -487,12 +495,16 @@ class SubscriptionRun:
                 reason = f"{noted.failures} attempts in a row have failed"
         if reason is not None:
             self._resumes_at = time.monotonic() + self._runner.away_pause_s
-            await stored.disable(self._parts.core.pool, self.claim, reason)
-            log.warning("subscription_disabled", subscription=self.claim.id, reason=reason)
-            self._runner.reports.report_subscription(
-                self.claim.tenant, "SUBSCRIPTION_DISABLED", self.claim.id, f"the subscription is disabled: {reason}"
-            )
-            self._give_up()
+            await self._disable(reason)
+
+    async def _disable(self, reason: str) -> None:
+        """Deliver nothing until an operator enables it again."""
+        await stored.disable(self._parts.core.pool, self.claim, reason)
+        log.warning("subscription_disabled", subscription=self.claim.id, reason=reason)
+        self._runner.reports.report_subscription(
+            self.claim.tenant, "SUBSCRIPTION_DISABLED", self.claim.id, f"the subscription is disabled: {reason}"
+        )
+        self._give_up()
 
     async def _try(self, waiting: _Waiting) -> Attempt:
         delivery, number = waiting.delivery, waiting.attempt + 1

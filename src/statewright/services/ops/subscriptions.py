@@ -5,6 +5,8 @@ The secret of a subscription and the values of its headers are sealed in the dat
 """
 
 import re
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import timedelta
 from decimal import Decimal
 from typing import Annotated, Final
@@ -45,7 +47,7 @@ from statewright.operations.subscriptions import (
 from statewright.services.core import Caller, Core
 from statewright.services.ops.events import EventLog, SwitchFollower
 from statewright.services.ops.paging import Page, PageRequest, build_page
-from statewright.services.ops.targets import Signer, check_broker, check_url, make_secret
+from statewright.services.ops.targets import Signer, check_broker, check_url, find_exposed_secret, make_secret
 from statewright.services.ops.waiting import wait_for_nodes
 from statewright.services.search import Search, prepare
 from statewright.storage.ops import events as recording
@@ -56,6 +58,9 @@ from statewright.storage.ops.subscriptions import DeliveryRow, NewSubscription, 
 MAX_OVERLAP: Final = timedelta(days=7)
 MAX_KEPT: Final = 9
 """Secrets that sign beside the last one, each for as long as it was promised."""
+
+MAX_OVERTAKEN: Final = 50
+"""How often a change is made again that another one has overtaken: each time, one of these has been made."""
 
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _OURS: Final = re.compile(
@@ -251,6 +256,22 @@ async def change(
     if "startAt" in patch:
         raise _refuse("/startAt", "it has begun")
     msgspec.convert(patch, SubscriptionPatch)  # also where a member is only taken away
+    if revision is not None:
+        return await _change_once(parts, caller, id_, patch, revision)
+    return await _repeat_overtaken(lambda: _change_once(parts, caller, id_, patch, None))
+
+
+async def _repeat_overtaken(change_once: Callable[[], Awaitable[Subscription]]) -> Subscription:
+    """Make a change again, on what the subscription has become, where another one came first."""
+    for _ in range(MAX_OVERTAKEN):
+        with suppress(RevisionMismatch):
+            return await change_once()
+    return await change_once()
+
+
+async def _change_once(
+    parts: Subscriptions, caller: Caller, id_: str, patch: JsonObject, revision: int | None
+) -> Subscription:
     before = await stored.find_subscription(parts.core.pool, caller.tenant, id_)
     if revision is not None and revision != before.revision:
         raise RevisionMismatch(before.revision, "the subscription is")
@@ -262,12 +283,17 @@ async def change(
     order = msgspec.convert(apply_merge_patch(known, patch), SubscriptionOrder)
     if "target" in patch or "maxInFlight" in patch:
         await _check_target(parts, order)
+        if exposed := find_exposed_secret(revealed.target, order.target, patch.get("target")):
+            raise _refuse(f"/target{exposed}", "to be given again, since the target is elsewhere now")
     if "filters" in patch:
         await _check_predicates(parts, caller.tenant, order)
     secret = None if order.target.broker or confidential.signers else make_secret()  # it was a broker
     signers = confidential.signers if secret is None else (Signer(secret),)
     sealed = parts.seal(caller.tenant, id_, Confidential(signers=signers, secrets=order.target.conceal()[1]))
-    return await _store_change(parts, caller, before, order, sealed, "subscription.change", secret)
+    begins_anew = order.target != revealed.target or (order.enabled and not before.enabled)
+    return await _store_change(
+        parts, caller, before, order, sealed, "subscription.change", secret, begins_anew=begins_anew
+    )
 
 
 async def _store_change(
@@ -278,6 +304,8 @@ async def _store_change(
     sealed: bytes,
     action: str,
     secret: str | None = None,
+    *,
+    begins_anew: bool = False,
 ) -> Subscription:
     def show_changed(changed: StoredSubscription | None) -> Subscription:
         if changed is None:
@@ -293,6 +321,7 @@ async def _store_change(
             enabled=order.enabled,
             plan=_write_plan(order),
             sealed=sealed,
+            begins_anew=begins_anew,
             action=action,
         ),
         show_changed,
@@ -305,13 +334,18 @@ async def rotate_secret(parts: Subscriptions, caller: Caller, id_: str, wish: Ro
     delay = parse_delay(wish.overlap)
     if delay is None or delay.months or timedelta(microseconds=delay.microseconds) > MAX_OVERLAP:
         raise _refuse("/overlap", "an ISO 8601 duration of 7 days at most")
+    overlap_us = delay.microseconds
+    return await _repeat_overtaken(lambda: _rotate_once(parts, caller, id_, overlap_us))
+
+
+async def _rotate_once(parts: Subscriptions, caller: Caller, id_: str, overlap_us: int) -> Subscription:
     before = await stored.find_subscription(parts.core.pool, caller.tenant, id_)
     confidential, now = parts.open(before), parts.core.clock()
     if decode_plan(before.plan).target.broker is not None:
         raise BadRequest("nothing is signed for a broker")
-    secret, until = make_secret(), now + delay.microseconds
+    secret, until = make_secret(), now + overlap_us
     good = [one for one in confidential.signers if one.until is None or one.until > now]
-    kept = [replace(one, until=one.until or until) for one in good] if delay.microseconds else []
+    kept = [replace(one, until=one.until or until) for one in good] if overlap_us else []
     sealed = parts.seal(caller.tenant, id_, replace(confidential, signers=(Signer(secret), *kept[:MAX_KEPT])))
     plan = replace(decode_plan(before.plan), enabled=before.enabled)
     return await _store_change(parts, caller, before, plan, sealed, "subscription.rotate-secret", secret)

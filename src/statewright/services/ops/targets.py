@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import urlsplit
 
 from msgspec import Struct
+from msgspec.structs import fields
 from standardwebhooks.webhooks import Webhook
 
 from statewright.egress import Egress, HttpFailure, HttpRequest, HttpResponse
@@ -21,6 +22,7 @@ from statewright.egress.brokers import Broker, Message, NotPublished, TlsSetting
 from statewright.egress.policy import format_host
 from statewright.failures import TargetNotAllowed
 from statewright.ids import TenantId
+from statewright.jsonval.values import JsonValue
 from statewright.operations.subscriptions import (
     MAX_RETRY_AFTER_S,
     KafkaTarget,
@@ -238,6 +240,7 @@ def _is_inside(host: str) -> bool:
     return f".{host.rstrip('.').lower()}".endswith(_INSIDE)
 
 
+_USUAL_PORTS: Final = {"https": 443, "http": 80, "nats": 4222, "tls": 4222}
 _LIBRARIES: Final = {"kafka": "aiokafka", "nats": "nats"}
 """By the extra that brings them."""
 
@@ -273,6 +276,33 @@ async def check_url(egress: Egress, url: str, *, allows_inside: bool, member: st
         raise TargetNotAllowed("its host cannot be reached, or may not be", member)
     if failure is not None:
         raise TargetNotAllowed(failure.detail, member)
+
+
+def find_exposed_secret(before: SubscriptionTarget, after: SubscriptionTarget, patch: JsonValue) -> str | None:
+    """The place, a JSON pointer below the target, of a secret that would be sent where it was not meant for, since a
+    merge patch of the target changes the address and does not give the secret; None: there is none.
+
+    Who changes subscriptions cannot read their secrets, and could have them sent to a server of his own.
+    """
+    if _list_places(after) <= _list_places(before):
+        return None
+    section = "headers" if after.broker is None else "kafka" if after.kafka else "nats"
+    member = patch.get(section) if isinstance(patch, dict) else None
+    given = member if isinstance(member, dict) else {}
+    wire = {} if after.broker is None else {one.name: one.encode_name for one in fields(after.broker)}
+    kept = [name for secret in after.conceal()[1] if (name := wire.get(secret, secret)) not in given]
+    return f"/{section}/{kept[0].replace('~', '~0')}" if kept else None
+
+
+def _list_places(target: SubscriptionTarget) -> frozenset[tuple[str, str | None, int | None]]:
+    """The servers that what is secret of a target is sent to, with the protocol."""
+    if target.kafka is not None:
+        return frozenset(
+            (target.kafka.security_protocol, server.lower(), None) for server in target.kafka.bootstrap_servers
+        )
+    urls = [target.url or ""] if target.nats is None else target.nats.servers
+    parts = [urlsplit(url) for url in urls]
+    return frozenset((one.scheme, one.hostname, one.port or _USUAL_PORTS.get(one.scheme)) for one in parts)
 
 
 def _uses_tls(target: KafkaTarget | NatsTarget) -> bool:

@@ -186,23 +186,48 @@ async def find_subscription(pool: Pool, tenant: TenantId, id_: str) -> StoredSub
 CHANGE: Final = f"""
     UPDATE event_subscription
        SET revision = revision + 1, enabled = $4, plan = $5, sealed = $6,
-           failures = CASE WHEN $4 AND NOT enabled THEN 0 ELSE failures END,
-           failing_since = CASE WHEN $4 AND NOT enabled THEN NULL ELSE failing_since END,
+           failures = CASE WHEN $7 THEN 0 ELSE failures END,
+           failing_since = CASE WHEN NOT $7 THEN failing_since END,
            disabled_reason = CASE WHEN NOT $4 THEN disabled_reason END
      WHERE tenant = $1 AND id = $2 AND revision = $3
  RETURNING {_FIELDS}, {_STATE}
 """  # noqa: S608 - constants
 
 
+BEGIN_ANEW: Final = """
+    UPDATE event_delivery SET attempt = 0, next_at = now_us()
+     WHERE tenant = $1 AND subscription = $2 AND status = 'RETRYING'
+"""
+
+
+async def begin_anew(pool: Pool, tenant: TenantId, id_: str) -> None:
+    """Have all attempts that are repeated be made now, as if they were the first."""
+    async with pool.connection() as connection:
+        await connection.execute(BEGIN_ANEW, tenant, id_)
+
+
 async def change_subscription(
-    pool: Pool, by: Actor, before: StoredSubscription, *, enabled: bool, plan: str, sealed: bytes, action: str
+    pool: Pool,
+    by: Actor,
+    before: StoredSubscription,
+    *,
+    enabled: bool,
+    plan: str,
+    sealed: bytes,
+    begins_anew: bool,
+    action: str,
 ) -> StoredSubscription | None:
-    """Change a subscription as it was read; None when it was changed since."""
+    """Change a subscription as it was read; None when it was changed since. ``begins_anew``: no failure counts that was
+    before.
+    """
+    changed = (before.tenant, before.id, before.revision, enabled, plan, sealed, begins_anew)
 
     async def act(connection: asyncpg.Connection) -> StoredSubscription | None:
-        row = await connection.fetchrow(CHANGE, before.tenant, before.id, before.revision, enabled, plan, sealed)
+        row = await connection.fetchrow(CHANGE, *changed)
         if row is None:
             return None
+        if begins_anew:
+            await connection.execute(BEGIN_ANEW, before.tenant, before.id)
         await record_act(connection, before.tenant, by, _build_act(action, before.id))
         return _to_subscription(row)
 

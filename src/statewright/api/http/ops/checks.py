@@ -6,6 +6,7 @@ ask for them (docs/reference/operations.md#simulating-workflows); revisions of w
 from typing import Annotated, Final, TypeVar
 
 from msgspec import Meta, Raw, Struct
+from msgspec.structs import replace
 
 from statewright.api.http.ops.paging import build_list_response, read_page_request
 from statewright.api.http.ops.route import MAX_BYTES, decode_body, read_body, refuse_member, serve
@@ -22,6 +23,7 @@ from statewright.engine.simulation import (
     Stubs,
 )
 from statewright.entity import Principal, PrincipalKind
+from statewright.failures import InvalidParameter
 from statewright.ids import TenantId, TransactionId
 from statewright.instants import from_rfc3339, to_rfc3339
 from statewright.jsonval.codec import MalformedJson, decode
@@ -264,6 +266,11 @@ async def compare_revisions(request: Request) -> Response:
 async def activate_revision(request: Request) -> Response:
     """Bring workflows back, as a new revision."""
     number, body = _read_number(request), await read_body(request, Activation)
+    expected = request.read_if_match(takes_any=True)
+    if expected is not None:
+        if body.if_match not in (None, expected):
+            raise InvalidParameter("If-Match", "another revision than that of ifMatch")
+        body = replace(body, if_match=expected)
     found = await revisions.activate_revision(request.runtime.core, request.caller, request.model_key(), number, body)
     return Response(encode_json(found))
 

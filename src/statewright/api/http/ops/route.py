@@ -52,6 +52,7 @@ def serve(operation: ApiOperation[object]) -> Callable[[Endpoint], OpsRoute]:
             is_read=operation.is_read,
             answers_secret=operation.answers_secret,
             query=operation.query,
+            headers=operation.headers,
             body=None if operation.body is None else name_record(operation.body),
             body_required=operation.body_required,
             reply=name_record(operation.answer),

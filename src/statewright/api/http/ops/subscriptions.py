@@ -1,8 +1,5 @@
 """Who is told of what was committed, by webhooks (docs/reference/operations.md#subscriptions)."""
 
-import re
-from typing import Final
-
 import msgspec
 
 from statewright.api.http.ops.paging import build_list_response, read_page_request
@@ -15,7 +12,7 @@ from statewright.api.http.ops.route import (
 )
 from statewright.api.http.request import Request, read_entity_id
 from statewright.api.http.response import Response, encode_json
-from statewright.failures import BadRequest, InvalidParameter
+from statewright.failures import InvalidParameter
 from statewright.operations.bulk_jobs import NoMembers
 from statewright.operations.subscriptions import (
     CHANGE_SUBSCRIPTION,
@@ -34,8 +31,6 @@ from statewright.operations.subscriptions import (
 )
 from statewright.services.ops import subscriptions
 from statewright.services.ops.subscriptions import DeliveryFilter, DeliveryKey, SubscriptionKey, Subscriptions
-
-_REVISION: Final = re.compile(r'"?(\d{1,9})"?')
 
 
 def _get_parts(request: Request) -> Subscriptions:
@@ -79,7 +74,7 @@ async def get_subscription(request: Request) -> Response:
 @serve(CHANGE_SUBSCRIPTION)
 async def change_subscription(request: Request) -> Response:
     """Change a subscription by a merge patch."""
-    patch, revision = await read_json_body(request), _read_revision(request)
+    patch, revision = await read_json_body(request), request.read_if_match(takes_any=True)
     id_ = read_id(request, CHANGE_SUBSCRIPTION)
     try:
         changed = await subscriptions.change(_get_parts(request), request.caller, id_, patch, revision)
@@ -87,16 +82,6 @@ async def change_subscription(request: Request) -> Response:
         raise refuse_misfit(misfit) from misfit
     request.runtime.operations.webhooks.wake()
     return await _respond(changed)
-
-
-def _read_revision(request: Request) -> int | None:
-    given = request.header(b"if-match")
-    if given is None or given == "*":
-        return None
-    found = _REVISION.fullmatch(given)
-    if found is None:
-        raise BadRequest("If-Match: the revision of the subscription", {"parameter": "If-Match"})
-    return int(found[1])
 
 
 @serve(DELETE_SUBSCRIPTION)
