@@ -72,6 +72,13 @@ def test_a_simulation_says_what_an_end_starts(tmp_path: Path):
     assert [one["chained"] for one in report["instances"]] == [True]
 
 
+def test_numbers_of_a_simulation_keep_all_their_digits(greeting: str):
+    exact = '{"points": 0.12345678901234567890123}'
+    for shown in ([], ["--json"]):
+        told = run("simulate", greeting, "--variables", exact, "--stubs", '{"jobs": {"greet": {}}}', *shown)
+        assert '"points": 0.12345678901234567890123' in told.stdout
+
+
 def test_an_end_that_is_not_expected_fails_the_command():
     told = run(
         *("simulate", APPLICATION, "--chained", DISBURSEMENT, "--expect", "end-rejected"),

@@ -170,13 +170,21 @@ def _open(connection: Connection, retry: "RetryPolicy") -> "Client":
     from statewright.cli.environment import read_environment
     from statewright.sdk import Client
     from statewright.sdk.endpoint import UnusableAddress, read_address, read_tls
-    from statewright.sdk.tokens import read_token
+    from statewright.sdk.tokens import (
+        CLIENT_SECRET_FILE_VARIABLE,
+        SIGNING_KEY_FILE_VARIABLE,
+        TOKEN_FILE_VARIABLE,
+        TOKEN_VARIABLES,
+        read_token,
+    )
 
     environment = dict(read_environment(os.environ))
     given = {name: str(value) for name, value in connection.items() if value}
-    if "token" in given or "token_file" in given or "client_id" in given:
-        for name in _IDENTITY_VARIABLES:  # what is typed wins as a whole: a token, or a client
-            environment.pop(name, None)
+    forgotten = [TOKEN_FILE_VARIABLE, *TOKEN_VARIABLES] if given.keys() & _IDENTITY else []
+    if "client_secret" in given:
+        forgotten += [CLIENT_SECRET_FILE_VARIABLE, SIGNING_KEY_FILE_VARIABLE]
+    for name in forgotten:  # what is typed wins as a whole: a token, or a client
+        environment.pop(name, None)
     for name, variable in _VARIABLES.items():
         if name in given:
             environment[variable] = given[name]
@@ -196,7 +204,7 @@ _VARIABLES: Final = {
     "client_id": "STATEWRIGHT_CLIENT_ID",
     "client_secret": "STATEWRIGHT_CLIENT_SECRET",
 }
-_IDENTITY_VARIABLES: Final = ("STATEWRIGHT_TOKEN", "STATEWRIGHT_API_TOKEN", "STATEWRIGHT_TOKEN_FILE")
+_IDENTITY: Final = frozenset(_VARIABLES) - {"url"}
 
 
 class ModelCommand(TyperCommand):
@@ -301,23 +309,33 @@ def read_document(file: str) -> "JsonValue":
     """The JSON of a file, of standard input, or of the argument itself. Raises ``OSError``, and ``ValueError`` that
     names the file.
     """
-    from statewright.jsonval.codec import MalformedJson, decode
-
-    try:
-        return decode(_read_text(file))
-    except MalformedJson as malformed:
-        raise ValueError(f"{_name_source(file)}: {malformed}") from None
+    return _parse_document(read_source(file), file)
 
 
 def read_object(file: str) -> "JsonObject":
     """The same for files that hold an object."""
-    value = read_document(file)
+    return parse_object(read_source(file), file)
+
+
+def parse_object(text: bytes, file: str) -> "JsonObject":
+    """The JSON object of a text; ``file`` is where it is from. Raises ``ValueError`` that names that."""
+    value = _parse_document(text, file)
     if isinstance(value, dict):
         return value
     raise ValueError(f"{_name_source(file)}: this is no JSON object")
 
 
-def _read_text(file: str) -> bytes:
+def _parse_document(text: bytes, file: str) -> "JsonValue":
+    from statewright.jsonval.codec import MalformedJson, decode
+
+    try:
+        return decode(text)
+    except MalformedJson as malformed:
+        raise ValueError(f"{_name_source(file)}: {malformed}") from None
+
+
+def read_source(file: str) -> bytes:
+    """What a file holds, or standard input, or the argument itself. Raises ``OSError``."""
     if _is_json(file):
         return file.encode()
     return sys.stdin.buffer.read() if file == STANDARD_INPUT else Path(file).read_bytes()

@@ -6,13 +6,12 @@
 
 import base64
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import quote
 
 import typer
 
-from statewright.cli.client import Json, command, read_object, show_table
+from statewright.cli.client import Json, command, parse_object, read_source, show_table
 
 if TYPE_CHECKING:
     from statewright.sdk import Client
@@ -139,7 +138,7 @@ def list_trusted(client: "Client") -> Json:
 def register_trusted(
     client: "Client",
     key: KeyId,
-    file: Annotated[str, typer.Argument(help="File with the public key: a JWK, or PEM.", metavar="FILE")],
+    file: Annotated[str, typer.Argument(help="The public key: a JWK, or PEM; `-` for standard input.", metavar="FILE")],
     audience: For = Audience.CLIENT,
     issuer: Annotated[
         list[str] | None,
@@ -245,8 +244,8 @@ def _build_path(base: str, key: str, *rest: str) -> str:
 
 def _read_jwk(file: str) -> Json:
     """A public key as a JWK. Raises ``OSError``, ``ValueError``."""
-    is_pem = file != "-" and Path(file).read_bytes().lstrip().startswith(b"-----BEGIN")
-    return _convert_pem(Path(file).read_bytes()) if is_pem else read_object(file)
+    raw = read_source(file)
+    return _convert_pem(raw) if raw.lstrip().startswith(b"-----BEGIN") else parse_object(raw, file)
 
 
 def _convert_pem(pem: bytes) -> Json:

@@ -1,6 +1,5 @@
 """Commands about searches: ``statewright index …`` and ``statewright explain-search``."""
 
-import json
 import time
 from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import quote
@@ -8,9 +7,17 @@ from urllib.parse import quote
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
-from statewright.cli.client import Json, Model, build_model_path, command, with_client
+from statewright.cli.client import (
+    Condition,
+    Json,
+    Model,
+    build_model_path,
+    command,
+    print_table,
+    read_object,
+    with_client,
+)
 
 if TYPE_CHECKING:
     from statewright.sdk import Client
@@ -43,13 +50,13 @@ def create(
 @command(index, name="list")
 def list_(client: "Client", model: Model) -> None:
     """List the indexes of a model."""
-    table = Table("id", "path", "type", "state", "status", box=None)
+    rows = []
     found: Json = client.request("GET", _build_index_path(model))
     for one in found:
         progress = one.get("progress")
         status = f"{one['status']} {progress['phase']} {progress['percent']} %" if progress else one["status"]
-        table.add_row(one["id"], one["path"], one["type"], one.get("state", ""), one.get("failure") or status)
-    Console(soft_wrap=True).print(table)
+        rows.append((one["id"], one["path"], one["type"], one.get("state", ""), one.get("failure") or status))
+    print_table(("id", "path", "type", "state", "status"), rows)
 
 
 @command(index)
@@ -66,16 +73,14 @@ def drop(
 def explain_search(
     client: "Client",
     model: Model,
-    condition: Annotated[
-        typer.FileText, typer.Argument(help="File with the condition as JSON; `-` for standard input.")
-    ],
+    condition: Condition,
     point_in_time: Annotated[str | None, typer.Option(help="The instant to look at.", metavar="RFC3339")] = None,
     analyze: Annotated[bool, typer.Option("--analyze", help="Run the statement and show what it took.")] = False,
 ) -> None:
     """Show how a direct search is carried out: SQL, what is judged row by row, PostgreSQL's plan."""
     query = {"explain": "analyze" if analyze else "plan"} | ({"pointInTime": point_in_time} if point_in_time else {})
     path = f"/search/direct/{build_model_path(model)}"
-    answer: Json = client.request("POST", path, json.loads(condition.read()), query=query, only_asks=True)
+    answer: Json = client.request("POST", path, read_object(condition), query=query, only_asks=True)
     typer.echo(answer["sql"])
     for number, argument in enumerate(answer["arguments"], start=1):
         typer.echo(f"  ${number} = {argument}")

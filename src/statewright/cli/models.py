@@ -132,8 +132,13 @@ def set_keys(
     ],
 ) -> str:
     """Replace the unique keys of an unlocked model."""
-    client.models.set_unique_keys(*split_model(model), dict(parse_key(key) for key in keys))
-    return f"{model} has {len(keys)} unique keys"
+    wanted: dict[str, list[str]] = {}
+    for key in keys:
+        key_name, fields = parse_key(key)
+        if wanted.setdefault(key_name, fields) is not fields:
+            raise typer.BadParameter(f'"{key_name}" is given twice', param_hint="KEY")
+    client.models.set_unique_keys(*split_model(model), wanted)
+    return f"{model} has {len(wanted)} unique keys"
 
 
 def parse_key(text: str) -> tuple[str, list[str]]:

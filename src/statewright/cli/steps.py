@@ -3,7 +3,6 @@
 They read files and need no service: a definition is checked, played or drawn by the pure functions that serve it.
 """
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -12,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.console import Console
+from rich.highlighter import JSONHighlighter
 from rich.markup import escape
 from rich.table import Table
 
-from statewright.cli.client import fail, report_failures
+from statewright.cli.client import fail, format_document, print_document, report_failures
 from statewright.cli.local_definitions import LocalLanguage, Report, add_commands
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def simulate(
             business_key=business_key,
         )
     if as_json:
-        _print_json(report_simulation(played))
+        print_document(report_simulation(played))
     else:
         _show_simulation(played)
     _check_outcome(played, expect or ())
@@ -184,7 +184,7 @@ def _show_played(console: Console, played: "SimulatedInstance") -> None:
     console.print(f"[{_STYLES[instance.status]}]{instance.status}[/] at {escape(where) or '–'}{chain}")
     if instance.failure_reason:
         console.print(escape(instance.failure_reason))
-    console.print_json(_encode_json(instance.variables), indent=2)
+    console.print(JSONHighlighter()(format_document(instance.variables)), soft_wrap=True)
 
 
 def _compile_process(file: str) -> "Process":
@@ -233,13 +233,3 @@ def _parse_instant(text: str | None) -> int:
 
 def _read(file: str) -> bytes:
     return sys.stdin.buffer.read() if file == STANDARD_INPUT else Path(file).read_bytes()
-
-
-def _print_json(value: "JsonValue | Sequence[JsonValue]") -> None:
-    typer.echo(json.dumps(json.loads(_encode_json(value)), indent=2, ensure_ascii=False))
-
-
-def _encode_json(value: "JsonValue | Sequence[JsonValue]") -> str:
-    import msgspec
-
-    return msgspec.json.Encoder(decimal_format="number").encode(value).decode()

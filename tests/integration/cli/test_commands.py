@@ -86,6 +86,13 @@ def test_a_model_is_imported_locked_shown_and_deleted(run: Run, tmp_path: Path) 
     assert "prize/1" not in run("models", "list").stdout
 
 
+def test_a_unique_key_is_named_once(run: Run) -> None:
+    run("models", "import", "prize/1", "-", given=json.dumps(SAMPLE))
+    told = run("models", "set-keys", "prize/1", "k=$.year", "k=$.category", code=2)
+    assert '"k" is given twice' in told.stderr
+    assert "uniqueKeys" not in json.loads(run("models", "export", "prize/1").stdout)
+
+
 def test_an_exported_workflow_can_be_imported_again(prizes: Run, tmp_path: Path) -> None:
     file = tmp_path / "workflows.json"
     prizes("workflows", "export", "prize/1", str(file))
@@ -207,7 +214,11 @@ def test_a_client_gets_its_tokens_itself(run: Run, database_template: Template, 
         named = {"STATEWRIGHT_TOKEN": "", "STATEWRIGHT_CLIENT_ID": CLIENT_ID, "STATEWRIGHT_URL": service.root}
         run("models", "list", STATEWRIGHT_CLIENT_SECRET=CLIENT_SECRET, **named)
         run("models", "list", STATEWRIGHT_CLIENT_SECRET_FILE=str(tmp_path / "secret"), **named)
-        run("models", "list", "--client-id", CLIENT_ID, "--client-secret", CLIENT_SECRET, STATEWRIGHT_URL=service.root)
+        others = {"CYODA_COMPUTE_TOKEN": "wrong", "STATEWRIGHT_CLIENT_SECRET_FILE": str(tmp_path / "other")}
+        (tmp_path / "other").write_text("wrong")
+        typed = ["--client-id", CLIENT_ID, "--client-secret", CLIENT_SECRET]
+        run("models", "list", *typed, STATEWRIGHT_URL=service.root, **others)
+        run("models", "list", *typed[2:], **named | others | {"STATEWRIGHT_TOKEN": "wrong"})
         assert "401" in run("models", "list", STATEWRIGHT_CLIENT_SECRET="wrong", code=1, **named).stderr
         assert "STATEWRIGHT_CLIENT_SECRET must be set, too" in run("models", "list", code=1, **named).stderr
 

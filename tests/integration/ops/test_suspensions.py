@@ -187,6 +187,21 @@ def test_timers_can_be_moved_by_the_pause(api: Api, ops: Api) -> None:
     assert abs(due() - armed - length) < timedelta(seconds=1)
 
 
+@pytest.mark.parametrize("timers", ["FIRE", "SHIFT"])
+def test_a_timer_at_the_end_of_time_keeps_no_suspension_from_ending(api: Api, ops: Api, timers: str) -> None:
+    last = 2**63 - 1
+    soon = automated("SOON", to="GONE", schedule={"delayMs": 1, "timeoutMs": last})
+    never = automated("NEVER", to="GONE", schedule={"delayMs": last})
+    api.a_model(a_workflow(NEW=[soon, never], GONE=[]))
+    first = suspend(ops, "TRANSITION", model=PRIZE, transition="SOON")
+    entity = api.create().id
+    resume(ops, suspend(ops, "MODEL", model=PRIZE), timers=timers)
+    due = [timer["dueAt"] for timer in done(ops.get(f"/entities/{entity}/explain"))["timers"]]
+    assert max(due) == "9999-12-31T23:59:59.999999Z"
+    resume(ops, first, timers=timers)
+    eventually(lambda: api.state(entity) == "GONE")
+
+
 def wait_for_timers(api: Api) -> None:
     """Returns when a timer that was armed now has fired, and so all that were due before."""
     control = api.create(model="control/1").id

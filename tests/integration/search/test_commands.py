@@ -40,12 +40,12 @@ def said(result: Result) -> list[str]:
 
 
 def test_an_index_is_created_listed_and_dropped(admin: Api) -> None:
-    created = run(admin, "index", "create", "parcel/1", "$.weight", "--state", "it's")
+    created = run(admin, "index", "create", "parcel/1", "$.weight", "--state", "it's [new]")
     [line] = said(created)
     name, status = line.split()
     assert status == "READY"
     _, listed = said(run(admin, "index", "list", "parcel/1"))
-    assert listed.split() == [name, "$.weight", "NUMBER", "it's", "READY"]
+    assert listed.split() == [name, "$.weight", "NUMBER", "it's", "[new]", "READY"]
     assert run(admin, "index", "drop", "parcel/1", name).exit_code == 0
     eventually(lambda: indexes(admin), lambda ones: ones == [])
 
@@ -61,6 +61,7 @@ def test_a_search_is_explained(admin: Api, tmp_path: Path) -> None:
     for result in (
         run(admin, "explain-search", "parcel/1", str(tmp_path / "condition.json")),
         run(admin, "explain-search", "parcel/1", "-", "--analyze", stdin=condition),
+        run(admin, "explain-search", "parcel/1", condition),
     ):
         sql, *rest = said(result)
         assert sql.startswith("SELECT ")
@@ -69,13 +70,19 @@ def test_a_search_is_explained(admin: Api, tmp_path: Path) -> None:
         assert "judged row by row: $.name: MATCHES_PATTERN" in rest
 
 
+def test_numbers_of_an_explained_search_keep_all_their_digits(admin: Api) -> None:
+    exact = "0.12345678901234567890123"
+    condition = json.dumps(simple("$.weight", "EQUALS", 0)).replace("0}", f"{exact}}}")
+    assert f"  $4 = {exact}" in said(run(admin, "explain-search", "parcel/1", condition))
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["index", "create", "parcel/1", "$.colour"], "INVALID_FIELD_PATH: "),
         (["index", "list", "parcels/1"], "MODEL_NOT_FOUND: "),
         (["index", "drop", "parcel/1", "some"], "SEARCH_INDEX_NOT_FOUND: "),
-        (["explain-search", "parcel/1", "-"], "Expecting value"),
+        (["explain-search", "parcel/1", "-"], "standard input: "),
     ],
 )
 def test_a_refusal_is_one_line(admin: Api, arguments: list[str], words: str) -> None:

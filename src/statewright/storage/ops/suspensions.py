@@ -43,6 +43,9 @@ RATE_PER_S: Final = 100
 GRACE_MS: Final = 60_000
 """What such a timer may be late besides: it is taken by a scan after its suspension, as late as that may be."""
 
+MAX_MS: Final = 2**63 - 1
+"""The latest instant and the longest timeout of a timer: a suspension that moves one must not fail of it."""
+
 _encode = msgspec.json.Encoder().encode
 _decode_target = msgspec.json.Decoder(Target).decode
 
@@ -189,7 +192,7 @@ FIRE_TIMERS: Final = f"""
     )
     UPDATE scheduled_task AS task
        SET fire_at = $1::bigint + (due.n - 1) * 1000 / $2::bigint, not_before = 0, attempts = 0,
-           timeout_ms = task.timeout_ms + {GRACE_MS}
+           timeout_ms = least(task.timeout_ms, {MAX_MS - GRACE_MS}) + {GRACE_MS}
       FROM due
      WHERE $3::bigint IS NOT NULL AND task.tenant = $4
        AND task.entity = due.entity AND task.state = due.state AND task.transition = due.transition
@@ -202,7 +205,7 @@ SHIFT_TIMERS: Final = f"""
         {_TIMERS_OF_SCOPE}
     )
     UPDATE scheduled_task AS task
-       SET fire_at = task.fire_at + moved.by_ms, attempts = 0,
+       SET fire_at = least(task.fire_at, {MAX_MS} - greatest(moved.by_ms, 0)) + moved.by_ms, attempts = 0,
            not_before = CASE WHEN task.not_before < {PARKED} THEN 0 ELSE task.not_before END
       FROM moved
      WHERE $2::bigint IS NOT NULL AND task.tenant = $4
