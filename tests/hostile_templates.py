@@ -257,6 +257,7 @@ WORST["operator Pow"] += ("10 ** 3999", "9 ** 4100", "power ** whole", "fraction
 WORST.update({
     "function dict": (f"dict({', '.join(f'n{n}=1' for n in range(2_000))})",),
     "function namespace": (f"namespace({', '.join(f'n{n}=1' for n in range(2_000))}).n1",),
+    "function now": ("now()",),
     "function range": ("range(100000)", "range(whole - 99999, whole)", "range(0, whole, 10**3995)", "range(10**9)"),
     "method dict.get": ("many.get(ascii ~ 'b')", "named.get('n'*1000000)", "many.get(whole, ascii)"),
     "method dict.items": ("many.items()",),
@@ -304,7 +305,7 @@ LOOPS: Final[dict[str, tuple[str, ...]]] = {
     "node List": (f"{{% for i in wide %}}{{% set x = [{'i,' * 5_000}] %}}{{% endfor %}}",),
     "node Tuple": (f"{{% for i in wide %}}{{% set x = ({'i,' * 5_000}) %}}{{% endfor %}}",),
     "node Dict": ("{% for i in wide %}{% set x = {" + ",".join(f"'{n}': i" for n in range(2_000)) + "} %}{% endfor %}",),
-    "node Call": ("{% for i in wide %}{{ range(9999) }}{% endfor %}", "{% for i in wide %}{{ ascii.upper() }}{% endfor %}"),
+    "node Call": ("{% for i in wide %}{{ now() }}{% endfor %}", "{% for i in wide %}{{ range(9999) }}{% endfor %}", "{% for i in wide %}{{ ascii.upper() }}{% endfor %}"),
     "node Compare": ("{% for i in wide %}{{ ascii < ascii < ascii }}{% endfor %}",),
     "node Concat": ("{% for i in wide %}{% set x = ascii ~ i %}{% endfor %}",),
     "node Filter": ("{% for i in wide %}{{ two|trim(stripped) }}{% endfor %}",),

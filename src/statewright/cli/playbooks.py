@@ -341,13 +341,17 @@ def _build_error(told: "JsonValue") -> "Outcome":
 
 def _finish(playbook: "Playbook", workload: str, ctx: str, implement: "Tool", *, with_log: bool) -> None:
     """Run an execution as far as it goes, and print what it came to. Code 1: it has not ended well."""
+    from statewright.ids import system_clock
     from statewright.jsonval.codec import encode
     from statewright.playbooks.compiling import compile_net
     from statewright.playbooks.events import event_to_document
     from statewright.playbooks.running import LocalExecution
 
     execution = LocalExecution(
-        compile_net(playbook), parse_object(workload, "--workload"), ctx=parse_object(ctx, "--ctx")
+        compile_net(playbook),
+        parse_object(workload, "--workload"),
+        ctx=parse_object(ctx, "--ctx"),
+        clock=system_clock,
     )
     execution.run(implement, limit=MAX_RUNS)
     while execution.children:

@@ -8,7 +8,7 @@ from msgspec import Struct
 from statewright.flows.compiling import Flow
 from statewright.flows.graph import FlowNode
 from statewright.flows.language import INPUT
-from statewright.jsonval.values import JsonValue
+from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import WorkId
 from statewright.net.effects import EnqueueTask, TaskFailed, Terminated
 from statewright.net.local import LocalRun
@@ -38,7 +38,8 @@ class LocalInstance(LocalRun):
 
     def __init__(self, flow: Flow, flow_input: JsonValue = None, *, at: int = 0) -> None:
         self.flow = flow
-        super().__init__(flow.net, flow.create_language, {INPUT: {} if flow_input is None else flow_input}, at=at)
+        given: JsonObject = {INPUT: {} if flow_input is None else flow_input}
+        super().__init__(flow.net, lambda _: flow.create_language(), given, at=at)
         self.start()
 
     @property

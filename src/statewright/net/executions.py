@@ -205,6 +205,7 @@ def enter(run: KernelRun, node: Node, move: Move, branches: tuple[Branch, ...], 
         scope=move.scope,
         input=entry_input if node.keeps_input else None,
         is_final=move.is_final,
+        begun_at=run.begun_at,
     )
     run.put_token(token)
     run.emit(RecordEntry(execution=token.id, node=node.id, attempt=attempt, input=entry_input, token=move.token))

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Final, Self
 
+from statewright.ids import Clock
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net.advance import KernelResult, advance
 from statewright.net.effects import (
@@ -29,16 +30,20 @@ _US_PER_EVENT: Final = 1_000
 class LocalClock:
     """Moments for one event after the other: of instants ``tick`` microseconds apart, with ids of their own."""
 
-    def __init__(self, now: int = 0, tick: int = _US_PER_EVENT) -> None:
+    def __init__(self, now: int = 0, tick: int = _US_PER_EVENT, read: Clock | None = None) -> None:
+        """``read``: a clock that is gone with where it is ahead."""
         self.now = now
         """Microseconds of the epoch; may be set."""
         self._tick = tick
+        self._read = read
         self._events = 0
 
     def next_moment(self) -> Moment:
         """The moment of the next event."""
         self._events += 1
         self.now += self._tick
+        if self._read is not None:
+            self.now = max(self.now, self._read())
         return Moment(at=self.now, first_id=(self.now // 1_000 << 80) + self._events * IDS_PER_MOMENT)
 
 
@@ -48,14 +53,18 @@ class LocalRun:
     def __init__(
         self,
         net: Net,
-        create_language: Callable[[], Language],
+        create_language: Callable[[int], Language],
         data: JsonObject,
         *,
         at: int = 0,
+        clock: Clock | None = None,
     ) -> None:
+        """``create_language``: for an event at an instant. ``clock``: the one by which instants are real; ``None``:
+        events follow each other from ``at`` on, a millisecond apart.
+        """
         self.net = net
         self._create_language = create_language
-        self.clock = LocalClock(at)
+        self.clock = LocalClock(at, read=clock)
         self.tasks: dict[WorkId, EnqueueTask] = {}
         """To be done, the oldest first."""
         self.timers: dict[TimerId, int] = {}
@@ -72,7 +81,8 @@ class LocalRun:
 
     def play(self, event: Event) -> Self:
         """Any event of the kernel."""
-        self._take(advance(self.net, self._create_language(), self.marking, event, self.clock.next_moment()))
+        moment = self.clock.next_moment()
+        self._take(advance(self.net, self._create_language(moment.at), self.marking, event, moment))
         return self
 
     @property

@@ -108,6 +108,7 @@ def _enter_element(run: KernelRun, owner: Token, visit: Visit) -> Token:
         scope=owner.scope,
         owner=owner.id,
         element=visit.element,
+        begun_at=run.begun_at,
     )
     run.put_token(token)
     run.emit(

@@ -177,6 +177,8 @@ class Token(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel
     """Whether it was refused admission before."""
     is_final: bool = False
     """Whether it runs the node that comes after all others."""
+    begun_at: int | None = None
+    """When its execution began, in microseconds of the epoch, where tokens take turns."""
 
 
 class ElementResult(Struct, frozen=True, array_like=True):

@@ -214,6 +214,11 @@ class KernelRun:
         return self.attempts.total
 
     @property
+    def begun_at(self) -> int | None:
+        """What tokens keep of the instant at which their executions begin."""
+        return self.at if self.net.traces else None
+
+    @property
     def is_live(self) -> bool:
         """Whether the instance goes on by what happens to it."""
         return self.phase in ("RUNNING", "WAITING")

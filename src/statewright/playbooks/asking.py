@@ -8,10 +8,11 @@ from msgspec import Struct
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import KernelResult, Marking, Moment, WorkId, advance
 from statewright.net.effects import CloseHumanTask, CloseTask, Effect, EnqueueTask, OpenHumanTask, TaskFailed
-from statewright.playbooks.definition import Playbook, Step
+from statewright.playbooks.definition import Playbook
 from statewright.playbooks.dispatch import build_dispatch
 from statewright.playbooks.pipeline import PipelineEnd, ToolCall, begin, prepare
 from statewright.playbooks.source import PlaybookProcess
+from statewright.playbooks.templates import EvaluationContext
 from statewright.processes.user_tasks import ASK, describe_question, read_question
 
 
@@ -30,11 +31,11 @@ def ask_people(
     cannot be filled in fails.
     """
     asked = {token.work for token in before.tokens if token.node in process.asking}
-    net, language = process.compiled.net, process.create_language()
+    net, language = process.compiled.net, process.create_language(moment.at)
     marking, next_id, pending, effects = result.marking, result.next_id, list(result.effects), list[Effect]()
     for effect in pending:  # it grows meanwhile
         if isinstance(effect, EnqueueTask) and effect.node in process.asking:
-            opened = _open_task(process.playbook, marking.data, effect)
+            opened = _open_task(process.playbook, marking.data, effect, moment.at)
             if isinstance(opened, OpenHumanTask):
                 asked.add(effect.task)
                 effects.append(opened)
@@ -50,10 +51,8 @@ def ask_people(
     return KernelResult(marking, tuple(effects), next_id)
 
 
-def _open_task(playbook: Playbook, data: JsonObject, effect: EnqueueTask) -> OpenHumanTask | TaskFailed:
-    given = effect.input if isinstance(effect.input, dict) else {}
-    step = playbook.by_name[effect.node]
-    fields = _fill_fields(playbook, step, data, given, effect)
+def _open_task(playbook: Playbook, data: JsonObject, effect: EnqueueTask, at: int) -> OpenHumanTask | TaskFailed:
+    fields = _fill_fields(playbook, data, effect, at)
     if isinstance(fields, TaskFailed):
         return fields
     try:
@@ -66,11 +65,18 @@ def _open_task(playbook: Playbook, data: JsonObject, effect: EnqueueTask) -> Ope
     )
 
 
-def _fill_fields(
-    playbook: Playbook, step: Step, data: JsonObject, given: JsonObject, effect: EnqueueTask
-) -> "JsonObject | TaskFailed":
-    """The fields of the task as a pipeline would render them."""
-    dispatch = build_dispatch(playbook, step, data, given, run=effect.execution, element=effect.element)
+def _fill_fields(playbook: Playbook, data: JsonObject, effect: EnqueueTask, at: int) -> "JsonObject | TaskFailed":
+    """The fields of the task as a pipeline would render them that begins now."""
+    given = effect.input if isinstance(effect.input, dict) else {}
+    dispatch = build_dispatch(
+        playbook,
+        playbook.by_name[effect.node],
+        data,
+        given,
+        run=effect.execution,
+        element=effect.element,
+        context=EvaluationContext(at=at),
+    )
     state = begin(dispatch)
     prepared = state if isinstance(state, PipelineEnd) else prepare(dispatch, state)
     if isinstance(prepared, ToolCall):

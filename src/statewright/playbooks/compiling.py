@@ -28,7 +28,7 @@ from statewright.playbooks.definition import DoubtfulName, Playbook, Step
 from statewright.playbooks.dispatch import choose_job_type
 from statewright.playbooks.language import PlaybookLanguage, StepRules, build_rules
 from statewright.playbooks.pipeline import is_child, is_inline
-from statewright.playbooks.templates import Turn
+from statewright.playbooks.templates import EvaluationContext, Turn
 from statewright.processes.changes import JobPolicy
 
 SERVICE: Final = "playbook"
@@ -50,9 +50,11 @@ class CompiledPlaybook(Struct, frozen=True, kw_only=True):
     doubtful: dict[str, list[DoubtfulName]] = {}
     """The names that may have no value, by step."""
 
-    def create_language(self, turn: Turn | None = None) -> Language:
-        """The language for one operation; with a turn, one that computes more raises ``TurnExceeded``."""
-        return PlaybookLanguage(self.playbook, self.rules, turn)
+    def create_language(self, at: int, turn: Turn | None = None) -> Language:
+        """The language for one operation, at an instant in microseconds of the epoch; with a turn, one that computes
+        more raises ``TurnExceeded``.
+        """
+        return PlaybookLanguage(self.playbook, self.rules, EvaluationContext(at=at, turn=turn))
 
 
 def compile_net(playbook: Playbook) -> CompiledPlaybook:

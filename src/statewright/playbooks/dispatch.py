@@ -2,12 +2,14 @@
 
 It is the payload of one job (``variables`` of a claim), built by the service when the job is claimed:
 
-    {"executionId": …, "step": …, "stepRun": …, "tasks": […], "input": …,
+    {"executionId": …, "at": …, "step": …, "stepRun": …, "tasks": […], "input": …,
      "workload": {…}, "ctx": {…}, "args": {…}, "results": {…},
      "loop": {"iterator": "item", "element": …, "index": 0, "isLast": false, "parent": {…}},
      "keychain": {…}, "maxTaskExecutions": 10000}
 
-``workload``, ``ctx``, ``args`` and ``results`` have what the templates of the pipeline name, and no more.
+``at`` is the instant at which the run began, which ``now()`` of its templates tells: the same whoever claims the job,
+and behind a pause. ``workload``, ``ctx``, ``args`` and ``results`` have what the templates of the pipeline name, and no
+more.
 
 ``tasks`` is what :func:`statewright.playbooks.tasks.pipeline_to_document` writes, ``input`` the source of the step's
 template, ``loop`` absent outside loops, ``keychain`` the secrets that the tasks name: they are added when the job is
@@ -47,6 +49,7 @@ from typing import Final, TypeVar, overload
 from msgspec import Struct
 from msgspec.structs import replace
 
+from statewright.instants import from_rfc3339, to_rfc3339
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.loop.lru import LruCache
@@ -57,7 +60,7 @@ from statewright.playbooks.graph import describe_error
 from statewright.playbooks.jinja.compiling import Expression
 from statewright.playbooks.jinja.expressions import Path
 from statewright.playbooks.tasks import HTTP, list_worker_kinds, pipeline_from_document, pipeline_to_document
-from statewright.playbooks.templates import InvalidTemplate, Template, Turn, compile_template
+from statewright.playbooks.templates import EvaluationContext, InvalidTemplate, Template, compile_template
 
 JOB_PREFIX: Final = "playbook:"
 KEYCHAIN: Final = "keychain"
@@ -129,6 +132,9 @@ def pause_from_document(document: JsonObject) -> PausedRun:
     )
 
 
+_UNDATED: Final = EvaluationContext()
+
+
 class Dispatch(Struct, frozen=True, kw_only=True):
     """One run of a pipeline, and what it can see."""
 
@@ -149,8 +155,8 @@ class Dispatch(Struct, frozen=True, kw_only=True):
     """Whether the run may be given back for a while (:class:`PausedRun`)."""
     resume: PausedRun | None = None
     """Where it goes on; None: at its first task."""
-    turn: Turn | None = None
-    """Of the event loop, where the service runs the pipeline within one; never sent."""
+    context: EvaluationContext = _UNDATED
+    """Of its templates. The instant is that at which the run began; a turn is never sent."""
 
 
 class MalformedDispatch(ValueError):
@@ -161,6 +167,7 @@ def dispatch_to_document(dispatch: Dispatch) -> JsonObject:
     """The payload of a job."""
     document: JsonObject = {
         "executionId": dispatch.execution_id,
+        "at": None if dispatch.context.at is None else to_rfc3339(dispatch.context.at),
         "step": dispatch.step,
         "stepRun": dispatch.step_run,
         "tasks": list(pipeline_to_document(dispatch.tasks)),
@@ -231,6 +238,7 @@ def dispatch_from_document(document: JsonObject, pipeline: Pipeline | None = Non
             max_task_executions=limit if isinstance(limit, int) else Limits().max_task_executions,
             pauses=document.get("pauses") is True,
             resume=pause_from_document(resume) if isinstance(resume, dict) else None,
+            context=EvaluationContext(at=from_rfc3339(_get_text(document, "at"))),
         )
     except ValueError as error:
         raise MalformedDispatch(str(error)) from error
@@ -301,9 +309,11 @@ def build_dispatch(
     *,
     run: str = "",
     element: int | None = None,
-    turn: Turn | None = None,
+    context: EvaluationContext = _UNDATED,
 ) -> Dispatch:
-    """The dispatch of a run. ``given`` is its input as the kernel keeps it: ``args``, of an element its ``item``."""
+    """The dispatch of a run. ``given`` is its input as the kernel keeps it: ``args``, of an element its ``item``;
+    ``context`` has the instant at which it began.
+    """
     return Dispatch(
         tasks=step.tasks,
         step=step.name,
@@ -316,7 +326,7 @@ def build_dispatch(
         results=get_member(data, RESULTS),
         element=_build_element(step, data, given, element),
         max_task_executions=playbook.limits.max_task_executions,
-        turn=turn,
+        context=context,
     )
 
 

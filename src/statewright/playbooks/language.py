@@ -61,7 +61,7 @@ from statewright.playbooks.graph import (
     to_problem,
 )
 from statewright.playbooks.pipeline import build_child_input, is_child, run_inline
-from statewright.playbooks.templates import Turn, holds, render, render_object
+from statewright.playbooks.templates import EvaluationContext, holds, render, render_object
 
 ARGS: Final = "args"
 EVENT: Final = "event"
@@ -82,12 +82,15 @@ class StepRules(Struct, frozen=True, kw_only=True):
 
 
 class PlaybookLanguage(Language):
-    """The language of one playbook, for one operation: one that computes more than a turn raises ``TurnExceeded``."""
+    """The language of one playbook, for one operation, at whose instant all of it happens.
 
-    def __init__(self, playbook: Playbook, rules: Mapping[str, StepRules], turn: Turn | None = None) -> None:
+    With a turn, an operation that computes more raises ``TurnExceeded``.
+    """
+
+    def __init__(self, playbook: Playbook, rules: Mapping[str, StepRules], context: EvaluationContext) -> None:
         self._playbook = playbook
         self._rules = rules
-        self._turn = turn
+        self._context = context
         self._verdicts: dict[str, tuple[JsonObject, Verdict]] = {}
         """The last one of each step whose admission says the same of all tokens, and the data it was made with."""
 
@@ -97,7 +100,7 @@ class PlaybookLanguage(Language):
         step, args = self._rules[node.id].step, get_args(payloads)
         entry: JsonObject = {ARGS: args}
         if step.loop is not None:
-            value = render(step.loop.items, self._build_scope(data, payloads), self._turn)
+            value = render(step.loop.items, self._build_scope(data, payloads), self._context)
             if isinstance(value, templates.Problem):
                 return _convert(value)
             items = list_elements(value)
@@ -107,7 +110,7 @@ class PlaybookLanguage(Language):
                 )
             return {**entry, ITEMS: items}
         if is_child(step):
-            return build_child_input(self._playbook, step, data, entry, turn=self._turn)
+            return build_child_input(self._playbook, step, data, entry, context=self._context)
         return entry
 
     def build_child_input(self, data: JsonObject, visit: Visit) -> "JsonValue | Problem":
@@ -115,13 +118,13 @@ class PlaybookLanguage(Language):
         self._spend()
         given = visit.input if isinstance(visit.input, dict) else {}
         step = self._rules[visit.node.id].step
-        return build_child_input(self._playbook, step, data, given, visit.element, self._turn)
+        return build_child_input(self._playbook, step, data, given, context=self._context, element=visit.element)
 
     def perform(self, data: JsonObject, visit: Visit) -> Performed:
         """Run a pipeline of tasks that do nothing but set values."""
         self._spend()
         step = self._rules[visit.node.id].step
-        return run_inline(self._playbook, step, data, get_args(visit.payloads), self._turn)
+        return run_inline(self._playbook, step, data, get_args(visit.payloads), self._context)
 
     def complete(self, data: JsonObject, visit: Visit) -> Completed | Problem:
         """Keep the result of a step, and set what it says. A failure changes nothing."""
@@ -148,17 +151,17 @@ class PlaybookLanguage(Language):
         """Whether an arc matches."""
         self._spend()
         when = self._get_arc(guard).when
-        verdict = True if when is None else holds(when, self._build_boundary_scope(data, visit), self._turn)
+        verdict = True if when is None else holds(when, self._build_boundary_scope(data, visit), self._context)
         return _convert(verdict) if isinstance(verdict, templates.Problem) else verdict
 
     def inscribe(self, expression: str, data: JsonObject, visit: Visit) -> "JsonValue | Problem":
         """What the token of an arc carries: ``args``, and the event if the admission of its step looks at that."""
         arc = self._get_arc(expression)
-        args = render_object(arc.args, self._build_boundary_scope(data, visit), self._turn)
+        args = render_object(arc.args, self._build_boundary_scope(data, visit), self._context)
         if isinstance(args, templates.Problem):
             return _convert(args)
         limit = self._playbook.limits.max_args_bytes
-        if self._turn is not None and is_large(args):
+        if self._context.turn is not None and is_large(args):
             raise TurnExceeded
         if args and (size := len(encode(args))) > limit:
             return _refuse("args_limit", f"args have {size} bytes, more than {limit}")
@@ -188,7 +191,7 @@ class PlaybookLanguage(Language):
             return Verdict(allows=True)
         scope = self._build_scope(data, visit.payloads)
         for index, each in enumerate(admission.rules):
-            matches = True if each.when is None else holds(each.when, scope, self._turn)
+            matches = True if each.when is None else holds(each.when, scope, self._context)
             if isinstance(matches, templates.Problem):
                 return Verdict(allows=False, details={"rule": index, "errors": [matches.to_document()]})
             if matches:
@@ -210,7 +213,7 @@ class PlaybookLanguage(Language):
         loop = self._rules[visit.node.id].step.loop
         if loop is None or isinstance(loop.max_in_flight, int):
             return limit
-        value = render(loop.max_in_flight, self._build_scope(data, visit.payloads), self._turn)
+        value = render(loop.max_in_flight, self._build_scope(data, visit.payloads), self._context)
         if isinstance(value, templates.Problem):
             return _convert(value)
         if isinstance(value, bool) or not isinstance(value, int | Decimal) or value < 1 or value != int(value):
@@ -255,7 +258,7 @@ class PlaybookLanguage(Language):
         """Changes, each of which sees those before it."""
         changes: JsonObject = {}
         for assignment in assignments:
-            value = render(assignment.value, self._build_boundary_scope(data, visit), self._turn)
+            value = render(assignment.value, self._build_boundary_scope(data, visit), self._context)
             if isinstance(value, templates.Problem):
                 return _convert(value)
             changes[assignment.key] = value
@@ -288,8 +291,8 @@ class PlaybookLanguage(Language):
         return router.arcs[int(index)]
 
     def _spend(self) -> None:
-        if self._turn is not None:
-            self._turn.spend(_STEPS_PER_NODE)
+        if self._context.turn is not None:
+            self._context.turn.spend(_STEPS_PER_NODE)
 
 
 def _build_names(data: JsonObject, args: JsonObject, more: dict[str, JsonValue]) -> templates.Scope:

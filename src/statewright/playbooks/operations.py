@@ -56,6 +56,7 @@ from statewright.playbooks.pipeline import CHILD, DEPTH, MAX_DEPTH, build_depth_
 from statewright.playbooks.run_record import MAX_CHARS, MAX_PATCHES, Progress, add_changes, count_known, restore
 from statewright.playbooks.source import PlaybookProcess
 from statewright.playbooks.tasks import PAUSING, PLAYBOOK, WAIT, find_due
+from statewright.playbooks.templates import EvaluationContext
 from statewright.processes import language as processes
 from statewright.processes.changes import JOB_FAILED
 from statewright.processes.language import ChildOutcome, InstanceOperation, JobPlace, NewInstance, Rejection
@@ -84,7 +85,7 @@ def start_execution(process: PlaybookProcess, new: NewInstance, moment: Moment) 
         parent_iter=given.get(PARENT_ITER),
     )
     payloads: tuple[JsonValue, ...] = ({ARGS: get_member(given, ARGS)},)
-    result = start(process.compiled.net, process.create_language(), data, moment, payloads)
+    result = start(process.compiled.net, process.create_language(moment.at), data, moment, payloads)
     if process.asking:
         result = ask_people(process, Marking(data=data), result, moment)
     execution = Execution(
@@ -336,20 +337,21 @@ def build_payload(process: PlaybookProcess, execution: Execution, job: JobPlace,
     """What the worker of a run is given, as far as its templates name it; ``ctx`` and results are those of now."""
     step = process.playbook.by_name[job.node]
     given = value if isinstance(value, dict) else {}
-    data = {**execution.marking.data, CTX: _read_context(execution, job)}
-    dispatch = build_dispatch(process.playbook, step, data, given, run=job.execution, element=job.element)
+    token = next((token for token in execution.marking.tokens if token.id == job.execution), None)
+    data = execution.marking.data if token is None else {**execution.marking.data, CTX: _read_context(execution, token)}
+    context = EvaluationContext(at=None if token is None else token.begun_at)
+    dispatch = build_dispatch(
+        process.playbook, step, data, given, run=job.execution, element=job.element, context=context
+    )
     narrowed = narrow(dispatch, process.compiled.rules[job.node].needs)
     return dispatch_to_document(replace(narrowed, pauses=True, resume=execution.pauses.get(job.execution)))
 
 
-def _read_context(execution: Execution, job: JobPlace) -> JsonObject:
+def _read_context(execution: Execution, token: Token) -> JsonObject:
     """``ctx`` as a run sees it when it begins or goes on: without what it has set since, if that was before, and with
     what it had set until then, if that is held back.
     """
     ctx = get_member(execution.marking.data, CTX)
-    token = next((token for token in execution.marking.tokens if token.id == job.execution), None)
-    if token is None:
-        return ctx
     progress = None if token.work is None else execution.progress.get(token.work)
     ctx = ctx if progress is None else restore(ctx, progress)
     for key, value in (change for changes in token.changes for change in changes.items()):
@@ -394,7 +396,7 @@ def _apply_all(
     """The execution after several events, each decided on what the one before it left. ``traced`` are for the log,
     ``places`` say of the first events how many of them stand before each; all stand before an event without a place.
     """
-    net, language = process.compiled.net, process.create_language()
+    net, language = process.compiled.net, process.create_language(moment.at)
     ids = IDS_PER_MOMENT // (len(events) + 1)
     marking, found = execution.marking, list[Effect]()
     done = 0

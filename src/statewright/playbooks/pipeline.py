@@ -32,7 +32,6 @@ from statewright.jsonval.values import JsonObject, JsonValue, is_whole
 from statewright.net import Note, Performed
 from statewright.net import Problem as NetProblem
 from statewright.net.effects import Effect, StartChild
-from statewright.playbooks import templates
 from statewright.playbooks.context import EXECUTION, WORKLOAD, Patch, get_member, write_member
 from statewright.playbooks.definition import Assignment, Do, PipelineTask, Playbook, Step, TaskAction
 from statewright.playbooks.dispatch import KEYCHAIN, PARENT_ITER, Dispatch, build_dispatch
@@ -40,7 +39,7 @@ from statewright.playbooks.graph import to_problem
 from statewright.playbooks.jinja.values import Complete
 from statewright.playbooks.policies import Outcome, succeed
 from statewright.playbooks.tasks import PLAYBOOK
-from statewright.playbooks.templates import Problem, holds, render, render_object
+from statewright.playbooks.templates import EvaluationContext, Problem, holds, render, render_object
 
 NOOP: Final = "noop"
 """The kind of a task that does nothing: its outcome is ok, its result null."""
@@ -148,7 +147,7 @@ def begin(dispatch: Dispatch) -> PipelineState | PipelineEnd:
     if dispatch.resume is not None:
         return _restore_state(dispatch.resume.state, dispatch.ctx)
     state = PipelineState(ctx=dispatch.ctx, iter={} if dispatch.element is None else dispatch.element.to_iter())
-    rendered = render_object(dispatch.input, build_scope(dispatch, state), dispatch.turn)
+    rendered = render_object(dispatch.input, build_scope(dispatch, state), dispatch.context)
     if isinstance(rendered, Problem):
         return PipelineEnd(error=rendered.to_document())
     if not dispatch.tasks:
@@ -163,7 +162,7 @@ def prepare(dispatch: Dispatch, state: PipelineState) -> ToolCall | Outcome:
         return succeed()
     attempt = state.attempts + 1
     scope = build_scope(dispatch, state, task, attempt).new_child({KEYCHAIN: Complete(dispatch.keychain)})
-    fields = render_object(task.fields, scope, dispatch.turn)
+    fields = render_object(task.fields, scope, dispatch.context)
     if isinstance(fields, Problem):
         return Outcome(status="error", error={**fields.to_document(), "retryable": False})
     return ToolCall(label=task.label, kind=task.kind, fields=fields, spec=task.spec, attempt=attempt)
@@ -250,7 +249,7 @@ def _choose_action(
     scope = build_scope(dispatch, state, task, attempt)
     problems: list[Problem] = []
     for index, rule in enumerate(policy.rules):
-        matches = True if rule.when is None else holds(rule.when, scope, dispatch.turn)
+        matches = True if rule.when is None else holds(rule.when, scope, dispatch.context)
         if isinstance(matches, Problem):
             problems.append(matches)
         elif matches:
@@ -271,7 +270,7 @@ def _assign(
     """The state after assignments, each of which sees those before it; and those to ``ctx``."""
     patches: list[Patch] = []
     for assignment in assignments:
-        value = render(assignment.value, build_scope(dispatch, state, task, attempt), dispatch.turn)
+        value = render(assignment.value, build_scope(dispatch, state, task, attempt), dispatch.context)
         if isinstance(value, Problem):
             return value
         if assignment.scope == "iter":
@@ -289,7 +288,7 @@ def _compute_wait(
     if action.delay is None:
         delay: JsonValue = 0 if action.backoff == "none" else DEFAULT_DELAY_S
     else:
-        rendered = render(action.delay, build_scope(dispatch, state, task, attempt), dispatch.turn)
+        rendered = render(action.delay, build_scope(dispatch, state, task, attempt), dispatch.context)
         if isinstance(rendered, Problem):
             return rendered
         delay = rendered
@@ -343,10 +342,10 @@ def _repeats(task: PipelineTask) -> bool:
 
 
 def run_inline(
-    playbook: Playbook, step: Step, data: JsonObject, args: JsonObject, turn: templates.Turn | None = None
+    playbook: Playbook, step: Step, data: JsonObject, args: JsonObject, context: EvaluationContext
 ) -> Performed:
     """Run such a pipeline: what it sets, and how it ended."""
-    dispatch = build_dispatch(playbook, step, data, {"args": args}, turn=turn)
+    dispatch = build_dispatch(playbook, step, data, {"args": args}, context=context)
     notes: list[Note] = []
     state = begin(dispatch)
     while not isinstance(state, PipelineEnd):
@@ -383,14 +382,15 @@ def build_child_input(
     step: Step,
     data: JsonObject,
     given: JsonObject,
+    *,
+    context: EvaluationContext,
     element: int | None = None,
-    turn: templates.Turn | None = None,
 ) -> "JsonValue | NetProblem":
     """``given``, with the fields of the task as a pipeline would render them, and how deep the other one will run."""
     depth = get_depth(data) + 1
     if depth > MAX_DEPTH:
         return to_problem("DEPTH_LIMIT", build_depth_error())
-    dispatch = build_dispatch(playbook, step, data, given, element=element, turn=turn)
+    dispatch = build_dispatch(playbook, step, data, given, element=element, context=context)
     state = begin(dispatch)
     prepared = state if isinstance(state, PipelineEnd) else prepare(dispatch, state)
     if isinstance(prepared, PipelineEnd | Outcome):

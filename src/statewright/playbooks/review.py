@@ -14,6 +14,7 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Struct
 
 from statewright.jsonval.values import JsonObject, JsonValue, guess_name
+from statewright.playbooks.context import find_watched
 from statewright.playbooks.definition import (
     Assignment,
     DoubtfulName,
@@ -24,6 +25,7 @@ from statewright.playbooks.definition import (
     TaskAction,
     TaskPolicy,
 )
+from statewright.playbooks.jinja.methods import NOW
 from statewright.playbooks.place import Place, PlacedTemplate
 from statewright.playbooks.task_requests import METHODS
 from statewright.playbooks.tasks import (
@@ -122,8 +124,11 @@ def _check_rules(scene: _Scene) -> None:
     """Nor does a policy, to the first rule that always matches."""
     admission = scene.step.admission
     if admission is not None:
+        conditions = [rule.when for rule in admission.rules]
         rules = scene.place.get("spec").get("policy").get("admit").get("rules")
-        _warn_of_rules([rule.when for rule in admission.rules], rules, has_else=admission.otherwise is not None)
+        _warn_of_rules(conditions, rules, has_else=admission.otherwise is not None)
+        if admission.on_deny == "pending":
+            _warn_of_time(conditions, rules)
     for task, place in _list_tasks(scene):
         if task.policy is not None:
             conditions = [rule.when for rule in task.policy.rules]
@@ -134,6 +139,19 @@ def _warn_of_rules(conditions: Sequence[Condition | None], rules: Place, *, has_
     always = next((index for index, when in enumerate(conditions) if _is_always_true(when)), None)
     if always is not None and (always + 1 < len(conditions) or has_else):
         rules.get(str(always + 1)).warn(f"never decides: rule {always} before it always matches")
+
+
+def _warn_of_time(conditions: Sequence[Condition | None], rules: Place) -> None:
+    """Of a token that waits for a time, when nothing would have it asked about again."""
+    known = [when for when in conditions if when is not None]
+    if find_watched(known).parts:
+        return
+    for index, when in enumerate(conditions):
+        if when is not None and any(NOW in expression.functions for _, expression in when.list_expressions()):
+            rules.get(str(index)).get("when").warn(
+                "looks at now() and at nothing that changes: a token that is denied waits for ever, since time alone "
+                "has none looked at again; expected a wait in a step before it, or on_deny: discard"
+            )
 
 
 def _list_tasks(scene: _Scene) -> Iterator[tuple[PipelineTask, Place]]:

@@ -6,6 +6,7 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from statewright.ids import Clock
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import ExecutionId, KernelResult, NodeId, WorkId
 from statewright.net.effects import (
@@ -26,6 +27,7 @@ from statewright.playbooks.events import LogEvent, find_execution_status, list_e
 from statewright.playbooks.graph import Status
 from statewright.playbooks.pipeline import PipelineDecision, PipelineEnd, ToolCall, begin, prepare, settle
 from statewright.playbooks.policies import Outcome
+from statewright.playbooks.templates import EvaluationContext
 
 Tool: TypeAlias = Callable[[ToolCall, Dispatch], Outcome]
 """Does what a task asks for."""
@@ -55,12 +57,13 @@ class LocalExecution(LocalRun):
         execution_id: str = "local",
         depth: int = 0,
         at: int = 0,
+        clock: Clock | None = None,
     ) -> None:
         self.compiled = compiled
         self.execution_id = execution_id
         data = build_data(compiled.playbook, execution_id, workload or {}, ctx or {}, depth=depth)
         self.log: list[LogEvent] = list_start_events(compiled, data)
-        super().__init__(compiled.net, compiled.create_language, data, at=at)
+        super().__init__(compiled.net, compiled.create_language, data, at=at, clock=clock)
         self.start(({"args": args or {}},))
 
     @property
@@ -131,7 +134,16 @@ class LocalExecution(LocalRun):
         """What the worker of a run is given; the data are those of now, and credentials have no members."""
         step = self.compiled.rules[open_run.step].step
         data, given = self.marking.data, open_run.input
-        built = build_dispatch(self.compiled.playbook, step, data, given, run=open_run.run_id, element=open_run.element)
+        (token,) = [token for token in self.marking.tokens if token.id == open_run.run_id]
+        built = build_dispatch(
+            self.compiled.playbook,
+            step,
+            data,
+            given,
+            run=open_run.run_id,
+            element=open_run.element,
+            context=EvaluationContext(at=token.begun_at),
+        )
         return replace(built, keychain={one.name: {} for one in self.compiled.playbook.keychain})
 
     def _take(self, result: KernelResult) -> None:

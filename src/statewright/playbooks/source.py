@@ -108,9 +108,9 @@ class PlaybookProcess(Struct, frozen=True, kw_only=True, eq=False):
         """The document."""
         return self.read.playbook
 
-    def create_language(self) -> Language:
-        """The rules for one operation."""
-        return self.compiled.create_language(Turn() if self.is_limited_to_turn else None)
+    def create_language(self, at: int) -> Language:
+        """The rules for one operation, at an instant in microseconds of the epoch."""
+        return self.compiled.create_language(at, Turn() if self.is_limited_to_turn else None)
 
 
 def compile_source(source: PlaybookSource, version: int) -> PlaybookProcess:

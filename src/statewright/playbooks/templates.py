@@ -10,7 +10,7 @@ a boundary event goes in as :func:`name_event`, so that it equals its aliases.
 An evaluation costs *steps*: nodes visited, elements and characters touched. One that costs more than
 :data:`MAX_STEPS` is a problem of its own; the count is the same on every machine, so a decision can be replayed. Where
 others wait for the same event loop, a :class:`Turn` is given, and the sum of what is evaluated in it raises
-``TurnExceeded`` (:mod:`statewright.loop.turns`).
+``TurnExceeded`` (:mod:`statewright.loop.turns`). No clock is read: ``now()`` is the instant that is given.
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,6 +35,7 @@ from statewright.playbooks.jinja.values import to_json as _to_json
 __all__ = [
     "MAX_STEPS",
     "Condition",
+    "EvaluationContext",
     "EventName",
     "InvalidTemplate",
     "Problem",
@@ -53,6 +54,17 @@ __all__ = [
 Scope: TypeAlias = Mapping[str, JsonValue]
 """What a template sees, by name."""
 
+
+class EvaluationContext(Struct, frozen=True, kw_only=True):
+    """What an evaluation is given beside what its template sees."""
+
+    at: int | None = None
+    """The instant of what is handled, which ``now()`` tells, in microseconds of the epoch."""
+    turn: Turn | None = None
+    """Of the event loop, where others wait for it."""
+
+
+_ALONE: Final = EvaluationContext()
 MAX_NESTING: Final = 64
 """Containers within each other, in a template."""
 
@@ -172,7 +184,7 @@ def compile_condition(source: bool | str) -> Condition:
     return Condition(source, compile_expression(source))
 
 
-def render(template: Template, scope: Scope, turn: Turn | None = None) -> "JsonValue | Problem":
+def render(template: Template, scope: Scope, context: EvaluationContext = _ALONE) -> "JsonValue | Problem":
     """The value of a template. Parts without expressions are those of its source, not copies: change nothing in it.
 
     The value shares with the scope what it took from there. Raises ``TurnExceeded`` if there is a turn.
@@ -180,7 +192,7 @@ def render(template: Template, scope: Scope, turn: Turn | None = None) -> "JsonV
     compiled = template.compiled
     if compiled is None:
         return template.source
-    frame = Frame(scope, turn)
+    frame = Frame(scope, context.turn, context.at)
     path: list[str] = []
     try:
         return _render(compiled, template.source, frame, path)
@@ -190,11 +202,13 @@ def render(template: Template, scope: Scope, turn: Turn | None = None) -> "JsonV
         return Problem(message=failed.message, source=_shorten(found), path=pointer)
 
 
-def render_object(template: Template | None, scope: Scope, turn: Turn | None = None) -> "JsonObject | Problem":
+def render_object(
+    template: Template | None, scope: Scope, context: EvaluationContext = _ALONE
+) -> "JsonObject | Problem":
     """As :func:`render`, where an object is asked for; nothing and null are an empty one."""
     if template is None:
         return {}
-    value = render(template, scope, turn)
+    value = render(template, scope, context)
     if value is None:
         return {}
     if isinstance(value, dict | Problem):
@@ -202,7 +216,7 @@ def render_object(template: Template | None, scope: Scope, turn: Turn | None = N
     return Problem(message="must give an object", source=_shorten(template.source))
 
 
-def holds(condition: Condition, scope: Scope, turn: Turn | None = None) -> bool | Problem:
+def holds(condition: Condition, scope: Scope, context: EvaluationContext = _ALONE) -> bool | Problem:
     """Whether a condition is true. Text is false when it is empty, or one of false, 0, no, none and null in any case.
 
     Raises ``TurnExceeded`` if there is a turn.
@@ -211,7 +225,7 @@ def holds(condition: Condition, scope: Scope, turn: Turn | None = None) -> bool 
     if compiled is None:
         return condition.source is True
     try:
-        return is_true(compiled.evaluate(Frame(scope, turn)))
+        return is_true(compiled.evaluate(Frame(scope, context.turn, context.at)))
     except EvaluationFailed as failed:
         return Problem(message=failed.message, source=_shorten(condition.source))
 

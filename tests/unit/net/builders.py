@@ -131,7 +131,7 @@ class Player(LocalRun):
 
     def __init__(self, net: Net, language: Letters | None = None) -> None:
         self.language = language or Letters()
-        super().__init__(net, lambda: self.language, {}, at=AT)
+        super().__init__(net, lambda _: self.language, {}, at=AT)
         self.open: dict[str, WorkId] = {}
         """Tasks that were begun, by input."""
 

@@ -43,10 +43,11 @@ def replay(compiled: CompiledPlaybook, log: Iterable[LogEvent]) -> Marking:
 def sort_tokens(marking: Marking) -> Marking:
     """Tokens, loops and rounds by what names them: a log does not tell in which order a document lists them.
 
-    Nor does it tell which of the denied tokens are to be asked about again once there is capacity.
+    Nor does it tell which of the denied tokens are to be asked about again once there is capacity. When a run began
+    only the timestamps of stored entries say.
     """
     tokens = [
-        replace(token, stage="PENDING") if token.was_denied and token.stage == "READY" else token
+        replace(token, begun_at=None, stage="PENDING" if token.was_denied and token.stage == "READY" else token.stage)
         for token in marking.tokens
     ]
     return replace(

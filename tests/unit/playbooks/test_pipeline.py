@@ -21,6 +21,7 @@ from statewright.playbooks.dispatch import (
 from statewright.playbooks.pipeline import PipelineEnd, PipelineState, ToolCall, begin, prepare, settle
 from statewright.playbooks.policies import Outcome, fail, succeed
 from statewright.playbooks.tasks import list_worker_kinds
+from statewright.playbooks.templates import EvaluationContext
 from tests.unit.playbooks.pipelines import Played, play
 
 HEADER = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: example}\n"
@@ -247,6 +248,7 @@ def test_a_dispatch_is_the_same_after_its_way_to_a_worker() -> None:
         "[{a: {kind: x, n: '{{ args.n }}'}}]", "{i: 1}",
         execution_id="E", step="s", step_run="R", workload={"w": Decimal("1.50")}, ctx={"c": 1}, args={"n": 1},
         results={"r": 1}, keychain={"k": {}}, element=Element(iterator="i", value=1, index=0, parent={"index": 3}),
+        context=EvaluationContext(at=1_764_000_000_000_001),
     )  # fmt: skip
     sent = decode(encode(dispatch_to_document(dispatch)))
     assert isinstance(sent, dict)

@@ -9,6 +9,7 @@ import pytest
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.loop.turns import TurnExceeded
 from statewright.playbooks.templates import (
+    EvaluationContext,
     InvalidTemplate,
     Problem,
     Turn,
@@ -157,7 +158,9 @@ def test_a_condition_that_fails_is_a_problem() -> None:
         ("{{ a", "expected"),
         ("{{ a | nothing }}", "unknown filter nothing"),
         ("{{ a is nothing }}", "unknown test nothing"),
-        ("{{ now() }}", "unknown function now"),
+        ("{{ random() }}", "unknown function random"),
+        ("{{ now(1) }}", "arguments"),
+        ("{{ now(tz='UTC') }}", "arguments"),
         ("{{ a.append(1) }}", "change a value"),
         ("{{ a | round(1, 2, 3, 4) }}", "arguments"),
         ("{{ a }}{% if b %}{% endif %}", "only tool fields"),
@@ -220,7 +223,7 @@ def consume(values: Iterable[object]) -> None:
 
 
 def test_evaluations_share_the_budget_of_a_turn() -> None:
-    turn, template = Turn(1_000), compile_template("{{ workload.items | sort }}")
+    context, template = EvaluationContext(turn=Turn(1_000)), compile_template("{{ workload.items | sort }}")
     with pytest.raises(TurnExceeded):
-        consume(render(template, SCOPE, turn) for _ in range(1_000))
+        consume(render(template, SCOPE, context) for _ in range(1_000))
     assert render(template, SCOPE) == [1, 2, 3]

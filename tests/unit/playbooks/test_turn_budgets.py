@@ -33,7 +33,7 @@ def begin(text: str, turn: Turn | None) -> Marking:
     compiled = compile_text(text.replace("WHEN", LONG))
     data: Mapping[str, object] = build_data(compiled.playbook, "x", {}, {})
     moment = Moment(at=1, first_id=1)
-    return start(compiled.net, compiled.create_language(turn), data, moment).marking  # type: ignore[arg-type]
+    return start(compiled.net, compiled.create_language(1, turn), data, moment).marking  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("text", [GATE, ARC, NOOP], ids=["admission", "arcs", "pipeline"])
@@ -47,12 +47,12 @@ def test_what_was_given_up_is_done_again_on_the_same_marking():
     """An advance that raises has changed nothing that others see."""
     compiled = compile_text("workflow: [{step: s, tool: {kind: compute}, next: {arcs: [{step: t}]}}, {step: t}]")
     data: JsonObject = build_data(compiled.playbook, "x", {}, {})
-    marking = start(compiled.net, compiled.create_language(), data, Moment(at=1, first_id=1)).marking
+    marking = start(compiled.net, compiled.create_language(1), data, Moment(at=1, first_id=1)).marking
     (work,) = [token.work for token in marking.tokens]
     assert work is not None
     moment = Moment(at=2, first_id=IDS_PER_MOMENT)
     with pytest.raises(TurnExceeded):
-        advance(compiled.net, compiled.create_language(Turn(1)), marking, TaskCompleted(work, 1), moment)
-    again = advance(compiled.net, compiled.create_language(), marking, TaskCompleted(work, 1), moment)
+        advance(compiled.net, compiled.create_language(1, Turn(1)), marking, TaskCompleted(work, 1), moment)
+    again = advance(compiled.net, compiled.create_language(1), marking, TaskCompleted(work, 1), moment)
     assert again.marking.phase == "COMPLETED"
-    assert advance(compiled.net, compiled.create_language(), again.marking, Patched({}), moment).effects == ()
+    assert advance(compiled.net, compiled.create_language(1), again.marking, Patched({}), moment).effects == ()

@@ -18,6 +18,7 @@ from statewright.playbooks import compile_playbook
 from statewright.playbooks.dispatch import Dispatch, Element, PausedRun, dispatch_to_document
 from statewright.playbooks.policies import fail
 from statewright.playbooks.run_record import MAX_LOG_ENTRIES
+from statewright.playbooks.templates import EvaluationContext
 from statewright.sdk.jobs import Job, JobLost, JobsRefused, JobsUnavailable, JobWorker, NonRetryable, Poll, TaskCall
 from statewright.sdk.node import Node
 from statewright.sdk.operations.calls import Call, HttpResponse
@@ -75,6 +76,15 @@ async def test_handlers_get_the_rendered_fields_and_their_results_go_on() -> Non
     ran = await run(node, "[{a: {kind: python, args: {n: '{{ args.n }}'}}}, {b: {kind: python, input: {n: '{{ a }}'}}}]", args={"n": 5})  # fmt: skip # noqa: E501
     assert (ran.completion["status"], ran.completion["result"]) == ("ok", 20)
     assert ran.completion["results"] == {"a": 10, "b": 20}
+
+
+async def test_tasks_are_told_when_their_run_began() -> None:
+    node = Node()
+    node.task_kind("python")(lambda fields: fields)
+    begun = EvaluationContext(at=1_764_000_000_500_000)
+    task = "{kind: python, at: '{{ now() }}'}"
+    ran = await run(node, f"[{{a: {task}}}, {{b: {task}}}]", context=begun)
+    assert [result["at"] for result in ran.completion["results"].values()] == ["2025-11-24T16:00:00.5Z"] * 2
 
 
 async def test_a_handler_may_ask_for_a_struct_and_for_the_call() -> None:

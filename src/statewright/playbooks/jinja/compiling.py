@@ -58,12 +58,14 @@ MAX_REMEMBERED_CHARS: Final = 256
 class Expression:
     """A compiled string."""
 
-    __slots__ = ("_cost", "_evaluate", "paths", "unguarded")
+    __slots__ = ("_cost", "_evaluate", "functions", "paths", "unguarded")
 
     def __init__(self, evaluate: Evaluate, compiler: ExpressionCompiler, variables: frozenset[str]) -> None:
         """``variables``: names to which the template itself gives values."""
         self._evaluate = evaluate
         self._cost = compiler.cost
+        self.functions = frozenset(compiler.functions)
+        """Those that it calls."""
         self.paths = frozenset(compiler.paths)
         """What it names, variables included: it may name what its scope has before it gives the name a value."""
         self.unguarded = frozenset(

@@ -53,6 +53,8 @@ class ExpressionCompiler:
         """What the expressions name."""
         self.guarded: set[Path] = set()
         """What of it may be undefined, since the author asks whether it is, or says what to take then."""
+        self.functions: set[str] = set()
+        """Those that they call."""
         self._is_noted = False
         """Whether the node that is compiled is part of a path that was noted."""
         self._is_guarded = False
@@ -223,6 +225,7 @@ class ExpressionCompiler:
         if not isinstance(node.node, nodes.Name):
             raise InvalidTemplate("calls something that is neither a function nor a method")
         entry = _find("function", FUNCTIONS, node.node.name)
+        self.functions.add(node.node.name)
         positional, named = self._compile_arguments(node, f"the function {node.node.name}", entry, 1)
         return lambda frame: frame.call(entry, *positional(frame), **named(frame))
 

@@ -20,6 +20,7 @@ from statewright.evaluation.costs import (
     visit_items,
 )
 from statewright.evaluation.values import charge_split, charge_strip
+from statewright.instants import to_rfc3339
 from statewright.jsonval.values import is_whole, to_whole
 from statewright.playbooks.jinja.charges import (
     charge_lines,
@@ -323,14 +324,22 @@ def _build_namespace(frame: Frame, **members: object) -> object:
     return Namespace(members)
 
 
+def _tell_instant(frame: Frame) -> object:
+    if frame.at is None:
+        raise EvaluationFailed("calls now(), and was not told the instant: the service that sent the run is older")
+    return to_rfc3339(frame.at)
+
+
 def _charge_range(start: object, stop: object = 0, step: object = 1) -> int:
     """For the bounds; the function counts what is between them."""
     return compute_number(start) + compute_number(stop) + compute_number(step)
 
 
+NOW: Final = "now"
 FUNCTIONS: Final[dict[str, Entry]] = {
     "dict": Entry(_build_mapping, charge_names),
     "namespace": Entry(_build_namespace, charge_names),
+    NOW: Entry(_tell_instant, charge_nothing),
     "range": Entry(_list_range, _charge_range),
 }
 """By name. Each takes the frame and the arguments."""

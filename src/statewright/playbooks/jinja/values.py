@@ -56,10 +56,12 @@ def _refuse() -> EvaluationFailed:
 class Frame(Budget):
     """The state of one evaluation, and its budget: it raises :class:`EvaluationFailed` when that is used up."""
 
-    __slots__ = ("scope", "variables")
+    __slots__ = ("at", "scope", "variables")
 
-    def __init__(self, scope: Mapping[str, JsonValue], turn: Turn | None = None) -> None:
+    def __init__(self, scope: Mapping[str, JsonValue], turn: Turn | None = None, at: int | None = None) -> None:
+        """``at``: what ``now()`` gives, in microseconds of the epoch; ``None``: it is not known."""
         super().__init__(MAX_STEPS, _refuse, turn)
+        self.at = at
         self.scope = scope
         self.variables: dict[str, object] = {}
 

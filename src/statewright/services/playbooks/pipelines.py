@@ -90,7 +90,7 @@ class PipelineComputer(Struct, frozen=True):
         apply = partial(_apply, args=args, function=function)
         sent = partial(send_run(self.dispatch).compute, apply)
         while True:
-            brief = replace(self.dispatch, turn=templates.Turn())
+            brief = replace(self.dispatch, context=replace(self.dispatch.context, turn=templates.Turn()))
             try:
                 result, _ = await compute_in_turn(self.pool, self.tenant, name, partial(apply, brief), sent)
             except ComputationsBusy:
