@@ -356,6 +356,40 @@ def test_a_job_that_goes_on_before_its_last_items_have_ended_forgets_none(
     assert get_totals(wait(ops, job)) == {"succeeded": 3}
 
 
+def test_a_job_goes_on_as_who_resumed_it_though_its_node_has_not_heard_of_the_pause(
+    service: RunningService, api: Api, ops: Api, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that were resumed right behind it; the node that works on the job looks twice a second."""
+    monkeypatch.setattr("statewright.services.ops.bulk_jobs.HEARD_S", PATIENCE_S)
+    oscar = ops_api(service, tenant, "ROLE_OPERATOR", user="oscar")
+    job = begin(ops, ids=a_set(api, 40), ratePerSecond=20, concurrency=1)
+    path = f"/bulk-jobs/{job['id']}"
+    eventually(lambda: get_totals(done(ops.get(path))).get("succeeded", 0) >= 2)
+    run_on_database(service, "UPDATE bulk_job SET status = 'PAUSED' WHERE tenant = $1", tenant)
+    resumed = done(oscar.post(f"{path}/resume"))
+    assert resumed["status"] == "RUNNING"
+    assert get_totals(wait(ops, job)) == {"succeeded": 40}
+    items = [item["id"] for item in walk(ops, f"{path}/items", limit=50)]
+    authors = [done(api.get(f"/entity/{id_}/changes"))[0]["user"] for id_ in items]
+    assert authors == ["olga"] * authors.count("olga") + ["oscar"] * authors.count("oscar")
+    assert authors.count("oscar") >= get_totals(resumed)["pending"]
+
+
+def test_a_job_that_another_has_resumed_is_taken_anew(
+    service: RunningService, api: Api, ops: Api, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the node heard: even of a resumption that did not wait for it."""
+    monkeypatch.setattr("statewright.services.ops.bulk_jobs.HEARD_S", 0.0)
+    oscar = ops_api(service, tenant, "ROLE_OPERATOR", user="oscar")
+    ids = a_set(api, 40)
+    job = begin(ops, ids=ids, ratePerSecond=20, concurrency=1)
+    run_on_database(service, "UPDATE bulk_job SET status = 'PAUSED' WHERE tenant = $1", tenant)
+    assert done(oscar.post(f"/bulk-jobs/{job['id']}/resume"))["status"] == "RUNNING"
+    assert get_totals(wait(ops, job)) == {"succeeded": 40}
+    last = walk(ops, f"/bulk-jobs/{job['id']}/items", limit=50)[-1]["id"]
+    assert done(api.get(f"/entity/{last}/changes"))[0]["user"] == "oscar"
+
+
 def test_a_job_goes_on_when_another_has_taken_it_and_no_item_is_done_twice(
     service: RunningService, api: Api, ops: Api, tenant: str
 ) -> None:

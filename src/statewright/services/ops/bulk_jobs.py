@@ -46,6 +46,8 @@ ADMIN: Final = "ROLE_ADMIN"
 
 QUIET_TIMEOUT_S: Final = 30.0
 """How long a pause waits for items that are under way."""
+HEARD_S: Final = 1.0
+"""How long a resumption waits for a node that has not heard of the pause: two of its beats."""
 
 
 class BulkKey(Struct, frozen=True, array_like=True):
@@ -140,20 +142,24 @@ async def start_job(operations: Operations, caller: Caller, id_: str, expected: 
 
 
 async def change_status(operations: Operations, caller: Caller, id_: str, action: str) -> BulkJob:
-    """Start, pause, resume or cancel a job; what ends it waits until none of its items is under way, for some time.
+    """Start, pause, resume or cancel a job; what ends it waits until none of its items is under way, for some time, and
+    what lets it go on until the node that works on it has heard of the pause.
+
     Raises ``BulkState``, ``BulkJobNotFound``.
     """
     if action in ("start", "resume"):
         found = await stored.get_job(operations.core.pool, caller.tenant, id_)
         row = await stored.read_plan(operations.core.pool, caller.tenant, id_)
         check_deletions(caller.principal, decode_plan(row["plan"]), found.totals.total)
+        if action == "resume" and found.status != "RUNNING" and found.totals.running:
+            await _wait_quiet(operations, caller, id_, HEARD_S)  # else it would begin others as who ran it before
 
     def change(pool: Pool) -> Awaitable[BulkJob]:
         return stored.change_status(pool, caller.principal, id_, action)
 
     changed = await _change(operations, caller, change)
     if action in ("pause", "cancel") and changed.totals.running:
-        changed = await _wait_quiet(operations, caller, id_)
+        changed = await _wait_quiet(operations, caller, id_, QUIET_TIMEOUT_S)
         await caller.amend_answer(changed)
     return changed
 
@@ -173,8 +179,8 @@ async def _change(operations: Operations, caller: Caller, change: Callable[[Pool
     return changed
 
 
-async def _wait_quiet(operations: Operations, caller: Caller, id_: str) -> BulkJob:
-    until, pause_s = time.monotonic() + QUIET_TIMEOUT_S, 0.05
+async def _wait_quiet(operations: Operations, caller: Caller, id_: str, timeout_s: float) -> BulkJob:
+    until, pause_s = time.monotonic() + timeout_s, 0.05
     found = await stored.get_job(operations.core.pool, caller.tenant, id_)
     while found.totals.running and time.monotonic() < until:
         await asyncio.sleep(pause_s)

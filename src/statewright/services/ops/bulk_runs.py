@@ -261,6 +261,8 @@ class BulkRun:
         self._lease = lease
         self._items = items
         self._status = job.status
+        self._was_resumed_by_another = False
+        """Whether somebody else has resumed it, before this node heard of the pause."""
         self._rate, self._concurrency = job.rate, job.concurrency
         self._active: set[asyncio.Task[None]] = set()
         self._moved = asyncio.Event()
@@ -315,6 +317,7 @@ class BulkRun:
                 self._stop(LeaseLost())
                 return
             self._status, self._rate, self._concurrency = beat.status, beat.rate, beat.concurrency
+            self._was_resumed_by_another = self._was_resumed_by_another or beat.principal != self.job.principal
             self._moved.set()
 
     def _stop(self, error: BaseException) -> None:
@@ -396,6 +399,10 @@ class BulkRun:
         found = await entities.read(self._operations.core, caller, entity)
         return None if await judge_entities([found], self._query) else "NOT_MATCHING"
 
+    @property
+    def _goes_on(self) -> bool:
+        return self._status == "RUNNING" and not self._was_resumed_by_another
+
     async def _run_items(self) -> bool:
         """Work on all items; whether there are none left. A job that was paused is left, also when it goes on while
         items are under way: it is taken anew then, as whoever resumed it.
@@ -404,7 +411,7 @@ class BulkRun:
         while self._active and self._error is None:
             await self._wait_moved()
         self._raise_error()
-        return has_begun_all and self._status == "RUNNING"
+        return has_begun_all and self._goes_on
 
     async def _begin_items(self) -> bool:
         """Begin with all items that have no result; False when the job is not to go on."""
@@ -418,7 +425,7 @@ class BulkRun:
                     )
                 elif judged and not await self._begin(n, entity):
                     return False
-            if self._status != "RUNNING":
+            if not self._goes_on:
                 return False
         return True
 
@@ -426,13 +433,13 @@ class BulkRun:
         """Begin with an item when its turn has come; False when the job is not to go on."""
         pace = self._pace
         pace.arrive(time.monotonic())
-        while self._status == "RUNNING" and (
+        while self._goes_on and (
             (wait_s := pace.next_at - time.monotonic()) > 0 or len(self._active) >= self._concurrency
         ):
             self._raise_error()
             await self._wait_moved(wait_s if wait_s > 0 else None)
         self._raise_error()
-        if self._status != "RUNNING":
+        if not self._goes_on:
             return False
         pace.begin(self._rate)
         task = asyncio.create_task(self._process(n, entity))

@@ -47,6 +47,8 @@ class Beat(Struct, frozen=True, kw_only=True):
     status: BulkStatus
     rate: int
     concurrency: int
+    principal: Principal
+    """Whoever started or resumed it last."""
 
 
 def encode_plan(plan: BulkPlan) -> str:
@@ -79,7 +81,7 @@ RENEW: Final = """
        SET lease_until = now_us() + $4::bigint, running = $5, ran_us = ran_us + $6::bigint,
            status = CASE WHEN status = 'RUNNING' AND ran_us + $6::bigint >= $7::bigint THEN 'PAUSED' ELSE status END
      WHERE tenant = $1 AND id = $2 AND worker = $3
- RETURNING status, rate, concurrency
+ RETURNING tenant, status, rate, concurrency, runner_id, runner_kind, runner_roles
 """
 
 RELEASE: Final = """
@@ -154,7 +156,9 @@ class BulkJobs:
         limit = MAX_RUNNING // _US
         async with self._pool.connection() as connection:
             row = await connection.fetchrow(RENEW, *name_claim(job), lease // _US, running, ran_us, limit)
-        return None if row is None else Beat(**row)
+        if row is None:
+            return None
+        return Beat(status=row["status"], rate=row["rate"], concurrency=row["concurrency"], principal=_read_runner(row))
 
     async def release(self, job: BulkClaim) -> None:
         """Nothing of the job is under way any more."""
@@ -193,20 +197,23 @@ def name_claim(job: BulkClaim) -> tuple[str, str, str]:
     return job.tenant, job.id, job.worker
 
 
-def _to_claimed(row: asyncpg.Record) -> BulkClaim:
-    who = Principal(
+def _read_runner(row: asyncpg.Record) -> Principal:
+    return Principal(
         id=row["runner_id"],
         name=row["runner_id"],
         kind=row["runner_kind"],
         tenant=row["tenant"],
         roles=tuple(row["runner_roles"]),
     )
+
+
+def _to_claimed(row: asyncpg.Record) -> BulkClaim:
     return BulkClaim(
         tenant=row["tenant"],
         id=str(row["id"]),
         status=row["status"],
         plan=decode_plan(row["plan"]),
-        principal=who,
+        principal=_read_runner(row),
         rate=row["rate"],
         concurrency=row["concurrency"],
         total=row["total"],
