@@ -148,6 +148,22 @@ def test_values_that_cannot_be_used_are_one_line(option: str, value: str):
     assert told.stderr.startswith(f"error: {option} is n")
 
 
+@pytest.mark.parametrize("number", ["1e400", "0.1000000000000000000000001", "12345678901234567890123"])
+def test_numbers_are_shown_as_they_were_given(number: str):
+    told = flows("simulate", "-", "--input", f'{{"n": {number}}}', text="A")
+    assert told.exit_code == 0, told.output
+    assert told.stderr.lower() == f'a.1 <- {{"n": {number.replace("e", "e+")}}}\n'
+    assert told.stdout.lower() == f'{{"n":{number.replace("e", "e+")}}}\n'
+
+
+@pytest.mark.parametrize("option", ["--input", "--stubs"])
+@pytest.mark.parametrize("number", ["1e6145", "9" * 4_001, "NaN", "Infinity"])
+def test_numbers_that_the_service_refuses_are_refused_by_the_name_of_their_option(option: str, number: str):
+    told = flows("simulate", "-", option, f'{{"A": {number}}}', text="A")
+    assert (told.exit_code, told.stdout) == (1, "")
+    assert told.stderr.startswith(f"error: {option} is no JSON: ")
+
+
 def test_tasks_may_be_async_and_import_their_neighbours(tmp_path: Path):
     (tmp_path / "neighbour_of_tasks.py").write_text("async def double(value):\n    return {'y': 2 * value['x']}\n")
     file = tmp_path / "tasks.py"

@@ -9,6 +9,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from statewright.cli import main
+from statewright.ids import system_clock
+from statewright.instants import parse_instant, to_rfc3339
 
 TEXT = """
 apiVersion: noetl.io/v2
@@ -121,6 +123,21 @@ def test_simulate_plays_stubs_and_shows_what_tasks_are_asked() -> None:
     assert asked == ['double.compute <- {"input": {"n": 1}}'] * 2 + ['show.show <- {"n": 7}']
 
 
+def test_now_of_a_simulation_is_now() -> None:
+    text = "metadata: {name: x}\nworkflow: [{step: s, tool: {kind: python, at: '{{ now() }}'}}]"
+    before = to_rfc3339(system_clock())
+    played = playbooks("simulate", "-", text=text)
+    told = re.fullmatch(r's\.s_task <- {"at": "(.*)"}\n', played.stderr)
+    assert told is not None, played.stderr
+    assert parse_instant(before) <= parse_instant(told[1]) <= system_clock() + 1_000_000
+
+
+def test_numbers_are_shown_as_they_were_given() -> None:
+    text = "metadata: {name: x}\nworkflow: [{step: s, tool: {kind: python, n: '{{ workload.n }}'}}]"
+    played = playbooks("simulate", "-", "--workload", '{"n": 0.1000000000000000000000001}', text=text)
+    assert played.stderr == 's.s_task <- {"n": 0.1000000000000000000000001}\n'
+
+
 def test_simulate_fails_where_the_execution_does() -> None:
     text = TEXT.replace("- {step: broken, when: event.name == 'step.failed'}", "")
     played = playbooks("simulate", "-", "--stubs", '{"python": {"$fail": "no luck"}}', text=text)
@@ -135,6 +152,9 @@ def test_simulate_fails_where_the_execution_does() -> None:
         (["--stubs", '{"nobody": 1}'], "names no task and no kind of the playbook: nobody"),
         (["--workload", "[]"], "--workload is no JSON object"),
         (["--ctx", "{"], "--ctx is no JSON"),
+        (["--ctx", '{"n": 1e6145}'], "--ctx is no JSON: "),
+        (["--workload", '{"n": 1e6145}'], "--workload is no JSON: "),
+        (["--stubs", '{"compute": 1e6145}'], "--stubs is no JSON: "),
     ],
 )
 def test_what_cannot_be_played_is_told(arguments: list[str], told: str) -> None:

@@ -102,6 +102,14 @@ def test_a_simulation_is_told_as_json(greeting: str):
     assert [line["stepId"] for line in instance["history"]] == ["hello", "end"]
 
 
+@pytest.mark.parametrize("option", ["--variables", "--stubs"])
+def test_numbers_that_the_service_refuses_are_refused_by_the_name_of_their_option(greeting: str, option: str):
+    told = run("simulate", greeting, option, '{"n": 1e6145}')
+    assert told.exit_code == 1
+    assert option in told.stderr
+    assert "number has an exponent outside" in told.stderr
+
+
 def test_an_instance_that_fails_fails_the_command(greeting: str):
     told = run("simulate", greeting, "--stubs", '{"jobs": {"greet": {"error": "no voice"}}}')
     assert told.exit_code == 1

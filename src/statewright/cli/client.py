@@ -368,12 +368,12 @@ def print_document(value: object) -> None:
     typer.echo(format_document(value))
 
 
-def format_document(value: object) -> str:
-    """The same as a text."""
+def format_document(value: object, *, indent: int = 2) -> str:
+    """The same as a text; by ``indent`` 0 in one line."""
     import msgspec
 
     text = msgspec.json.Encoder(decimal_format="number").encode(value)
-    return msgspec.json.format(text, indent=2).decode()
+    return msgspec.json.format(text, indent=indent).decode()
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

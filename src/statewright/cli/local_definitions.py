@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 import typer
 from rich.console import Console
 
-from statewright.cli.client import fail, report_failures
+from statewright.cli.client import fail, format_document, report_failures
 
 if TYPE_CHECKING:
     from statewright.jsonval.values import JsonObject, JsonValue
@@ -173,9 +173,7 @@ def to_value(value: Any) -> "JsonValue":
 
 def show(value: "JsonValue") -> str:
     """The JSON of a value in one line, spaced for people."""
-    from statewright.jsonval.codec import encode
-
-    return json.dumps(json.loads(encode(value)), ensure_ascii=False)
+    return format_document(value, indent=0)
 
 
 def take_answer(answer: "JsonValue") -> "JsonValue":

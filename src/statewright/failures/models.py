@@ -196,6 +196,13 @@ class ProcessBadRequest(BadRequest):
     kind: ClassVar[str] = "bad-request"
 
 
+class InvalidMember(ProcessBadRequest):
+    """A member of the body of such a request is wrong; an empty name is the body itself."""
+
+    def __init__(self, member: str, message: str) -> None:
+        super().__init__(message, {"parameter": f"/{member}"})
+
+
 class InstanceTooLarge(ProcessBadRequest):
     """An instance would become larger than one may be, by its input or by a result."""
 

@@ -291,12 +291,13 @@ def patch_context(
     if execution.is_terminal:
         return _refuse_ended(execution)
     if not patch:
-        return Rejection("bad-request", "ctx must have a member")
+        return Rejection("bad-request", "ctx must have a member", "ctx")
     if len(patch) > MAX_PATCH_KEYS:
-        return Rejection("bad-request", f"ctx has {len(patch)} members, of {MAX_PATCH_KEYS} that one patch may have")
+        told = f"ctx has {len(patch)} members, of {MAX_PATCH_KEYS} that one patch may have"
+        return Rejection("bad-request", told, "ctx")
     for key in patch:
         if not is_key(key):
-            return Rejection("bad-request", f"ctx: {key!r} is no name, or names with dots between them")
+            return Rejection("bad-request", f"ctx: {key!r} is no name, or names with dots between them", "ctx")
     return _apply(process, execution, Patched(describe_patch(tidy_numbers(dict(patch)))), moment)
 
 
@@ -307,7 +308,7 @@ def inject_token(
     if execution.is_terminal:
         return _refuse_ended(execution)
     if step not in process.playbook.by_name:
-        return Rejection("bad-request", f"step: the playbook has no step {step!r}")
+        return Rejection("bad-request", f"step: the playbook has no step {step!r}", "step")
     return _apply(process, execution, Injected(NodeId(step), ({ARGS: tidy_numbers(args)},)), moment)
 
 

@@ -129,6 +129,8 @@ class Rejection(Struct, frozen=True):
 
     kind: Literal["bad-request", "not-found", "conflict"]
     reason: str
+    member: str = ""
+    """That of the request which is wrong, where it is one."""
 
 
 class InstanceOperation(Protocol[P_contra, I]):

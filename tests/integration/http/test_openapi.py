@@ -14,6 +14,8 @@ from tests.service import Api, RunningService, done
 
 METHODS = ("get", "post", "put", "patch", "delete")
 UNKNOWN = "00000000-0000-1000-8000-000000000000"
+UNKNOWN_INSTANCE = "01JABC3V9E6K8M2Q4S6T8W0Y2Z"
+LANGUAGES = ("/v1/flows", "/v1/playbooks", "/v1/executions")
 PUBLIC = [
     ("get", "/health"),
     ("get", "/help/workflows/schema-version/versions"),
@@ -84,6 +86,50 @@ def test_no_path_serves_a_method_that_is_not_documented(api: Api, document: Json
                 method in other and re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", pattern), filled(path))
                 for pattern, other in document["paths"].items()
             ), (method, path, response.status_code, response.text)
+
+
+def test_reads_of_languages_answer_as_documented_whatever_their_parameters_are(
+    service: RunningService, api: Api, document: Json
+) -> None:
+    """Each parameter with what it cannot be, and one that there is not; and each form of a diagram."""
+    languages = replace(api, url=service.root)
+    languages.post("/v1/flows/definitions", {"source": "@flow f\na"})
+    flow = languages.post("/v1/flows/instances", {"definitionId": "f"}).json()
+    playbook = {"metadata": {"name": "p"}, "workflow": [{"step": "s"}]}
+    languages.post("/v1/playbooks", playbook)
+    execution = languages.post("/v1/executions", {"path": "p"}).json()
+    ids = {"/v1/flows/definitions": "f", "/v1/flows/instances": flow["id"], "/v1/executions": execution["id"]}
+    refused = 0
+    for method, path, operation in operations(document):
+        if method != "get" or not path.startswith(LANGUAGES):
+            continue
+        id_ = next((each for root, each in ids.items() if path.startswith(root)), "")
+        url = filled(path.replace("{id}", id_).replace("{version}", "1").replace("{path}", "p"))
+        known = [one["name"] for one in operation["parameters"] if one["in"] == "query"]
+        bad = [f"{name}={value}" for name in known for value in ("x", "-1", "%00", f"1&{name}=1")]
+        for query in ["", "nothing=1", "format=graph&direction=TB", *bad]:
+            answer = languages.get(f"{url}?{query}")
+            refused += answer.status_code == 400
+            assert_documented(document, operation, answer)
+    assert refused > 50
+
+
+def assert_documented(document: Json, operation: Json, answer: httpx.Response) -> None:
+    told = f"{answer.request.method} {answer.request.url}: {answer.status_code} {answer.text}"
+    content = operation["responses"].get(str(answer.status_code), {}).get("content", {})
+    media_type = answer.headers["content-type"].partition(";")[0]
+    assert media_type in {kind.partition(";")[0] for kind in content}, told
+    if media_type == "application/json":
+        assert_fits(document, content[media_type]["schema"], answer.json(), told)
+
+
+@pytest.mark.parametrize("value", ["x", "-1", "1.0", "9" * 30, "", "%00"])
+def test_a_position_in_an_event_log_that_is_none_is_refused(service: RunningService, api: Api, value: str) -> None:
+    """It began at the first event."""
+    languages = replace(api, url=service.root)
+    for name in ("after", "limit"):
+        refusal = languages.get(f"/v1/executions/{UNKNOWN_INSTANCE}/events?{name}={value}")
+        assert (refusal.status_code, refusal.json().get("parameter")) == (400, name), refusal.text
 
 
 @pytest.mark.parametrize(("method", "path"), PUBLIC)

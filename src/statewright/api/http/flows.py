@@ -15,7 +15,7 @@ from statewright.api.http.processes.interface import ProcessInterface
 from statewright.api.http.processes.tables import build_table
 from statewright.api.http.request import Request
 from statewright.api.http.response import JSON, Response
-from statewright.failures import ProcessBadRequest
+from statewright.failures import InvalidMember, ProcessBadRequest
 from statewright.flows.advancing import FlowEvent
 from statewright.flows.definition import FlowSettings, FlowSource
 from statewright.flows.instance import FlowInstance
@@ -54,7 +54,7 @@ def _read_settings(given: JsonObject) -> FlowSettings:
     try:
         return msgspec.convert(given, FlowSettings)
     except msgspec.ValidationError as defect:
-        raise ProcessBadRequest(f"settings: {defect}") from None
+        raise InvalidMember("settings", f"settings: {defect}") from None
 
 
 async def send_event(request: Request) -> Response:
@@ -70,7 +70,7 @@ async def send_event(request: Request) -> Response:
     if not address.is_given:
         return reply(to_builtins(await events.deliver(processes, request.caller, event, after=after)))
     if after:
-        raise ProcessBadRequest("after belongs to events that are for all tasks that wait")
+        raise InvalidMember("after", "after belongs to events that are for all tasks that wait")
     caller = request.answer_with(_respond_delivered)
     return reply(to_builtins(await events.deliver_to_one(processes, caller, event, address)))
 

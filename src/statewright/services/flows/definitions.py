@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from statewright.failures import ProcessBadRequest
+from statewright.failures import InvalidMember, ProcessBadRequest
 from statewright.flows.definition import (
     MAX_ID_CHARS,
     FlowSource,
@@ -35,7 +35,7 @@ async def accept(processes: Processes, caller: Caller, source: FlowSource) -> Ne
     """
     defect = find_setting_defect(source.settings)
     if defect is not None:
-        raise ProcessBadRequest(defect)
+        raise InvalidMember("settings", defect)
     try:
         checked = await definitions.check_by_size(
             processes.core, caller, _WEIGHT * len(source.text), partial(check_source, source)
@@ -44,9 +44,9 @@ async def accept(processes: Processes, caller: Caller, source: FlowSource) -> Ne
         raise _to_failure(invalid) from None
     source = replace(source, id=source.id or checked.name, asks_people=checked.asks_people or UNSET)
     if not source.id:
-        raise ProcessBadRequest("the flow has no name: begin it with @flow NAME, or give an id")
+        raise InvalidMember("id", "the flow has no name: begin it with @flow NAME, or give an id")
     if len(source.id) > MAX_ID_CHARS or not _ID.fullmatch(source.id):
-        raise ProcessBadRequest(f"the id of a flow has 1 to {MAX_ID_CHARS} letters, digits, and _ - : .")
+        raise InvalidMember("id", f"the id of a flow has 1 to {MAX_ID_CHARS} letters, digits, and _ - : .")
     return NewDefinition(
         id=source.id,
         name=checked.name,

@@ -35,10 +35,10 @@ from statewright.services.processes.instances import StartRequest
 
 def _read_start(body: RequestReader, _: Nouns) -> StartRequest:
     if not body.text("definitionId"):
-        raise body.build_refusal("definitionId is required")
+        raise body.build_refusal("definitionId", "definitionId is required")
     given = body.get("input")
     if not isinstance(given, dict | list | None):
-        raise body.build_refusal("input must be an object or an array")
+        raise body.build_refusal("input", "input must be an object or an array")
     return StartRequest(
         definition_id=body.text("definitionId"),
         definition_version=body.number("definitionVersion"),
@@ -50,9 +50,9 @@ def _read_start(body: RequestReader, _: Nouns) -> StartRequest:
 def _read_change(body: RequestReader, _: Mapping[str, str]) -> Demand[FlowProcess, FlowInstance]:
     node, reason = body.integer("node"), body.text("reason")
     if node is None:
-        raise body.build_refusal("node is required")
+        raise body.build_refusal("node", "node is required")
     if "input" not in body.document:
-        raise body.build_refusal("input is required")
+        raise body.build_refusal("input", "input is required")
     given = body.get("input")
     change = ContextChange(node=node, element=body.integer("element"), input=given, reason=reason)
     return Demand(

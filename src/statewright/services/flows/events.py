@@ -8,7 +8,7 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from statewright.failures import ProcessBadRequest, ProcessNotFound
+from statewright.failures import InvalidMember, ProcessNotFound
 from statewright.flows.advancing import Arrival, FlowEvent, hash_fields
 from statewright.flows.builtin_tasks import MAX_NAME_CHARS
 from statewright.flows.definition import FlowProcess
@@ -88,7 +88,7 @@ async def deliver(processes: Processes, caller: Caller, event: FlowEvent, *, aft
     host = FLOW_DIALECT.find_host(processes)
     position = parse_entity_id(after)
     if after and position is None:
-        raise ProcessBadRequest("after must be what an earlier answer has as next")
+        raise InvalidMember("after", "after must be what an earlier answer has as next")
     waiting = await timers.fetch_waiters(
         processes.core.pool,
         caller.tenant,
@@ -142,10 +142,11 @@ async def _find_instance(core: Core, caller: Caller, language: str, address: Eve
     if address.instance_id:
         found = parse_entity_id(address.instance_id)
         if found is None or address.business_key or address.definition_id:
-            raise ProcessBadRequest("instanceId must be the id of an instance, without businessKey and definitionId")
+            told = "instanceId must be the id of an instance, without businessKey and definitionId"
+            raise InvalidMember("instanceId", told)
         return found
     if not address.business_key:
-        raise ProcessBadRequest("businessKey is required beside definitionId")
+        raise InvalidMember("businessKey", "businessKey is required beside definitionId")
     await refuse_unstorable({"businessKey": address.business_key, "definitionId": address.definition_id})
     known = await instances.find_by_key(
         core.pool,
@@ -158,7 +159,8 @@ async def _find_instance(core: Core, caller: Caller, language: str, address: Eve
     if not known:
         raise ProcessNotFound("no instance in flight has this business key")
     if len(known) > 1:
-        raise ProcessBadRequest("instances of several definitions have this business key: give the definitionId")
+        told = "instances of several definitions have this business key: give the definitionId"
+        raise InvalidMember("definitionId", told)
     return known[0]
 
 
@@ -172,16 +174,16 @@ async def _check_event(event: FlowEvent) -> None:
     """Refuse what cannot be an event. Raises ``ProcessBadRequest``."""
     check_name("event", event.kind)
     if is_large(event.fields, MAX_FIELDS):
-        raise ProcessBadRequest(f"fields must have at most {MAX_FIELDS} values")
+        raise InvalidMember("fields", f"fields must have at most {MAX_FIELDS} values")
     if not isinstance(event.output, dict | list | None):
-        raise ProcessBadRequest("output must be an object or an array")
+        raise InvalidMember("output", "output must be an object or an array")
     await refuse_unstorable({"fields": event.fields, "output": event.output})
 
 
 def check_name(member: str, name: str) -> None:
     """Refuse what cannot be the name of an event or of a counter. Raises ``ProcessBadRequest``."""
     if not 0 < len(name) <= MAX_NAME_CHARS or "\0" in name:
-        raise ProcessBadRequest(f"{member} must have 1 to {MAX_NAME_CHARS} characters, and not U+0000")
+        raise InvalidMember(member, f"{member} must have 1 to {MAX_NAME_CHARS} characters, and not U+0000")
 
 
 async def _deliver_to(

@@ -42,7 +42,7 @@ from statewright.services.processes.instances import StartRequest
 def _read_start(body: RequestReader, _: Nouns) -> StartRequest:
     refuse_unknown(body, (ARGS, "businessKey", CTX, "path", "version", WORKLOAD))
     if not body.text("path"):
-        raise body.build_refusal("path is required")
+        raise body.build_refusal("path", "path is required")
     return StartRequest(
         definition_id=body.text("path"),
         definition_version=body.number("version"),
@@ -64,7 +64,7 @@ def _read_patch(body: RequestReader, _: Mapping[str, str]) -> Demand[PlaybookPro
 def _read_token(body: RequestReader, _: Mapping[str, str]) -> Demand[PlaybookProcess, Execution]:
     step, args = body.text("step"), body.object("args") or {}
     if not step:
-        raise body.build_refusal("step is required")
+        raise body.build_refusal("step", "step is required")
     return Demand(operation=partial(inject_token, step=step, args=args), given=args, stored=(args,))
 
 

@@ -24,6 +24,7 @@ from statewright.failures import (
     BadRequest,
     BusinessKeyInUse,
     Conflict,
+    InvalidMember,
     ProcessBadRequest,
     ProcessConflict,
     ProcessNotFound,
@@ -339,6 +340,8 @@ def to_failure(refusal: Rejection) -> ProcessBadRequest | ProcessNotFound | Proc
     """The failure that a refusal of the language is to its caller."""
     match refusal.kind:
         case "bad-request":
+            if refusal.member:
+                return InvalidMember(refusal.member, refusal.reason)
             return ProcessBadRequest(refusal.reason)
         case "not-found":
             return ProcessNotFound(refusal.reason)

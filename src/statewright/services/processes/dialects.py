@@ -87,20 +87,22 @@ class RequestReader(Protocol):
         """An object; ``None`` when absent."""
         ...
 
-    def build_refusal(self, message: str) -> Failure:
-        """The failure of a request that lacks something."""
+    def build_refusal(self, member: str, message: str) -> Failure:
+        """The failure of a request that lacks a member, or has one that cannot be used."""
         ...
 
 
 _MAX_TOLD: Final = 10
 """Members that are not known, in a refusal."""
+_MAX_CHARS: Final = 60
+"""Of each of them."""
 
 
 def refuse_unknown(body: RequestReader, known: Sequence[str]) -> None:
     """Refuse a request with other members than these, by their names."""
     if unknown := [name for name in body.document if name not in known]:
-        told = ", ".join(f"{name[:60]} is not known{guess_name(name, known)}" for name in unknown[:_MAX_TOLD])
-        raise body.build_refusal(f"{told}; expected {', '.join(known)}")
+        told = ", ".join(f"{name[:_MAX_CHARS]} is not known{guess_name(name, known)}" for name in unknown[:_MAX_TOLD])
+        raise body.build_refusal(unknown[0][:_MAX_CHARS], f"{told}; expected {', '.join(known)}")
 
 
 class Demand(Struct, Generic[P, I], frozen=True, kw_only=True):
@@ -443,11 +445,11 @@ class TransitionMembers(MemberReader):
         return self.integer(name) or 0
 
     def build_type_error(self, name: str, value: JsonValue, wanted: WantedType) -> BadRequest:
-        return BadRequest(f"{name} must be {_NOUNS[wanted]}")
+        return self.build_refusal(name, f"{name} must be {_NOUNS[wanted]}")
 
-    def build_refusal(self, message: str) -> BadRequest:
-        """The failure of a document that lacks something."""
-        return BadRequest(message)
+    def build_refusal(self, member: str, message: str) -> BadRequest:
+        """The failure of a document that lacks a member, or has one that cannot be used."""
+        return BadRequest(message, {"parameter": f"/{member}"})
 
 
 async def ask(

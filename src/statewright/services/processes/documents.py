@@ -19,7 +19,7 @@ from typing import Final, TypeVar
 
 from msgspec import Raw, Struct
 
-from statewright.failures import ProcessBadRequest
+from statewright.failures import InvalidMember, ProcessBadRequest
 from statewright.ids import EntityId, TenantId
 from statewright.jsonval.codec import decode_stored, encode, encode_large, is_nested_too_deep
 from statewright.jsonval.pieces import encode_pieces
@@ -123,7 +123,7 @@ MAX_REASON_CHARS: Final = 4_096
 def check_reason(reason: str) -> None:
     """Raises ``ProcessBadRequest`` for one that is too long."""
     if len(reason) > MAX_REASON_CHARS:
-        raise ProcessBadRequest(f"reason must be ≤ {MAX_REASON_CHARS} characters, got {len(reason)}")
+        raise InvalidMember("reason", f"reason must be ≤ {MAX_REASON_CHARS} characters, got {len(reason)}")
 
 
 PARTS: Final = "parts"

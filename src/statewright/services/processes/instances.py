@@ -7,7 +7,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from statewright.failures import Failure, OutcomeUnknown, ProcessBadRequest, ProcessNotFound
+from statewright.failures import Failure, InvalidMember, OutcomeUnknown, ProcessNotFound
 from statewright.ids import EntityId, TenantId
 from statewright.jsonval.values import JsonObject, quote
 from statewright.net import Moment, format_ulid, uuid_to_ulid
@@ -65,12 +65,12 @@ async def start(
     ``BusinessKeyInUse``.
     """
     if not request.definition_id:
-        raise ProcessBadRequest("definitionId is required")
+        raise InvalidMember("definitionId", "definitionId is required")
     await refuse_unstorable(request.variables)
     await refuse_unstorable({"businessKey": request.business_key})
     if len(request.business_key) > MAX_BUSINESS_KEY_CHARS:
-        raise ProcessBadRequest(
-            f"businessKey must be ≤ {MAX_BUSINESS_KEY_CHARS} characters, got {len(request.business_key)}"
+        raise InvalidMember(
+            "businessKey", f"businessKey must be ≤ {MAX_BUSINESS_KEY_CHARS} characters, got {len(request.business_key)}"
         )
     await advancing.refuse_suspended(host, caller, request.definition_id)
     recalled, failure = None, None

@@ -148,5 +148,5 @@ def read_answer(body: RequestReader) -> JsonValue:
     """The member ``result`` of what a person brought. Raises what the reader raises."""
     result = body.get("result")
     if not isinstance(result, dict | list | None):
-        raise body.build_refusal("result must be an object or an array")
+        raise body.build_refusal("result", "result must be an object or an array")
     return result

@@ -16,6 +16,7 @@ from statewright.api.http.openapi.operations import (
     ref,
 )
 from statewright.api.http.openapi.process_schemas import (
+    PARAMETER,
     build_examples,
     define_checks,
     define_error,
@@ -25,7 +26,7 @@ from statewright.api.http.openapi.process_schemas import (
 from statewright.api.http.openapi.struct_schemas import describe_structs
 from statewright.flows.builtin_tasks import MAX_NAME_CHARS
 from statewright.flows.definition import MAX_ID_CHARS, FlowSettings
-from statewright.flows.graph import NodeKind
+from statewright.flows.graph import FlowGraph, FlowNode, NodeKind
 from statewright.flows.instance import FlowInstanceRecord, NodePlace
 from statewright.flows.lexer import ErrorCode
 from statewright.operations.process_nouns import FLOW_NOUNS
@@ -49,14 +50,14 @@ FLOW_RECORDS: Final = {
     "FlowPlace": NodePlace,
 }
 FLOW_SCHEMAS: Final[Document] = {
-    **describe_structs({**FLOW_RECORDS, "FlowSettings": FlowSettings}),
+    **describe_structs({**FLOW_RECORDS, "FlowSettings": FlowSettings, "FlowGraph": FlowGraph, "FlowNode": FlowNode}),
     "FlowError": define_error(
         code={"type": "string", "enum": list(get_args(ErrorCode)), "description": "of a defect in the text of a flow"},
         line=INT32,
         column={**INT32, "description": "in characters, from 1"},
         piece={**TEXT, "description": "the text at that place"},
         expected={**define_array(TEXT), "description": "what could stand there"},
-        parameter={**TEXT, "description": "the parameter that does not bind"},
+        parameter=PARAMETER,
     ),
     **define_checks(FLOW_NOUNS, _ID, _CHECKED, {"description": TEXT, "source": TEXT, "settings": ref("FlowSettings")}),
     **define_lists(FLOW_NOUNS, _ID, _STATUS, abridged="FlowAbridged"),
@@ -154,6 +155,18 @@ FLOW_EXAMPLES: Final[dict[str, object]] = {
     **build_examples(FLOW_NOUNS, _CHECK, _DEFINITION, _INSTANCE, (_EXECUTION,)),
     "FlowSource": {"source": FLOW_TEXT, "settings": {"retries": 2}},
     "FlowDiagram": 'stateDiagram-v2\n  direction LR\n  state "A" as A.1\n  [*]-->A.1\n  A.1-->[*]\n',
+    "FlowGraph": {
+        "name": "orders",
+        "doc": None,
+        "nodes": [
+            {"index": 0, "kind": "start"},
+            {"index": 1, "kind": "task", "name": "load", "base": "load", "line": 2, "column": 1},
+            {"index": 2, "kind": "end"},
+        ],
+        "edges": [[0, 1], [1, 2]],
+        "backEdges": [],
+        "warnings": [],
+    },
     "FlowStart": {"definitionId": "orders", "input": {"order": "O-17"}, "businessKey": "O-17"},
     "FlowChange": {"node": 2, "input": {"order": "O-18"}, "reason": "the number was mistyped"},
     "FlowEvent": {"event": "paid", "fields": {"order": "O-17"}, "output": {"amount": 120}},

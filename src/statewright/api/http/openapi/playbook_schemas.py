@@ -15,6 +15,7 @@ from statewright.api.http.openapi.operations import (
     ref,
 )
 from statewright.api.http.openapi.process_schemas import (
+    PARAMETER,
     build_examples,
     define_checks,
     define_error,
@@ -53,7 +54,7 @@ PLAYBOOK_SCHEMAS: Final[Document] = {
     **describe_structs(PLAYBOOK_RECORDS),
     "PlaybookError": define_error(
         findings={**define_array(TEXT), "description": "all that is wrong with a document, each with its place"},
-        parameter={**TEXT, "description": "the parameter that does not bind"},
+        parameter=PARAMETER,
     ),
     **define_checks(
         PLAYBOOK_NOUNS,

@@ -130,11 +130,14 @@ def _describe_success(interface: _Interface, route: ProcessRoute) -> Document:
     described: Document = {"description": HTTPStatus(route.status).phrase}
     if route.reply is None:
         return described
-    return {**described, "content": _describe_content(interface, route.media_type, route.reply)}
+    replies = {route.media_type: route.reply, **dict(route.other_replies)}
+    content = [_describe_content(interface, media_type, schema) for media_type, schema in replies.items()]
+    return {**described, "content": {name: one for described_one in content for name, one in described_one.items()}}
 
 
 def _describe_errors(interface: _Interface, route: ProcessRoute) -> Document:
-    return {str(status): _describe_error(interface, status) for status in sorted({*route.errors, *_ALWAYS})}
+    refuses = {HTTPStatus.BAD_REQUEST} if route.is_ours or route.query else set[int]()  # parameters, by name or value
+    return {str(status): _describe_error(interface, status) for status in sorted({*route.errors, *refuses, *_ALWAYS})}
 
 
 def _describe_error(interface: _Interface, status: int) -> Document:

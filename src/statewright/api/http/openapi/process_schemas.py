@@ -32,6 +32,13 @@ PARAMETER_EXAMPLES: Final[Examples] = {"id": "01JABC3V9E6K8M2Q4S6T8W0Y2Z", "vers
 """Of parameters that all languages have."""
 
 
+PARAMETER: Final[Document] = {
+    **TEXT,
+    "description": "the parameter that does not bind, or the JSON pointer of what is wrong in the body",
+}
+"""Of errors that say more than a reason."""
+
+
 def define_error(**members: object) -> Document:
     """The errors of a language, with members of its own."""
     kinds = {"type": "string", "enum": [*dict.fromkeys(KINDS.values()), INTERNAL]}

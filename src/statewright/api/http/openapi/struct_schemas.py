@@ -65,6 +65,8 @@ class _Schemas:
                 return {"type": "object", "additionalProperties": self.describe(value)}
             case inspect.CollectionType(item_type=item):
                 return define_array(self.describe(item)) | _list_limits(info, _LIMITS_OF_ARRAYS)
+            case inspect.TupleType(item_types=(item, *others)) if all(other == item for other in others):
+                return define_array(self.describe(item)) | dict.fromkeys(("minItems", "maxItems"), 1 + len(others))
             case inspect.UnionType(types=types):
                 return self._describe_union(types)
             case _:

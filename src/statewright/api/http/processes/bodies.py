@@ -26,7 +26,7 @@ from statewright.api.http.application import ErrorFormat
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response
 from statewright.api.http.router import Operation
-from statewright.failures import Failure, InvalidParameter, ProcessBadRequest, ProcessNotFound
+from statewright.failures import Failure, InvalidMember, InvalidParameter, ProcessBadRequest, ProcessNotFound
 from statewright.instants import to_rfc3339
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.pieces import encode_pieces
@@ -96,7 +96,7 @@ class RequestMembers(MemberReader):
     def __init__(self, value: JsonValue) -> None:
         """Raises ``ProcessBadRequest`` for anything but an object or ``null``."""
         if value is not None and not isinstance(value, dict):
-            raise _build_type_error(value, "the body", "object")
+            raise _build_type_error(value, "", "the body", "object")
         self.document: JsonObject = value or {}
         self._folded = {name.lower(): member for name, member in self.document.items()}
 
@@ -117,16 +117,16 @@ class RequestMembers(MemberReader):
         free_in_parts(self.document, size)
         free_in_parts(self._folded, size)
 
-    def build_refusal(self, message: str) -> ProcessBadRequest:
-        """The failure of a body that lacks something."""
-        return ProcessBadRequest(message)
+    def build_refusal(self, member: str, message: str) -> InvalidMember:
+        """The failure of a body that lacks a member, or has one that cannot be used."""
+        return InvalidMember(member, message)
 
-    def build_type_error(self, name: str, value: JsonValue, wanted: WantedType) -> ProcessBadRequest:
-        return _build_type_error(value, name, wanted)
+    def build_type_error(self, name: str, value: JsonValue, wanted: WantedType) -> InvalidMember:
+        return _build_type_error(value, name, name, wanted)
 
     def _require_text(self, item: JsonValue, name: str) -> str:
         if not isinstance(item, str):
-            raise _build_type_error(item, f"{name}[]", "string")
+            raise _build_type_error(item, name, f"{name}[]", "string")
         return item
 
 
@@ -166,10 +166,10 @@ NOUNS: Final = {
 """What the types of JSON, and those that members want, are called in a sentence."""
 
 
-def _build_type_error(value: JsonValue, name: str, wanted: WantedType) -> ProcessBadRequest:
+def _build_type_error(value: JsonValue, member: str, name: str, wanted: WantedType) -> InvalidMember:
     is_number = isinstance(value, int | Decimal) and not isinstance(value, bool)
     found = f"the number {value}" if is_number else NOUNS[json_type(value)]
-    return ProcessBadRequest(f"invalid request body: {name} must be {NOUNS[wanted]}, not {found}")
+    return InvalidMember(member, f"invalid request body: {name} must be {NOUNS[wanted]}, not {found}")
 
 
 KINDS: Final = {
@@ -417,6 +417,8 @@ class ProcessRoute(Operation, frozen=True, kw_only=True):
     query: tuple[Parameter, ...] = ()
     status: int = 200
     reply: str | None = None
+    other_replies: tuple[tuple[str, str], ...] = ()
+    """Media types and schemas of answers that a query parameter asks for."""
     errors: tuple[int, ...] = ()
     timeout: timedelta | None = DEFAULT_TIMEOUT
     is_extension: bool = False

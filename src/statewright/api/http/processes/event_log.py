@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import Final, Generic, TypeAlias, TypeVar
 
-from statewright.api.http.processes import bodies
 from statewright.api.http.processes.bodies import reply_by_size
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, prime_stream
@@ -43,7 +42,7 @@ class LogInterface(Generic[P, I]):
             pages = event_log.follow_events(host, request.caller, id_, after=read_last_event_id(request, after))
             parts = await prime_stream(stream_events(pages, lambda events: self._render_events(id_, events)))
             return Response(parts, media_type=EVENT_STREAM, headers=((b"cache-control", b"no-store"),))
-        limit = bodies.read_number(request, "limit") or DEFAULT_PAGE
+        limit = request.query_int32("limit", DEFAULT_PAGE)
         if not 1 <= limit <= MAX_PAGE:
             raise InvalidParameter("limit")
         found = await event_log.list_events(host, request.caller, id_, after=after, limit=limit)
@@ -63,7 +62,7 @@ class LogInterface(Generic[P, I]):
 
 
 def _read_after(request: Request) -> int:
-    after = bodies.read_number(request, "after")
+    after = request.query_int64("after") or 0
     if after < 0:
         raise InvalidParameter("after")
     return after

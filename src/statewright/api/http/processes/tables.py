@@ -257,7 +257,7 @@ def build_table(
         endpoints |= {"events": log.list_events, "value": log.read_value}
     words = _list_words(nouns)
     made = {
-        template.role: ProcessRoute(
+        (role := template.role): ProcessRoute(
             method=template.method,
             path=template.path.format_map(words),
             endpoint=endpoints[template.role],
@@ -266,12 +266,13 @@ def build_table(
             id=nouns.names.get(template.role) or template.name.format_map(words),
             tag=name_tag(nouns, template.of),
             summary=nouns.summaries.get(template.role) or template.summary.format_map(words),
-            query=queries.get(template.role, ()),
+            query=queries.get(role, ()),
             body=name_schema(nouns, template.body) if template.body else None,
             body_types=source_types if template.body == "source" else (JSON,),
             status=template.status,
             reply=name_schema(nouns, template.reply),
             media_type=TEXT if template.reply == "diagram" else JSON,
+            other_replies=((JSON, name_schema(nouns, "graph")),) if _OPTIONS["format"] in queries.get(role, ()) else (),
             errors=template.errors,
             timeout=template.timeout,
             is_ours=True,

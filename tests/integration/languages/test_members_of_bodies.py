@@ -1,0 +1,53 @@
+"""An error about a member of a body says which, as a JSON pointer (docs/reference/flows.md#rest)."""
+
+from tests.builders import Json
+from tests.integration.flows.conftest import an_error, done
+from tests.service import Api, RunningService, a_token
+
+CASES: list[tuple[str, Json, str]] = [
+    ("/v1/flows/definitions", [], "/"),
+    ("/v1/flows/definitions", {"source": 1}, "/source"),
+    ("/v1/flows/definitions", {"source": "a", "settings": 1}, "/settings"),
+    ("/v1/flows/definitions", {"source": "a", "settings": {"retries": "x"}}, "/settings"),
+    ("/v1/flows/definitions", {"source": "a"}, "/id"),
+    ("/v1/flows/validate", {"source": "a", "id": "no id"}, "/id"),
+    ("/v1/flows/instances", {}, "/definitionId"),
+    ("/v1/flows/instances", {"definitionId": "f", "input": 3}, "/input"),
+    ("/v1/flows/instances", {"definitionId": "f", "definitionVersion": "x"}, "/definitionVersion"),
+    ("/v1/flows/instances", {"definitionId": "f", "businessKey": "k" * 1_000}, "/businessKey"),
+    ("/v1/flows/instances/I/change", {"input": {}}, "/node"),
+    ("/v1/flows/instances/I/change", {"node": 1.5, "input": {}}, "/node"),
+    ("/v1/flows/instances/I/change", {"node": 1}, "/input"),
+    ("/v1/flows/instances/I/cancel", {"reason": "x" * 5_000}, "/reason"),
+    ("/v1/flows/events", {}, "/event"),
+    ("/v1/flows/events", {"event": "e", "fields": []}, "/fields"),
+    ("/v1/flows/events", {"event": "e", "output": 3}, "/output"),
+    ("/v1/flows/events", {"event": "e", "after": "x"}, "/after"),
+    ("/v1/flows/events", {"event": "e", "instanceId": "x"}, "/instanceId"),
+    ("/v1/flows/events", {"event": "e", "definitionId": "x"}, "/businessKey"),
+    ("/v1/executions", [], "/"),
+    ("/v1/executions", {}, "/path"),
+    ("/v1/executions", {"path": "p", "workload": []}, "/workload"),
+    ("/v1/executions", {"path": "p", "ctx": "x"}, "/ctx"),
+    ("/v1/executions", {"path": "p", "version": "1"}, "/version"),
+    ("/v1/executions", {"path": "p", "wrokload": {}}, "/wrokload"),
+    ("/v1/executions/E/patch", {}, "/ctx"),
+    ("/v1/executions/E/patch", {"ctx": {"a..b": 1}}, "/ctx"),
+    ("/v1/executions/E/tokens", {}, "/step"),
+    ("/v1/executions/E/tokens", {"step": "nowhere"}, "/step"),
+    ("/v1/executions/E/tokens", {"step": "s", "args": []}, "/args"),
+]
+"""Paths, in which ``I`` and ``E`` are an instance and an execution, bodies, and what is wrong."""
+
+
+def test_the_member_that_is_wrong_is_named(service: RunningService, tenant: str) -> None:
+    root = Api(service.root, a_token(tenant))
+    done(root.post("/v1/flows/definitions", {"source": "@flow f\na"}), 201)
+    playbook = {"metadata": {"name": "p"}, "workflow": [{"step": "s", "tool": {"kind": "x"}}]}
+    done(root.post("/v1/playbooks", playbook), 201)
+    instance = done(root.post("/v1/flows/instances", {"definitionId": "f"}), 201)["id"]
+    execution = done(root.post("/v1/executions", {"path": "p"}), 201)["id"]
+    for path, body, parameter in CASES:
+        refusal = root.post(path.replace("/I/", f"/{instance}/").replace("/E/", f"/{execution}/"), body)
+        told = an_error(refusal, 400, "bad-request")
+        assert told.get("parameter") == parameter, (path, body, told)
