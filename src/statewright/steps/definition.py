@@ -197,11 +197,13 @@ DELIVERIES: Final = "deliveries"
 
 MAX_PAUSE_S: Final = 30 * 86_400
 MAX_DELIVERIES: Final = 1_000
+MAX_RETRIES: Final = 2**31 - 1
+"""As many as a job can count; more are as good as these."""
 
 
 def find_policy(definition: Definition, step: Step) -> JobPolicy:
     """How the jobs of a step are done; what metadata say in another way has no effect (:func:`list_misfits`)."""
-    retries = max(step.retry_count, 0)
+    retries = min(max(step.retry_count, 0), MAX_RETRIES)
     return JobPolicy(
         retries=retries,
         backoff=_read_of_type(definition, RETRY_BACKOFF, step.job_type, partial(_parse, retries=retries)),

@@ -2,6 +2,8 @@
 docs/reference/grpc.md#joining, docs/reference/grpc.md#greeting).
 """
 
+import json
+
 import grpc
 import pytest
 
@@ -88,6 +90,21 @@ async def test_without_the_role_of_a_member_the_stream_is_refused_before_anythin
             CloudEvent(type=JOIN, text_data='{"id": "j", "tags": "billing"}'),
             grpc.StatusCode.INVALID_ARGUMENT,
             "invalid join event payload: Expected `array | null`, got `str` - at `$.tags`",
+        ),
+        (
+            CloudEvent(type=JOIN, text_data='{"id": "j", "tags": ["a", "b\\u0000"]}'),
+            grpc.StatusCode.INVALID_ARGUMENT,
+            "invalid join event payload: Expected `str` matching regex '^[^\\\\x00]*$' - at `$.tags[1]`",
+        ),
+        (
+            CloudEvent(type=JOIN, text_data=json.dumps({"tags": ["t" * 257]})),
+            grpc.StatusCode.INVALID_ARGUMENT,
+            "invalid join event payload: Expected `str` of length <= 256 - at `$.tags[0]`",
+        ),
+        (
+            CloudEvent(type=JOIN, text_data=json.dumps({"tags": ["t"] * 1001})),
+            grpc.StatusCode.INVALID_ARGUMENT,
+            "invalid join event payload: Expected `array` of length <= 1000 - at `$.tags`",
         ),
         (
             CloudEvent(type=JOIN, text_data='{"id": "j", "joinedLegalEntityId": "globex"}'),

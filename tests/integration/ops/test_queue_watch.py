@@ -7,6 +7,7 @@ import asyncio
 import os
 from dataclasses import replace
 from datetime import timedelta
+from hashlib import sha256
 from types import SimpleNamespace
 
 import pytest
@@ -168,6 +169,27 @@ def test_callouts_are_queues_of_their_tags(service: RunningService, tenant: str,
             members.leave(member)
 
         asyncio.run_coroutine_threadsafe(clear(), service.loop).result(PATIENCE_S)
+
+
+def test_a_name_of_any_length_keeps_no_node_from_telling_what_waits(
+    service: RunningService, tenant: str, ops: Api
+) -> None:
+    members: Members = service.parts.members
+    tags = sorted(sha256(bytes([number])).hexdigest() for number in range(200))
+
+    async def fill() -> None:
+        member = members.join(TenantId(tenant), tags, member_id="m")
+        member.send(replaced(a_callout("one", tags=tuple(tags)), tenant=TenantId(tenant)))
+        try:
+            await service.parts.runtime.operations.presence.run_once()
+        finally:
+            [pending] = member.pending_callouts
+            member.cancel(pending)
+            members.leave(member)
+
+    asyncio.run_coroutine_threadsafe(fill(), service.loop).result(PATIENCE_S)
+    [queue] = done(ops.get("/queues?kind=TAG"))["items"]
+    assert (queue["name"], queue["depth"]) == (",".join(tags)[:512], 1)
 
 
 def test_the_command_looks_again_until_it_is_interrupted(

@@ -2,6 +2,8 @@
 docs/reference/steps.md#rest, docs/reference/steps.md#who-may-call).
 """
 
+import json
+
 import pytest
 
 from statewright.api.http.steps.routes import STEP_ROUTES
@@ -76,6 +78,13 @@ def test_nobody_is_served_without_credentials(service: RunningService, route: Js
         ("/v1/jobs/poll", '{"workerId": "w"}', "jobTypes must not be empty"),
         ("/v1/jobs/poll", '{"workerId": "w", "jobTypes": [1]}', "jobTypes[] must be a text, not the number 1"),
         ("/v1/jobs/poll", '{"workerId": "w", "jobTypes": "a"}', "jobTypes must be an array, not a text"),
+        ("/v1/jobs/poll", json.dumps({"workerId": "w" * 513, "jobTypes": ["a"]}), "workerId must be ≤ 512 characters"),
+        (
+            "/v1/jobs/poll",
+            json.dumps({"workerId": "w", "jobTypes": ["a" * 513]}),
+            "jobTypes[] must be ≤ 512 characters",
+        ),
+        ("/v1/jobs/poll", json.dumps({"workerId": "w", "jobTypes": ["a"] * 1001}), "jobTypes must be ≤ 1000, got 1001"),
         (f"/v1/jobs/{ULID}/complete", "", "invalid request body: EOF"),
         (f"/v1/jobs/{ULID}/complete", '{"variables": 1}', "variables must be an object, not "),
         (f"/v1/jobs/{ULID}/fail", "", "invalid request body: EOF"),

@@ -42,6 +42,13 @@ def test_a_job_has_the_members_that_clients_read(v1: Api, instance: str) -> None
     assert (expires - locked).total_seconds() == 45
 
 
+@pytest.mark.parametrize(("declared", "retries"), [(2**31, 2**31 - 1), (2**63 - 1, 2**31 - 1), (-(2**63), 0)])
+def test_a_job_has_no_more_retries_than_it_can_count(v1: Api, declared: int, retries: int) -> None:
+    uploaded(v1, definition("work", step("do", "SERVICE_TASK", "end", jobType="do", retryCount=declared)))
+    started(v1, "work")
+    assert [job["retriesRemaining"] for job in polled(v1, "do")] == [retries]
+
+
 @pytest.mark.parametrize(("asked", "given"), [(0, 30), (1, 5), (99999, 3600), (-1, 5)])
 def test_a_lease_is_brought_into_range(v1: Api, instance: str, asked: int, given: int) -> None:
     [job] = polled(v1, "do", leaseSeconds=asked)

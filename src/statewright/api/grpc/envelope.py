@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable
 from functools import lru_cache
 from random import Random
-from typing import Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Meta, Struct
 
 from statewright.compute.callout import Callout, CalloutKind, CalloutResult
 from statewright.compute.members import Greeting, Message, PendingCallout, Ping
@@ -45,10 +45,18 @@ class UnusableEvent(ValueError):
     """An event whose data cannot be read: no JSON in it, or not the JSON its type calls for."""
 
 
+MAX_TAGS: Final = 1_000
+"""Of a member."""
+Tag = Annotated[str, Meta(max_length=256, pattern=r"^[^\x00]*$")]
+"""What other nodes and operators are told of a member goes through the database: one that it does not take would keep
+this node from saying that it lives.
+"""
+
+
 class Join(Struct, frozen=True, rename="camel"):
     """The data of a join event. Its ``id`` is not read (docs/reference/grpc.md#leniencies)."""
 
-    tags: tuple[str, ...] | None = None
+    tags: Annotated[tuple[Tag, ...], Meta(max_length=MAX_TAGS)] | None = None
     joined_legal_entity_id: str | None = None
 
 

@@ -143,7 +143,7 @@ class MemberStreams:
             principal.tenant,
             tags,
             member_id=str(uuid4()),
-            software=software[:MAX_SOFTWARE_CHARS],
+            software="".join(filter(str.isprintable, software[:MAX_SOFTWARE_CHARS])),
             is_private=self._connections.is_private(context.peer()),
         )
         log.info("member_joined", tenant=member.tenant, member=member.id, tags=sorted(member.tags))

@@ -23,7 +23,7 @@ from statewright.ids import Clock, NodeId, TenantId
 from statewright.loop.background import repeat
 from statewright.operations.queues import QueueKind
 from statewright.services.core import Core
-from statewright.services.ops.queues import Queue, QueueId, WorkCounts, build_queues
+from statewright.services.ops.queues import Queue, QueueId, WorkCounts, build_queues, name_tags
 from statewright.services.processes.wakeups import PollingWorkers
 from statewright.storage.ops import queues as stored
 from statewright.storage.pool import Pool
@@ -225,7 +225,7 @@ class WorkPresence:
         under_way: dict[tuple[TenantId, str], int] = {}
         oldest: dict[tuple[TenantId, str], float] = {}
         for callout, begun, is_waiting in islice(self._iterate(), MAX_CALLOUTS):
-            key = callout.tenant, ",".join(sorted({tag.lower() for tag in callout.tags}))
+            key = callout.tenant, name_tags(callout.tags)
             if is_waiting:
                 depths[key] = depths.get(key, 0) + 1
                 oldest[key] = min(oldest.get(key, begun), begun)
@@ -247,7 +247,7 @@ class WorkPresence:
         """How much this node has handed out in the last minute."""
         sums = {(tenant, "JOB_TYPE", name): count for (tenant, name), count in self._jobs_handed_out.sum_up().items()}
         for (tenant, tags), count in self._dispatcher.handed_out.sum_up().items():
-            key = tenant, "TAG", ",".join(sorted({tag.lower() for tag in tags}))
+            key = tenant, "TAG", name_tags(tags)
             sums[key] = sums.get(key, 0) + count
         most = heapq.nlargest(MAX_RATES, sums.items(), key=lambda each: each[1])
         return sorted(

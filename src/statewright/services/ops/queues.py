@@ -338,7 +338,7 @@ async def get_queue(work: WorkCounts, caller: Caller, name: str, *, kind: QueueK
     tenant = caller.tenant
     census = await work.fetch(tenant)
     if kind == "TAG":
-        name = ",".join(sorted({tag.lower() for tag in parse_tags(name)}))
+        name = name_tags(parse_tags(name))
         known = next((each for each in census.callouts if each.tags == name), None)
         empty = stored.CalloutQueue(tenant=tenant, tags=name, depth=0, in_flight=0, oldest_age_us=None)
         return _to_callout_queue(work, census, known or empty)
@@ -347,6 +347,15 @@ async def get_queue(work: WorkCounts, caller: Caller, name: str, *, kind: QueueK
         tenant=tenant, job_type=name, depth=0, in_flight=0, delayed=0, held=0, oldest_age_us=None, routes=(None,)
     )
     return _to_job_queue(work, census, _index_pollers(work, census), jobs or none)
+
+
+MAX_NAME_CHARS: Final = 512
+"""Of the name of a queue: an index of the database takes no names of any length."""
+
+
+def name_tags(tags: Collection[str]) -> str:
+    """The name of the queue of callouts that need these tags; one that is too long is cut."""
+    return ",".join(sorted({tag.lower() for tag in tags}))[:MAX_NAME_CHARS]
 
 
 async def build_queues(work: WorkCounts, census: stored.WorkCensus) -> dict[TenantId, list[Queue]]:

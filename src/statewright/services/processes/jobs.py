@@ -105,6 +105,10 @@ class ClaimedJob(Struct, frozen=True, kw_only=True):
 
 MAX_CLAIMED_JOBS: Final = 1000
 """Most jobs of one claim."""
+MAX_JOB_TYPES: Final = 1_000
+"""Most types of jobs of one claim."""
+MAX_NAME_CHARS: Final = 512
+"""Of the id of a worker, and of a type: jobs have shorter ones."""
 DEFAULT_LEASE_S: Final = 30
 _MIN_LEASE_S: Final = 5
 _MAX_LEASE_S: Final = 3600
@@ -148,8 +152,10 @@ async def claim(queue: JobQueue, caller: Caller, request: JobClaim) -> tuple[Cla
     Fewer where the inputs of the jobs are large. A job is never handed to two workers at once. Where nothing is known
     to be there the database is not asked (``idle_topics``). With ``wait`` the call ends as soon as it has any job. When
     the task that waits is cancelled, either nothing was claimed, or the claim is given back at once; a claim whose
-    answer does not reach its worker otherwise comes back when its lease ends.
+    answer does not reach its worker otherwise comes back when its lease ends. Raises ``ProcessBadRequest`` for names
+    that are too long, and for too many.
     """
+    _check_names(request)
     types = tuple(dict.fromkeys(request.job_types))
     if not types or request.max_jobs <= 0:
         return ()
@@ -164,6 +170,17 @@ async def claim(queue: JobQueue, caller: Caller, request: JobClaim) -> tuple[Cla
             return ()
         return await _claim_once(queue, caller.tenant, request)
     return await _claim_with_wait(queue, caller.tenant, request, wait)
+
+
+def _check_names(request: JobClaim) -> None:
+    """Names go to all nodes, which keep them and look for them: what is too much for one request is for all."""
+    for member, length, most, unit in (
+        ("jobTypes", len(request.job_types), MAX_JOB_TYPES, ""),
+        ("workerId", len(request.worker_id), MAX_NAME_CHARS, " characters"),
+        ("jobTypes[]", max(map(len, request.job_types), default=0), MAX_NAME_CHARS, " characters"),
+    ):
+        if length > most:
+            raise ProcessBadRequest(f"{member} must be ≤ {most}{unit}, got {length}")
 
 
 async def complete(
