@@ -130,6 +130,10 @@ def test_now_of_a_simulation_is_now() -> None:
     told = re.fullmatch(r's\.s_task <- {"at": "(.*)"}\n', played.stderr)
     assert told is not None, played.stderr
     assert parse_instant(before) <= parse_instant(told[1]) <= system_clock() + 1_000_000
+    log = [json.loads(line) for line in playbooks("simulate", "-", "--log", text=text).stdout.splitlines()]
+    instants = [parse_instant(event["timestamp"]) for event in log]
+    assert parse_instant(told[1]) < instants[0]
+    assert instants == sorted(instants)
 
 
 def test_numbers_are_shown_as_they_were_given() -> None:

@@ -360,8 +360,8 @@ def _finish(playbook: "Playbook", workload: str, ctx: str, implement: "Tool", *,
         execution.end_child(run_id, error={"kind": "child", "message": "other playbooks are not run here"})
         execution.run(implement, limit=MAX_RUNS)
     if with_log:
-        for seq, event in enumerate(execution.log, start=1):
-            sys.stdout.write(encode(event_to_document(event, execution.execution_id, seq, 0)).decode() + "\n")
+        for seq, (event, at) in enumerate(zip(execution.log, execution.instants, strict=True), start=1):
+            sys.stdout.write(encode(event_to_document(event, execution.execution_id, seq, at)).decode() + "\n")
     elif execution.result is None:
         print_json({"status": execution.status})
     else:

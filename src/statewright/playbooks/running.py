@@ -63,6 +63,8 @@ class LocalExecution(LocalRun):
         self.execution_id = execution_id
         data = build_data(compiled.playbook, execution_id, workload or {}, ctx or {}, depth=depth)
         self.log: list[LogEvent] = list_start_events(compiled, data)
+        self.instants: list[int] = []
+        """Of the entries of the log, in microseconds of the epoch."""
         super().__init__(compiled.net, compiled.create_language, data, at=at, clock=clock)
         self.start(({"args": args or {}},))
 
@@ -150,6 +152,7 @@ class LocalExecution(LocalRun):
         before = self.marking
         super()._take(result)
         self.log.extend(list_events(self.compiled, before, self.marking, self.effects))
+        self.instants += [self.clock.now] * (len(self.log) - len(self.instants))
 
 
 def _build_open_run(effect: EnqueueTask) -> OpenRun:

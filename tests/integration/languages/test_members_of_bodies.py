@@ -15,6 +15,8 @@ CASES: list[tuple[str, Json, str]] = [
     ("/v1/flows/instances", {"definitionId": "f", "input": 3}, "/input"),
     ("/v1/flows/instances", {"definitionId": "f", "definitionVersion": "x"}, "/definitionVersion"),
     ("/v1/flows/instances", {"definitionId": "f", "businessKey": "k" * 1_000}, "/businessKey"),
+    ("/v1/flows/instances", {"definitionId": "f", "inputs": {}}, "/inputs"),
+    ("/v1/flows/instances/I/change", {"node": 1, "input": {}, "elemnt": 0}, "/elemnt"),
     ("/v1/flows/instances/I/change", {"input": {}}, "/node"),
     ("/v1/flows/instances/I/change", {"node": 1.5, "input": {}}, "/node"),
     ("/v1/flows/instances/I/change", {"node": 1}, "/input"),
@@ -25,6 +27,7 @@ CASES: list[tuple[str, Json, str]] = [
     ("/v1/flows/events", {"event": "e", "after": "x"}, "/after"),
     ("/v1/flows/events", {"event": "e", "instanceId": "x"}, "/instanceId"),
     ("/v1/flows/events", {"event": "e", "definitionId": "x"}, "/businessKey"),
+    ("/v1/flows/events", {"event": "e", "instance": "x"}, "/instance"),
     ("/v1/executions", [], "/"),
     ("/v1/executions", {}, "/path"),
     ("/v1/executions", {"path": "p", "workload": []}, "/workload"),
@@ -33,6 +36,8 @@ CASES: list[tuple[str, Json, str]] = [
     ("/v1/executions", {"path": "p", "wrokload": {}}, "/wrokload"),
     ("/v1/executions/E/patch", {}, "/ctx"),
     ("/v1/executions/E/patch", {"ctx": {"a..b": 1}}, "/ctx"),
+    ("/v1/executions/E/patch", {"ctx": {"a": 1}, "resaon": "x"}, "/resaon"),
+    ("/v1/executions/E/tokens", {"step": "s", "arg": {}}, "/arg"),
     ("/v1/executions/E/tokens", {}, "/step"),
     ("/v1/executions/E/tokens", {"step": "nowhere"}, "/step"),
     ("/v1/executions/E/tokens", {"step": "s", "args": []}, "/args"),
@@ -51,3 +56,11 @@ def test_the_member_that_is_wrong_is_named(service: RunningService, tenant: str)
         refusal = root.post(path.replace("/I/", f"/{instance}/").replace("/E/", f"/{execution}/"), body)
         told = an_error(refusal, 400, "bad-request")
         assert told.get("parameter") == parameter, (path, body, told)
+
+
+def test_the_refusal_of_a_text_of_a_flow_says_how_it_is_sent(service: RunningService, tenant: str) -> None:
+    root = Api(service.root, a_token(tenant))
+    hint = "the text of a flow is sent as text/plain"
+    for body, is_hinted in ((b"@flow f\na", True), (b'{"source": ', False), (b"", False)):
+        refusal = root.post("/v1/flows/definitions", body, Content_Type="application/x-www-form-urlencoded")
+        assert (hint in an_error(refusal, 400, "bad-request")["reason"]) is is_hinted, refusal.text

@@ -10,7 +10,15 @@ import msgspec
 from msgspec import to_builtins
 
 from statewright.api.http.processes import bodies
-from statewright.api.http.processes.bodies import Parameter, ProcessRoute, decode_text, read, read_members, reply
+from statewright.api.http.processes.bodies import (
+    Parameter,
+    ProcessRoute,
+    RequestMembers,
+    decode_text,
+    read,
+    read_members,
+    reply,
+)
 from statewright.api.http.processes.interface import ProcessInterface
 from statewright.api.http.processes.tables import build_table
 from statewright.api.http.request import Request
@@ -24,8 +32,10 @@ from statewright.services.flows import events
 from statewright.services.flows.dialect import FLOW_DIALECT
 from statewright.services.flows.events import EventAddress
 from statewright.services.processes.advancing import AdvanceResult
+from statewright.services.processes.dialects import refuse_unknown
 
 PLAIN: Final = "text/plain"
+_EVENT_MEMBERS: Final = ("after", "businessKey", "definitionId", "event", "fields", "instanceId", "output")
 
 
 async def read_source(request: Request) -> FlowSource:
@@ -34,13 +44,23 @@ async def read_source(request: Request) -> FlowSource:
     id_ = bodies.read_text(request, "id")
     if (request.header(b"content-type") or "").strip().lower().startswith(PLAIN):
         return FlowSource(id=id_, text=_read_text(raw))
-    body = await read_members(raw)
+    body = await _read_body(raw)
     settings = body.object("settings")
     return FlowSource(
         id=body.text("id") or id_,
         text=body.text("source"),
         settings=FlowSettings() if settings is None else _read_settings(settings),
     )
+
+
+async def _read_body(raw: bytes) -> RequestMembers:
+    """The members of a body that is said to be no text of a flow, with a hint where it may be one."""
+    try:
+        return await read_members(raw)
+    except ProcessBadRequest as refused:
+        if raw.lstrip()[:1] in (b"", b"{", b"[", b'"'):
+            raise
+        raise ProcessBadRequest(f"{refused.message}; the text of a flow is sent as {PLAIN}") from None
 
 
 def _read_text(raw: bytes) -> str:
@@ -60,6 +80,7 @@ def _read_settings(given: JsonObject) -> FlowSettings:
 async def send_event(request: Request) -> Response:
     """Deliver an event to the tasks that wait for it, or to one instance, which keeps it where none does."""
     body = await read(request)
+    refuse_unknown(body, _EVENT_MEMBERS)
     event = FlowEvent(kind=body.text("event"), fields=body.object("fields") or {}, output=body.get("output"))
     address = EventAddress(
         instance_id=body.text("instanceId"),

@@ -29,11 +29,13 @@ from statewright.services.processes.dialects import (
     Verb,
     read_bare,
     read_reasoned,
+    refuse_unknown,
 )
 from statewright.services.processes.instances import StartRequest
 
 
 def _read_start(body: RequestReader, _: Nouns) -> StartRequest:
+    refuse_unknown(body, ("businessKey", "definitionId", "definitionVersion", "input"))
     if not body.text("definitionId"):
         raise body.build_refusal("definitionId", "definitionId is required")
     given = body.get("input")
@@ -48,6 +50,7 @@ def _read_start(body: RequestReader, _: Nouns) -> StartRequest:
 
 
 def _read_change(body: RequestReader, _: Mapping[str, str]) -> Demand[FlowProcess, FlowInstance]:
+    refuse_unknown(body, ("element", "input", "node", "reason"))
     node, reason = body.integer("node"), body.text("reason")
     if node is None:
         raise body.build_refusal("node", "node is required")

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from statewright.failures import InvalidMember, ProcessNotFound
+from statewright.failures import InvalidMember, InvalidParameter, ProcessNotFound
 from statewright.flows.advancing import Arrival, FlowEvent, hash_fields
 from statewright.flows.builtin_tasks import MAX_NAME_CHARS
 from statewright.flows.definition import FlowProcess
@@ -165,14 +165,16 @@ async def _find_instance(core: Core, caller: Caller, language: str, address: Eve
 
 
 async def get_counter(core: Core, caller: Caller, name: str) -> Counter:
-    """A counter; its value is zero where no flow has changed it. Raises ``ProcessBadRequest``."""
-    check_name("name", name)
+    """A counter; its value is zero where no flow has changed it. Raises ``InvalidParameter``."""
+    if not is_name(name):
+        raise InvalidParameter("name", f"must have 1 to {MAX_NAME_CHARS} characters, and not U+0000")
     return Counter(name=name, value=await timers.fetch_counter(core.pool, caller.tenant, name))
 
 
 async def _check_event(event: FlowEvent) -> None:
     """Refuse what cannot be an event. Raises ``ProcessBadRequest``."""
-    check_name("event", event.kind)
+    if not is_name(event.kind):
+        raise InvalidMember("event", f"event must have 1 to {MAX_NAME_CHARS} characters, and not U+0000")
     if is_large(event.fields, MAX_FIELDS):
         raise InvalidMember("fields", f"fields must have at most {MAX_FIELDS} values")
     if not isinstance(event.output, dict | list | None):
@@ -180,10 +182,9 @@ async def _check_event(event: FlowEvent) -> None:
     await refuse_unstorable({"fields": event.fields, "output": event.output})
 
 
-def check_name(member: str, name: str) -> None:
-    """Refuse what cannot be the name of an event or of a counter. Raises ``ProcessBadRequest``."""
-    if not 0 < len(name) <= MAX_NAME_CHARS or "\0" in name:
-        raise InvalidMember(member, f"{member} must have 1 to {MAX_NAME_CHARS} characters, and not U+0000")
+def is_name(name: str) -> bool:
+    """Whether it can be the name of an event or of a counter."""
+    return 0 < len(name) <= MAX_NAME_CHARS and "\0" not in name
 
 
 async def _deliver_to(

@@ -56,12 +56,14 @@ def _read_start(body: RequestReader, _: Nouns) -> StartRequest:
 
 
 def _read_patch(body: RequestReader, _: Mapping[str, str]) -> Demand[PlaybookProcess, Execution]:
+    refuse_unknown(body, ("ctx", "reason"))
     ctx, reason = body.object("ctx") or {}, body.text("reason")
     stored: JsonObject = {"ctx": ctx, "reason": reason}
     return Demand(operation=partial(patch_context, patch=ctx), given=ctx, stored=(stored,), reason=reason)
 
 
 def _read_token(body: RequestReader, _: Mapping[str, str]) -> Demand[PlaybookProcess, Execution]:
+    refuse_unknown(body, (ARGS, "step"))
     step, args = body.text("step"), body.object("args") or {}
     if not step:
         raise body.build_refusal("step", "step is required")
