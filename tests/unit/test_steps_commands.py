@@ -72,6 +72,12 @@ def test_a_simulation_says_what_an_end_starts(tmp_path: Path):
     assert [one["chained"] for one in report["instances"]] == [True]
 
 
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path):
+    file = tmp_path / "greeting.json"
+    file.write_text(json.dumps(GREETING), "utf-8-sig")
+    assert run("lint", str(file)).exit_code == 0
+
+
 def test_numbers_of_a_simulation_keep_all_their_digits(greeting: str):
     exact = '{"points": 0.12345678901234567890123}'
     for shown in ([], ["--json"]):

@@ -10,6 +10,7 @@ import inspect
 import os
 import re
 import sys
+from codecs import BOM_UTF8
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
@@ -329,7 +330,7 @@ def _parse_document(text: bytes, file: str) -> "JsonValue":
     from statewright.jsonval.codec import MalformedJson, decode
 
     try:
-        return decode(text)
+        return decode(text.removeprefix(BOM_UTF8))  # with which editors begin files
     except MalformedJson as malformed:
         raise ValueError(f"{_name_source(file)}: {malformed}") from None
 

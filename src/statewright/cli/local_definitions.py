@@ -91,7 +91,7 @@ def _say_source(files: str) -> str:
 def read_definition(file: str) -> str:
     """The text of a file, or of standard input. Ends the command if it cannot be read."""
     try:
-        return sys.stdin.read() if file == STANDARD_INPUT else Path(file).read_text(encoding="utf-8")
+        return sys.stdin.read() if file == STANDARD_INPUT else Path(file).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as unreadable:
         fail(f"{file} cannot be read: {getattr(unreadable, 'strerror', None) or unreadable}")
 

@@ -4,6 +4,7 @@ They read files and need no service: a definition is checked, played or drawn by
 """
 
 import sys
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -232,4 +233,5 @@ def _parse_instant(text: str | None) -> int:
 
 
 def _read(file: str) -> bytes:
-    return sys.stdin.buffer.read() if file == STANDARD_INPUT else Path(file).read_bytes()
+    text = sys.stdin.buffer.read() if file == STANDARD_INPUT else Path(file).read_bytes()
+    return text.removeprefix(BOM_UTF8)

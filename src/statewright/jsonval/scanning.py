@@ -226,7 +226,8 @@ def _scan(raw: bytes | str, offset: int = 0) -> object:
 def _explain(error: json.JSONDecodeError, line: int, column: int) -> MalformedJson:
     if not error.doc.strip():
         return MalformedJson("the document is empty")
-    return MalformedJson(f"{error.msg} (line {line}, column {column})")
+    defect = "a byte order mark is no JSON" if error.doc[error.pos : error.pos + 1] == "\ufeff" else error.msg
+    return MalformedJson(f"{defect} (line {line}, column {column})")
 
 
 def _scan_object(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -69,7 +69,7 @@ def create(run: Run, *years: int) -> list[str]:
 
 def test_a_model_is_imported_locked_shown_and_deleted(run: Run, tmp_path: Path) -> None:
     sample = tmp_path / "sample.json"
-    sample.write_text(json.dumps(SAMPLE))
+    sample.write_text(json.dumps(SAMPLE), "utf-8-sig")  # as some editors begin files
     assert run("models", "import", "prize/1", str(sample)).stdout == "prize/1 imported\n"
     run("models", "set-keys", "prize/1", "by-year=$.year,$.category")
     run("models", "set-level", "prize/1", "structural")

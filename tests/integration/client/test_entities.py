@@ -55,6 +55,14 @@ def test_every_version_can_be_read_again(orders: Client) -> None:
     assert orders.transitions(made.id, at=first.time_of_change) == ["PAY", "CANCEL"]
 
 
+@pytest.mark.parametrize("name", [".", ".."])
+def test_a_name_of_dots_leads_to_no_other_path(orders: Client, name: str) -> None:
+    made = orders.create("order", 1, {"qty": 1})
+    with pytest.raises(Missing) as missing:
+        orders.update(made.id, {"qty": 2}, transition=name)
+    assert missing.value.code == "TRANSITION_NOT_FOUND"
+
+
 def test_a_version_that_is_not_current_is_not_overwritten(orders: Client) -> None:
     made = orders.create("order", 1, {"qty": 1})
     orders.update(made.id, {"qty": 2})

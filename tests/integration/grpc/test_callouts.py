@@ -224,19 +224,21 @@ async def test_garbage_is_skipped_and_the_stream_goes_on(door: Door, event: Clou
 @pytest.mark.parametrize(
     ("wrong", "reason"),
     [
-        ('"success": "yes"', "Expected `bool | null`"),
-        ('"success": true, "warnings": [1]', "Expected `str`"),
-        ('"success": true, "reason": "\\u0000"', "NUL"),
-        ('"success": true, "result": {"a": 1, "a": 2}', "duplicate member"),
+        ('{@, "success": "yes"}', "Expected `bool | null`"),
+        ('{@, "success": true, "warnings": [1]}', "Expected `str`"),
+        ('{@, "success": true, "reason": "\\u0000"}', "NUL"),
+        ('{@, "success": true, "result": {"a": 1, "a": 2}}', "duplicate member"),
+        ('{@, "success": true}}', "trailing characters"),
+        ('\ufeff{@, "success": true}', "malformed"),
+        ('{@, "success": true, "reason": "\udcff"}', "can't decode byte 0xff"),
     ],
 )
 async def test_an_answer_that_cannot_be_used_fails_its_callout_at_once(door: Door, wrong: str, reason: str):
     async with a_member(door) as wire:
         asking = door.ask(a_callout())
         request = await wire.request()
-        await wire.send_event(
-            CloudEvent(type=PROCESSOR, text_data=f'{{"requestId": "{request["requestId"]}", {wrong}}}')
-        )
+        answer = wrong.replace("@", f'"requestId": "{request["requestId"]}"').encode("utf-8", "surrogateescape")
+        await wire.send_event(CloudEvent(type=PROCESSOR, binary_data=answer))
         reply = await asking
         assert not reply.success
         assert (reply.error or "").startswith("unusable answer: ")

@@ -64,7 +64,7 @@ def test_a_text_is_decoded_like_its_utf8_bytes():
         (b"'a'", "Expecting value (line 1, column 1)"),
         (b'"a\tb"', "Invalid control character at (line 1, column 3)"),
         (b'"a\x00b"', "Invalid control character at (line 1, column 3)"),
-        (b"\xef\xbb\xbf1", "Expecting value (line 1, column 1)"),
+        (b"\xef\xbb\xbf1", "a byte order mark is no JSON (line 1, column 1)"),
         (b'"\xff"', "not UTF-8 at byte 1"),
         (b'"\xed\xa0\x80"', "not UTF-8 at byte 1"),
     ],

@@ -185,8 +185,10 @@ def _read_request_id(data: str | bytes, defect: Exception) -> str:
         return _REQUEST_ID.decode(data).request_id
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         pass  # what is wrong was found before; the id may be readable all the same
+    text = data if isinstance(data, str) else data.decode(errors="replace")
     try:
-        return msgspec.convert(json.loads(data), _WireRequestId).request_id  # which reads NaN and Infinity, too
+        readable, _ = json.JSONDecoder().raw_decode(text.lstrip("\ufeff \t\r\n"))  # NaN, too, and text behind it
+        return msgspec.convert(readable, _WireRequestId).request_id
     except (ValueError, msgspec.ValidationError, RecursionError):
         raise UnusableEvent(str(defect)) from defect
 

@@ -159,8 +159,8 @@ def wait_for(look: Operation[ResultT], is_done: Callable[[ResultT], bool]) -> Sc
 
 
 def quote_segment(segment: str) -> str:
-    """A text as one segment of a path."""
-    return quote(segment, safe="")
+    """A text as one segment of a path, also where it would lead to another one."""
+    return quote(segment, safe="") if segment.strip(".") else segment.replace(".", "%2E")
 
 
 def build_query(**parameters: "str | int | bool | datetime | None") -> Query:
