@@ -141,7 +141,13 @@ def _add_connection(function: Callable[..., Json], make: "Callable[[Connection],
         connection = {name: given.pop(name) for name in CONNECTION_OPTIONS}
         as_json = show is not None and given.pop("as_json")
         with report_failures(), make(connection) as client:
-            print_answer(function(client, **given), None if as_json else show)
+            try:
+                print_answer(function(client, **given), None if as_json else show)
+            except (LookupError, TypeError, AttributeError) as unread:
+                raise ValueError(
+                    f"the answer is not what this command reads ({type(unread).__name__}: {unread}): it comes from"
+                    " another program than Statewright, or from another version of it"
+                ) from unread
 
     added = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)

@@ -1,8 +1,10 @@
 """The commands that speak to a running service (docs/reference/cli.md)."""
 
 import json
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -184,6 +186,38 @@ def test_another_path_is_no_service(run: Run, service: RunningService) -> None:
     told = run("models", "list", "--url", f"{service.root}/nosuch", code=1).stderr
     assert "no API of Statewright there" in told
     assert "--url or STATEWRIGHT_URL says where the service is" in told
+
+
+class Stranger(BaseHTTPRequestHandler):
+    """Another program, which answers everything with an object that has nothing in it."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("content-length", "2")
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def do_POST(self) -> None:
+        self.do_GET()
+
+    def log_message(self, *_: object) -> None: ...
+
+
+def test_an_answer_of_another_program_is_told_in_a_line(run: Run) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Stranger) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        for words in (
+            "ops members",
+            "clients create",
+            "index create m/1 $.a",
+            "prune m/1 --older-than 1d",
+            "models list",
+        ):
+            told = run(*words.split(), "--url", url, code=1).stderr
+            assert "Statewright" in told, words
+            assert "\n" not in told.strip(), words
+        server.shutdown()
 
 
 def test_files_that_cannot_be_used_are_named(run: Run, tmp_path: Path) -> None:
