@@ -58,6 +58,15 @@ def test_the_member_that_is_wrong_is_named(service: RunningService, tenant: str)
         assert told.get("parameter") == parameter, (path, body, told)
 
 
+def test_numbers_in_queries_are_numbers_but_for_the_public_engine(service: RunningService, tenant: str) -> None:
+    root = Api(service.root, a_token(tenant))
+    for path in ("/v1/flows/definitions", "/v1/flows/instances", "/v1/playbooks", "/v1/executions"):
+        for query, parameter in (("page=x", "page"), ("pageSize=1.5", "pageSize"), ("page=1&page=2", "page")):
+            assert an_error(root.get(f"{path}?{query}"), 400, "bad-request")["parameter"] == parameter, path
+    for path in ("/v1/definitions", "/v1/instances"):
+        assert done(root.get(f"{path}?page=x&pageSize=1.5&page=2"))["page"] == 0
+
+
 def test_the_refusal_of_a_text_of_a_flow_says_how_it_is_sent(service: RunningService, tenant: str) -> None:
     root = Api(service.root, a_token(tenant))
     hint = "the text of a flow is sent as text/plain"

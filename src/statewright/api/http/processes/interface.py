@@ -87,9 +87,9 @@ class ProcessInterface(Generic[S, P, I]):
             self.dialect,
             request.runtime.processes,
             request.caller,
-            keyword=bodies.read_text(request, "keyword"),
-            page=bodies.read_number(request, "page"),
-            page_size=bodies.read_number(request, "pageSize"),
+            keyword=self.read_text(request, "keyword"),
+            page=self.read_number(request, "page"),
+            page_size=self.read_number(request, "pageSize"),
         )
 
     async def list_versions(self, request: Request) -> Response:
@@ -132,11 +132,11 @@ class ProcessInterface(Generic[S, P, I]):
     def read_query(self, request: Request) -> InstanceQuery:
         """Which instances a request asks for."""
         return InstanceQuery(
-            definition_id=bodies.read_text(request, self.dialect.nouns.definition_member),
-            status=bodies.read_text(request, self.dialect.nouns.status_member),
-            business_key=bodies.read_text(request, "businessKey"),
-            page=bodies.read_number(request, "page"),
-            page_size=bodies.read_number(request, "pageSize"),
+            definition_id=self.read_text(request, self.dialect.nouns.definition_member),
+            status=self.read_text(request, self.dialect.nouns.status_member),
+            business_key=self.read_text(request, "businessKey"),
+            page=self.read_number(request, "page"),
+            page_size=self.read_number(request, "pageSize"),
         )
 
     async def get_instance(self, request: Request) -> Response:
@@ -155,8 +155,8 @@ class ProcessInterface(Generic[S, P, I]):
             self.dialect.find_host(processes),
             caller,
             id_,
-            page=bodies.read_number(request, "page"),
-            page_size=bodies.read_number(request, "pageSize"),
+            page=self.read_number(request, "page"),
+            page_size=self.read_number(request, "pageSize"),
         )
         lines = [describe_line(line, self.dialect.locate(process, line)) for line in page.lines]
         return await reply_page(lines, page)
@@ -183,6 +183,14 @@ class ProcessInterface(Generic[S, P, I]):
             return await self._respond_changed(done) if verb.answers else NO_CONTENT
 
         return act
+
+    def read_text(self, request: Request, name: str) -> str:
+        """A query parameter, empty when absent. Raises ``InvalidParameter`` for one that is repeated."""
+        return request.query(name) or ""
+
+    def read_number(self, request: Request, name: str) -> int:
+        """A query parameter as an integer, 0 when absent. Raises ``InvalidParameter`` for what is none."""
+        return request.query_int32(name, 0)
 
     def _read_definition_id(self, request: Request) -> str:
         return bodies.read_definition_id(request, self.dialect.nouns.id_member)

@@ -105,6 +105,14 @@ class StepInterface(ProcessInterface[StepSource, Process, Instance]):
             {"items": items, "page": found.page, "pageSize": found.page_size, "total": found.total}
         )
 
+    def read_text(self, request: Request, name: str) -> str:
+        """As the public engine reads it, which refuses nothing in a query."""
+        return bodies.read_text(request, name)
+
+    def read_number(self, request: Request, name: str) -> int:
+        """As the public engine reads it: what is no number is absent."""
+        return bodies.read_number(request, name)
+
     def render_version(self, found: PublishedDefinition[Process]) -> JsonObject:
         """A version as the public engine shows it."""
         return self.dialect.render_definition(found.process)
