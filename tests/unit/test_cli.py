@@ -240,7 +240,7 @@ def test_nobody_listening_is_not_healthy():
         port = listener.getsockname()[1]
     result = run("health", CYODA_ADMIN_PORT=str(port))
     assert result.exit_code == 1
-    assert result.stderr.count("\n") == 1
+    assert result.stderr == f"error: http://127.0.0.1:{port}/readyz: Connection refused\n"
 
 
 def test_a_service_that_does_not_answer_is_not_healthy(monkeypatch: pytest.MonkeyPatch):

@@ -272,7 +272,7 @@ def _find_readiness_problem(port: int) -> str | None:
         connection.request("GET", "/readyz")
         status = connection.getresponse().status
     except (OSError, http.client.HTTPException) as unreachable:
-        return f"http://127.0.0.1:{port}/readyz: {unreachable or type(unreachable).__name__}"
+        return f"http://127.0.0.1:{port}/readyz: {explain(unreachable)}"
     finally:
         connection.close()
     return None if status == 200 else f"http://127.0.0.1:{port}/readyz: status {status}"

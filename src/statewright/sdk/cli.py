@@ -41,6 +41,8 @@ def run(
 def find_node(target: str) -> Node:
     """The node a target names. Raises :class:`UnusableTarget`."""
     module_name, _, name = target.partition(":")
+    if not module_name or module_name.startswith("."):
+        raise UnusableTarget(f'"{target}" names no module: it is MODULE:NODE')
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)

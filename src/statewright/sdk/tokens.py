@@ -182,14 +182,15 @@ class ProvidedToken:
     async def get_token(self) -> str | None:
         made = self._make()
         try:
-            return await made if inspect.isawaitable(made) else made
+            token = await made if inspect.isawaitable(made) else made
         except Exception as error:  # a user's function may fail in any way, and may fare better next time
-            raise TokenUnavailable(f"no token: {error!r}") from error
+            raise TokenUnavailable(f"no token: {_describe(error)}") from error
+        return _require_sendable(token)
 
     def get_token_blocking(self) -> str | None:
         made = self._make()
         if not inspect.isawaitable(made):
-            return made
+            return _require_sendable(made)
         if isinstance(made, Coroutine):
             made.close()
         raise TokenUnavailable("a client that waits in its thread needs a plain function for its tokens")
@@ -201,7 +202,24 @@ class ProvidedToken:
         try:
             return self._token() if callable(self._token) else self._token
         except Exception as error:  # likewise
-            raise TokenUnavailable(f"no token: {error!r}") from error
+            raise TokenUnavailable(f"no token: {_describe(error)}") from error
+
+
+def _describe(error: Exception) -> str:
+    """What went wrong; not the whole of it, which may quote what was read."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return f"{type(error).__name__}: {error}"
+
+
+def _require_sendable(token: str | None) -> str | None:
+    """The token without white space around it. Raises ``TokenUnavailable`` for what no header can hold: who sends it
+    would be told, and all who read his log, by a message that quotes it.
+    """
+    text = (token or "").strip()
+    if not (text.isascii() and text.isprintable()):
+        raise TokenUnavailable("the token has characters that no header can hold", was_refused=True)
+    return text or None
 
 
 class OAuthToken:

@@ -230,6 +230,15 @@ def test_files_that_cannot_be_used_are_named(run: Run, tmp_path: Path) -> None:
     assert "is no JSON object" in run("entities", "search", "prize/1", "-", given="[]", code=1).stderr
 
 
+def test_a_token_that_cannot_be_sent_is_not_shown(run: Run, tenant: str) -> None:
+    run("models", "list", STATEWRIGHT_TOKEN=f" {a_token(tenant)}\n")
+    for token in ("se\ncret", "secrét"):
+        told = run("models", "list", STATEWRIGHT_TOKEN=token, code=1).stderr
+        assert told == "error: the token has characters that no header can hold\n"
+    told = run("models", "list", STATEWRIGHT_TOKEN="", STATEWRIGHT_TOKEN_FILE="nosuch", code=1).stderr
+    assert told == "error: no token: nosuch: No such file or directory\n"
+
+
 def test_who_one_is_may_be_typed_or_named(run: Run, service: RunningService, tmp_path: Path) -> None:
     (tmp_path / "token").write_text(a_token("another") + "\n")
     run("models", "import", "only-here/1", "-", given="{}")

@@ -287,6 +287,9 @@ def test_the_commands_export_and_import(api: Api, tmp_path: Path) -> None:
     assert "0 entities created; 3 lines had been imported before" in run(api, "import", "copy", "1", file).stdout
     assert "3 entities created" in run(api, "import", "copy", "1", file, "--again").stdout
     assert done(api.get("/entity/stats/copy/1"))["count"] == 6
+    edited = tmp_path / "edited.ndjson"
+    edited.write_text('{"year": 1}\n', "utf-8-sig")
+    assert "1 entities created" in run(api, "import", "copy", "1", str(edited)).stdout
 
 
 def test_a_failure_is_one_line_that_says_how_to_go_on(api: Api, tmp_path: Path) -> None:

@@ -102,6 +102,8 @@ def test_a_module_without_a_node_stands_for_the_default_one(here: Path, monkeypa
 @pytest.mark.parametrize(
     ("target", "reason"),
     [
+        (":app", '":app" names no module: it is MODULE:NODE'),
+        (".app:node", '".app:node" names no module: it is MODULE:NODE'),
         ("nowhere:app", "there is no module nowhere"),
         ("deep.nowhere:app", "there is no module deep.nowhere"),
         ("two.py:a", "there is no module two.py; a module is named without .py: two"),

@@ -11,6 +11,7 @@ new ids and runs the workflow, as for every entity that is created.
 """
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
@@ -110,6 +111,7 @@ class Importer:
         if not line.strip():
             return b""
         try:
+            line = line.removeprefix(BOM_UTF8)  # with which editors begin files
             members = _decode_members(line)
             is_envelope = members.keys() == {"type", "data", "meta"} and bytes(members["type"]) == b'"ENTITY"'
             text = bytes(members["data"]) if is_envelope else line.strip()
