@@ -232,3 +232,8 @@ def test_the_private_key_is_nowhere_to_be_seen(launched: RunningService) -> None
     for secret in (private.p, private.q, private.d):
         encoded = base64.urlsafe_b64encode(secret.to_bytes((secret.bit_length() + 7) // 8)).decode().rstrip("=")
         assert not any(encoded in text for text in texts)
+
+
+def test_a_request_joins_one_transaction_and_acts_for_one_caller(api: Api) -> None:
+    assert api.get("/model/", X_Tx_Token="one", x_tx_token="another").status_code == 400
+    assert api.get("/model/", authorization="Bearer another").status_code == 400

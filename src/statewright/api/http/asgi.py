@@ -63,7 +63,7 @@ _CLOSING: Final = ((b"connection", b"close"),)
 _BROKEN: Final = b"the body of the request is broken or incomplete"
 """To a client that is still there, though its body has come to no good end."""
 
-_SINGLE: Final = (b"host", b"authorization", b"content-length")
+_SINGLE: Final = (b"host", b"authorization", b"content-length", b"x-tx-token")
 _FORWARDED: Final = b"x-forwarded-for"
 
 REQUEST_ID: Final = b"x-request-id"
