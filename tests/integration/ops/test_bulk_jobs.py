@@ -383,6 +383,7 @@ def test_a_job_that_another_has_resumed_is_taken_anew(
     oscar = ops_api(service, tenant, "ROLE_OPERATOR", user="oscar")
     ids = a_set(api, 40)
     job = begin(ops, ids=ids, ratePerSecond=20, concurrency=1)
+    eventually(lambda: get_totals(done(ops.get(f"/bulk-jobs/{job['id']}"))).get("succeeded", 0) >= 2)
     run_on_database(service, "UPDATE bulk_job SET status = 'PAUSED' WHERE tenant = $1", tenant)
     assert done(oscar.post(f"/bulk-jobs/{job['id']}/resume"))["status"] == "RUNNING"
     assert get_totals(wait(ops, job)) == {"succeeded": 40}
