@@ -239,6 +239,7 @@ def test_a_limit_must_be_a_positive_number(api: Api, limit: str) -> None:
 def test_a_limit_beyond_a_thousand_means_a_thousand(api: Api) -> None:
     api.a_model()
     done(api.get(f"/audit/entity/{api.create().id}?limit=5000000000"))
+    done(api.get(f"/audit/entity/{api.create().id}?limit={'9' * 5_000}"))
 
 
 def test_the_entity_is_checked_before_the_limit(api: Api) -> None:

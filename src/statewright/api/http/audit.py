@@ -103,9 +103,10 @@ def _to_event_record(entity_id: EntityId, transaction: TransactionId, event: Aud
 def _parse_limit(text: str | None) -> int:
     if text is None:
         return DEFAULT_LIMIT
-    if not text.isascii() or not text.isdecimal() or int(text) < 1:
+    digits = text.lstrip("0")
+    if not text.isascii() or not text.isdecimal() or not digits:
         raise BadRequest("invalid limit parameter")
-    return min(int(text), MAX_LIMIT)
+    return min(int(digits[:9]), MAX_LIMIT)  # Python reads no number of thousands of digits
 
 
 def _parse_offset(cursor: str | None) -> int:
