@@ -270,9 +270,17 @@ def accept_definition(definition: Definition) -> Accepted | Rejection:
 
 def _find_violations(definition: Definition) -> tuple[str, ...]:
     """What keeps a definition from being stored; one that is too large is not looked at. Those stored stay usable."""
-    if len(definition.steps) > MAX_STEPS:
-        return (f"steps must be ≤ {MAX_STEPS}, got {len(definition.steps)}",)
-    return find_violations(definition)
+    return _find_excess(len(definition.steps)) or find_violations(definition)
+
+
+def tell_excess(steps: int) -> str | None:
+    """Why a definition of so many steps is refused, worded for gRPC: known before any of them is read."""
+    found = _find_excess(steps)
+    return _join_violations(found) if found else None
+
+
+def _find_excess(steps: int) -> tuple[str, ...]:
+    return (f"steps must be ≤ {MAX_STEPS}, got {steps}",) if steps > MAX_STEPS else ()
 
 
 def _accept(definition: Definition) -> Accepted:

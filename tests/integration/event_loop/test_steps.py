@@ -2,10 +2,12 @@
 
 import json
 
+import grpc
 import pytest
 from google.protobuf.struct_pb2 import Struct
 
 from statewright.api.grpc.steps.messages import fill_struct
+from statewright.proto.workflow.v1 import engine_pb2 as pb
 from tests.integration.event_loop.bodies import MAX_EVENT, USUAL_BODY, Body, document, fill, record
 from tests.integration.event_loop.conftest import TENANT, Door
 from tests.integration.event_loop.watchdog import require_free_loop
@@ -128,6 +130,26 @@ def test_reading_instances_with_large_variables_leaves_the_loop_free(line: str, 
     status, answer = door.send("POST /v1/instances", _start("waits", "records"))
     assert status == 201
     door.require_free(f"GET /v1/instances{line.format(id=json.loads(answer)['id'])}")
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        pytest.param([pb.WorkflowStep()] * 100_000, id="many-steps"),
+        pytest.param([pb.WorkflowStep(parallel_next_steps=["s"] * 200_000)], id="many-branches"),
+    ],
+)
+def test_a_large_definition_over_grpc_is_refused_and_leaves_the_loop_free(
+    steps: list[pb.WorkflowStep], door: Door
+) -> None:
+    with engine_of(door.service, door.api.token) as engine:
+
+        def upload() -> None:
+            with pytest.raises(grpc.RpcError) as refusal:
+                engine("UploadDefinition", definition={"id": "large", "name": "n", "steps": steps})
+            assert refusal.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+        require_free_loop(door.service.loop, upload)
 
 
 @pytest.mark.parametrize("name", ["numbers", "records", "empty-arrays"])

@@ -1,7 +1,9 @@
 """Definitions of the step language: what may be stored (docs/reference/steps.md#definitions)."""
 
 from functools import partial
-from typing import Final, TypeAlias
+from typing import TypeAlias
+
+from msgspec import Struct
 
 from statewright.loop.background import free_in_parts, run_by_size
 from statewright.processes.language import Rejection
@@ -13,10 +15,16 @@ from statewright.services.processes.hosting import Processes
 from statewright.steps import Definition, accept_definition, accept_text
 from statewright.steps.documents import definition_to_document, definition_to_text
 
-_BYTES_PER_STEP: Final = 256
-"""About what a step comes to as text, of a definition that came in another form."""
 
-StepSource: TypeAlias = bytes | str | Definition
+class ReadDefinition(Struct, frozen=True):
+    """A definition that came in another form than text."""
+
+    definition: Definition
+    size: int
+    """Bytes that it came in."""
+
+
+StepSource: TypeAlias = bytes | str | ReadDefinition
 """The text that was posted, or a definition that came in another form (gRPC); refusals are worded for the one or the
 other (docs/reference/steps.md#validation).
 """
@@ -24,9 +32,9 @@ other (docs/reference/steps.md#validation).
 
 async def accept(processes: Processes, caller: Caller, source: StepSource) -> NewDefinition:
     """A definition that may be stored. Raises ``ProcessBadRequest``, ``ComputationKilled``, ``ComputationsBusy``."""
-    if isinstance(source, Definition):
-        size = len(source.steps) * _BYTES_PER_STEP
-        check = partial(accept_definition, source)
+    if isinstance(source, ReadDefinition):
+        size = source.size
+        check = partial(accept_definition, source.definition)
     else:
         size = len(source)
         check = partial(accept_text, source)

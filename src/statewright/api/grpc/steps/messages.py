@@ -34,9 +34,11 @@ from statewright.services.idempotency.keyed import AnswerFormat
 from statewright.services.processes.advancing import AdvanceResult
 from statewright.services.processes.definitions import Summary
 from statewright.services.processes.jobs import ClaimedJob
+from statewright.services.steps.definitions import ReadDefinition
 from statewright.steps import Definition, Instance, Process, Step
 from statewright.steps.definition import BoundaryEvent, DecisionTable
 from statewright.steps.documents import UnreadableDefinition, definition_from_document
+from statewright.steps.upload import tell_excess
 
 _MAX_EXACT: Final = 2.0**63
 """Integral doubles below this magnitude are read as integers."""
@@ -133,6 +135,15 @@ UNSPECIFIED: Final = "UNSPECIFIED"
 def read_status_filter(number: int) -> str:
     """The status that an enum value stands for; empty when unspecified, a name that no status has when unknown."""
     return _read_enum_name(pb.InstanceStatus.DESCRIPTOR.values_by_number, number, INSTANCE_STATUS)
+
+
+async def read_upload(message: pb.WorkflowDefinition) -> ReadDefinition:
+    """The definition that is uploaded; a thread reads a large one. Raises ``ProcessBadRequest``."""
+    excess = tell_excess(len(message.steps))
+    if excess is not None:
+        raise ProcessBadRequest(excess)
+    size = message.ByteSize()
+    return ReadDefinition(await run_by_size(size, partial(read_definition, message)), size)
 
 
 def read_definition(message: pb.WorkflowDefinition) -> Definition:

@@ -34,9 +34,9 @@ from statewright.api.grpc.steps.messages import (
     encode_message,
     execution_message,
     fill_job,
-    read_definition,
     read_object,
     read_status_filter,
+    read_upload,
     refuse_nul,
     require_size,
     run_by_variables,
@@ -135,9 +135,8 @@ async def _upload_definition(request: pb.UploadDefinitionRequest, call: EngineCa
     if not request.HasField("definition"):
         raise ProcessBadRequest("definition is required")
     caller = answer_with(call.caller, respond)
-    return respond(
-        await dialects.upload_definition(STEP_DIALECT, call.processes, caller, read_definition(request.definition))
-    )
+    definition = await read_upload(request.definition)
+    return respond(await dialects.upload_definition(STEP_DIALECT, call.processes, caller, definition))
 
 
 async def _get_definition(request: pb.GetDefinitionRequest, call: EngineCall) -> pb.GetDefinitionResponse:
