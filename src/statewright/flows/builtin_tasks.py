@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from statewright.flows.graph import FlowGraph, FlowNode
 from statewright.flows.lexer import InvalidFlow, Position
-from statewright.jsonval.values import JsonObject, JsonValue, is_whole
+from statewright.jsonval.values import JsonObject, JsonValue, is_whole, read_index
 from statewright.net import NodeId
 from statewright.processes.user_tasks import ASK, Question, fill_question, read_question
 
@@ -50,8 +50,8 @@ def _find_text(value: JsonValue, place: re.Match[str]) -> str:
     for key in _KEY.findall(place.group(2)):
         if isinstance(value, dict) and key in value:
             value = value[key]
-        elif isinstance(value, list) and key.isascii() and key.isdigit() and int(key) < len(value):
-            value = value[int(key)]
+        elif isinstance(value, list) and (index := read_index(key, len(value))) is not None:
+            value = value[index]
         else:
             raise UnfilledTemplate(f"there is nothing for {place.group()}")
     match value:

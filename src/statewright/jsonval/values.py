@@ -66,6 +66,14 @@ def member_path(path: str, name: str) -> str:
     return extend_path(path, f".{name}" if path else name)
 
 
+def read_index(text: str, size: int) -> int | None:
+    """The place in a list of ``size`` items that a text names; None: there is none."""
+    digits = text.lstrip("0") or text[:1]
+    if not (text.isascii() and text.isdigit()) or len(digits) > len(str(size)):  # Python reads no number of any length
+        return None
+    return index if (index := int(digits)) < size else None
+
+
 def item_path(path: str, index: int) -> str:
     """The path of an item of the array at ``path``."""
     return extend_path(path, f"[{index}]")

@@ -21,7 +21,7 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
-from statewright.jsonval.values import JsonObject, JsonValue, guess_name, is_whole, to_whole
+from statewright.jsonval.values import JsonObject, JsonValue, guess_name, is_whole, read_index, to_whole
 from statewright.playbooks.templates import (
     Condition,
     InvalidTemplate,
@@ -127,8 +127,8 @@ class Place:
     def get(self, name: str) -> "Place":
         """A member; of a list the item of that number."""
         value = self.value.get(name) if isinstance(self.value, dict) else None
-        if isinstance(self.value, list) and name.isdecimal() and int(name) < len(self.value):
-            value = self.value[int(name)]
+        if isinstance(self.value, list) and (index := read_index(name, len(self.value))) is not None:
+            value = self.value[index]
         return Place(value, (self, name), self.findings)
 
     def has(self, name: str) -> bool:

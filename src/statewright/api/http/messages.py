@@ -25,6 +25,7 @@ MAX_IDS: Final = 10_000
 """Messages that one request deletes."""
 
 _INT64: Final = 2**63
+_INT64_DIGITS: Final = len(str(_INT64))
 _OPTIONAL_HEADERS: Final = {
     "message_id": b"x-message-id",
     "user_id": b"x-user-id",
@@ -139,7 +140,7 @@ def _decode_header(request: Request, name: bytes) -> str | None:
 
 
 def _parse_length(text: str) -> int:
-    if not text.isascii() or not text.isdecimal() or int(text) >= _INT64:
+    if not text.isascii() or not text.isdecimal() or len(text) > _INT64_DIGITS or int(text) >= _INT64:
         raise BadRequest("header content-length is no length")
     return int(text)
 
