@@ -259,6 +259,7 @@ class ComputationPool:
     def _end(self, tenant: TenantId, work: _Work[object], done: "Future[object]") -> None:
         assert work.process is not None  # noqa: S101 - it was begun
         self._free.append(work.process)
+        work.process = None  # who is cancelled from now on kills what others compute by it no more
         self._running.discard(done)
         self._queue.end(tenant)
         raised = done.exception()

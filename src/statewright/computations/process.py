@@ -132,11 +132,15 @@ class ComputingProcess:
         self._tasks = 0
         self._lock = Lock()
         self._connection: socket.socket | None = None
+        self._is_killed = False
+        """Whether the process was told to end, and its socket may not show it yet."""
         self.pid: int | None = None
         """None: there is none now."""
 
     def start(self) -> socket.socket:
         """Have a process, whose socket this is. Raises ``OSError``."""
+        if self._is_killed:  # before it had anything to compute, or just after it
+            self.close()
         if self._connection is None:
             self.pid, self._connection = self._server.fork()
             self._tasks = 0
@@ -207,6 +211,7 @@ class ComputingProcess:
         """End the process, if there is one; whoever computes by it is told."""
         with self._lock:
             if self.pid is not None:
+                self._is_killed = True
                 with suppress(ProcessLookupError):
                     os.kill(self.pid, signal.SIGKILL)
 
@@ -217,3 +222,4 @@ class ComputingProcess:
             if self._connection is not None:
                 self._connection.close()
             self._connection = self.pid = None
+            self._is_killed = False

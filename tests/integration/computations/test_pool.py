@@ -5,11 +5,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -157,6 +159,52 @@ async def test_when_nobody_waits_any_more_the_process_is_killed():
         assert await pool.compute(B, "test", functions.double, 4) == 8
         assert not is_alive(pid)
         assert pool.metrics.outcomes == {"done": 2, "cancelled": 1}
+
+
+class Held:
+    """An argument that is not sent before it is released."""
+
+    def __init__(self) -> None:
+        self.begun, self.released = threading.Event(), threading.Event()
+
+    def __reduce__(self) -> tuple[type[int], tuple[int]]:
+        self.begun.set()
+        assert self.released.wait(30)
+        return int, (4,)
+
+
+async def test_a_process_that_was_killed_before_it_was_used_is_none_for_the_next():
+    async with a_pool(processes=1) as pool:
+        await pool.compute(A, "test", functions.double, 0)
+        held = Held()
+        given_up = asyncio.create_task(pool.compute(A, "test", functions.double, held))
+        await wait_until(held.begun.is_set)
+        given_up.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await given_up
+        held.released.set()
+        assert await pool.compute(B, "test", functions.double, 4) == 8
+
+
+async def test_who_is_cancelled_with_his_result_kills_no_other_computation(monkeypatch: pytest.MonkeyPatch):
+    async with a_pool(processes=1) as pool:
+        end = pool._end
+
+        def end_and_cancel(*ended: Any) -> None:
+            monkeypatch.undo()
+            end(*ended)
+            first.cancel()
+
+        await pool.compute(A, "test", functions.double, 0)
+        monkeypatch.setattr(pool, "_end", end_and_cancel)
+        held = Held()
+        first = asyncio.create_task(pool.compute(A, "test", functions.double, 1))
+        second = asyncio.create_task(pool.compute(B, "test", functions.double, held))
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        held.released.set()
+        assert await second == 8
+        assert await pool.compute(A, "test", functions.get_pid) in pool.pids
 
 
 async def test_what_nobody_waits_for_is_not_begun(tmp_path: Path):
