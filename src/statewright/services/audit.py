@@ -10,9 +10,22 @@ from statewright.failures import EntityNotFound
 from statewright.ids import EntityId, TenantId, TransactionId
 from statewright.services.core import Core
 from statewright.storage import entities, versions
+from statewright.storage.versions import TrailEvent
 
 EVENT_SEVERITY: Final = "INFO"
 """Of every event there is."""
+
+
+class TrailPosition(Struct, frozen=True, order=True, array_like=True):
+    """Where an item stands in the trail of its entity, which is told backwards: by time, and at one instant a version
+    after events. The rest makes the order total: events of two runs can have the same instant.
+    """
+
+    at: int
+    is_change: bool
+    transaction: str
+    filed_at: int
+    number: int
 
 
 class AuditQuery(Struct, frozen=True, kw_only=True):
@@ -23,6 +36,8 @@ class AuditQuery(Struct, frozen=True, kw_only=True):
     since: int | None = None
     before: int | None = None
     transaction: TransactionId | None = None
+    after: TrailPosition | None = None
+    """Only what is told behind the item that stands there."""
 
 
 class EntityChanged(Struct, frozen=True):
@@ -38,16 +53,34 @@ class EntityChanged(Struct, frozen=True):
     def transaction(self) -> TransactionId:
         return self.change.transaction_id
 
+    @property
+    def position(self) -> TrailPosition:
+        return TrailPosition(self.at, is_change=True, transaction=self.transaction, filed_at=self.at, number=0)
+
 
 class RunEvent(Struct, frozen=True):
     """A step of a run, filed under the run's entry transaction."""
 
-    transaction: TransactionId
-    event: AuditEvent
+    filed: TrailEvent
+
+    @property
+    def event(self) -> AuditEvent:
+        return self.filed.event
 
     @property
     def at(self) -> int:
         return self.event.at
+
+    @property
+    def transaction(self) -> TransactionId:
+        return self.filed.transaction
+
+    @property
+    def position(self) -> TrailPosition:
+        filed = self.filed
+        return TrailPosition(
+            self.at, is_change=False, transaction=filed.transaction, filed_at=filed.filed_at, number=filed.number
+        )
 
 
 TrailItem = EntityChanged | RunEvent
@@ -84,8 +117,8 @@ async def list_trail(core: Core, principal: Principal, entity_id: EntityId, quer
             items += [EntityChanged(change) for change in history]
         if "StateMachine" in query.types:
             events = await versions.fetch_entity_events(core.pool, principal.tenant, entity_id)
-            items += [RunEvent(transaction, event) for transaction, event in events]
-    return sorted(_select_items(items, query), key=lambda item: item.at, reverse=True)
+            items += [RunEvent(event) for event in events]
+    return sorted(_select_items(items, query), key=lambda item: item.position, reverse=True)
 
 
 def _select_items(items: list[TrailItem], query: AuditQuery) -> Iterator[TrailItem]:
@@ -93,5 +126,6 @@ def _select_items(items: list[TrailItem], query: AuditQuery) -> Iterator[TrailIt
         early = query.since is not None and item.at < query.since
         late = query.before is not None and item.at >= query.before
         other = query.transaction is not None and item.transaction != query.transaction
-        if not (early or late or other):
+        told = query.after is not None and item.position >= query.after
+        if not (early or late or other or told):
             yield item

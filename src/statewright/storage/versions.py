@@ -222,7 +222,7 @@ OF_TRANSACTION: Final = """
 
 OF_ENTITY: Final = """
     -- Newest first; uses entity_audit_entity.
-    SELECT transaction_id, events FROM entity_audit
+    SELECT transaction_id, at, events FROM entity_audit
      WHERE tenant = $1 AND entity = $2
      ORDER BY at DESC
 """
@@ -237,10 +237,23 @@ async def fetch_transaction_events(
     return tuple(event for row in rows for event in _decode(row["events"]))
 
 
-async def fetch_entity_events(pool: Pool, tenant: TenantId, entity: EntityId) -> list[tuple[TransactionId, AuditEvent]]:
-    """All events of the entity with the transaction they are filed under, newest first."""
+class TrailEvent(Struct, frozen=True):
+    """An event and where it is kept: the transaction it is filed under, the instant of that entry (epoch microseconds)
+    and its number there.
+    """
+
+    transaction: TransactionId
+    filed_at: int
+    number: int
+    event: AuditEvent
+
+
+async def fetch_entity_events(pool: Pool, tenant: TenantId, entity: EntityId) -> list[TrailEvent]:
+    """All events of the entity, the newest entry first, and of each entry the last event first."""
     async with pool.connection() as connection:
         rows = await connection.fetch(OF_ENTITY, tenant, entity)
     return [
-        (TransactionId(str(row["transaction_id"])), event) for row in rows for event in reversed(_decode(row["events"]))
+        TrailEvent(TransactionId(str(row["transaction_id"])), row["at"], number, event)
+        for row in rows
+        for number, event in reversed([*enumerate(_decode(row["events"]))])
     ]

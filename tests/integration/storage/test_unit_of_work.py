@@ -260,7 +260,7 @@ async def test_events_alone_are_worth_a_commit(store: Store):
     unit = store.unit()
     happened(unit, entity, "NOTED")
     await unit.commit()
-    assert [event.type for _, event in await versions.fetch_entity_events(store.pool, ACME, entity)] == ["NOTED"]
+    assert [filed.event.type for filed in await versions.fetch_entity_events(store.pool, ACME, entity)] == ["NOTED"]
     assert len((await assert_histories_are_whole(store))[entity]) == 1
 
 

@@ -1,6 +1,9 @@
 """The audit trail over REST (docs/reference/workflows.md#audit, docs/reference/workflows.md#the-finish-event)."""
 
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Final, cast
+
+import msgspec
 
 from statewright.api.http.declaration import Subject
 from statewright.api.http.request import Request, uuid_text
@@ -13,7 +16,7 @@ from statewright.jsonval.values import JsonObject
 from statewright.operations.entity_answers import Pagination, TrailPage, TrailRecord
 from statewright.operations.records import TRANSACTION, QueryParameter
 from statewright.services import audit
-from statewright.services.audit import AuditQuery, EntityChanged, TrailItem
+from statewright.services.audit import AuditQuery, EntityChanged, TrailItem, TrailPosition
 
 DEFAULT_LIMIT: Final = 20
 MAX_LIMIT: Final = 1000
@@ -57,12 +60,12 @@ async def list_audit_events(request: Request) -> Response:
         since=request.query_instant("fromUtcTime"),
         before=request.query_instant("toUtcTime"),
         transaction=request.query_transaction("transactionId"),
+        after=_parse_cursor(request.query("cursor")),
     )
     items = await audit.list_trail(request.runtime.core, request.principal, entity_id, query)
-    limit, offset = _parse_limit(request.query("limit")), _parse_offset(request.query("cursor"))
-    page = items[offset : offset + limit]
-    more = len(items) > offset + limit
-    pagination = Pagination(has_next=more, next_cursor=str(offset + limit) if more else None)
+    limit = _parse_limit(request.query("limit"))
+    page, more = items[:limit], len(items) > limit
+    pagination = Pagination(has_next=more, next_cursor=_build_cursor(page[-1]) if more else None)
     tenant = request.principal.tenant
     shown = TrailPage(items=tuple(_to_record(entity_id, tenant, item) for item in page), pagination=pagination)
     return Response(encode_json(shown))
@@ -109,6 +112,18 @@ def _parse_limit(text: str | None) -> int:
     return min(int(digits[:9]), MAX_LIMIT)  # Python reads no number of thousands of digits
 
 
-def _parse_offset(cursor: str | None) -> int:
+_encode: Final = msgspec.json.Encoder().encode
+_decode: Final = msgspec.json.Decoder(TrailPosition).decode
+
+
+def _build_cursor(last: TrailItem) -> str:
+    """The place of the last item of a page, so that what is written meanwhile moves nothing."""
+    return urlsafe_b64encode(_encode(last.position)).decode().rstrip("=")
+
+
+def _parse_cursor(cursor: str | None) -> TrailPosition | None:
     """An unusable cursor is the start (docs/reference/workflows.md#audit)."""
-    return int(cursor) if cursor and cursor.isascii() and cursor.isdecimal() and len(cursor) < 10 else 0
+    try:
+        return _decode(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))) if cursor else None
+    except ValueError:
+        return None
