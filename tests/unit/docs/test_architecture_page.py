@@ -8,6 +8,8 @@ from typing import TypeAlias
 
 import pytest
 
+from scripts.measure_code import read_figures
+
 ROOT = Path(__file__).parents[3]
 PACKAGE = ROOT / "src" / "statewright"
 REFERENCE = ROOT / "docs" / "reference"
@@ -120,6 +122,13 @@ def test_what_a_row_names_is_there(wanted: str) -> None:
 )
 def test_a_wrong_name_is_found(places: str, fault: str) -> None:
     assert list_faults(places)[:1] == [fault]
+
+
+def test_every_group_of_figures_is_explained() -> None:
+    """The figures are in the file alone, since each change of code would have to write them in the page, too."""
+    rows = ROW.finditer(PAGE.partition("\n## Size\n")[2].partition("\n|---|---|\n")[2])
+    explained = {name.removesuffix("…") for row in rows for name in SPAN.findall(row["wanted"])}
+    assert explained == {"walk_" if group.startswith("walk_") else group for group in read_figures()}
 
 
 def test_files_that_the_page_names_alone_are_there() -> None:
