@@ -47,7 +47,7 @@ async def hash_request(scope: Scope, headers: Mapping[bytes, bytes], body: bytes
     """What makes two requests the same: method, path, query, precondition, media type and body."""
     path: bytes = scope.get("raw_path") or scope["path"].encode()
     if not path.isascii() or b"?" in path or b"%" in path:
-        path = unquote(path.decode("latin-1").partition("?")[0]).encode()
+        path = _decode_path(path.decode("latin-1").partition("?")[0])
     parts = [scope["method"].encode(), path]
     if scope["query_string"]:
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
@@ -55,6 +55,16 @@ async def hash_request(scope: Scope, headers: Mapping[bytes, bytes], body: bytes
         parts += [f"{name}={value}".encode() for name, value in query if name not in IGNORED_PARAMETERS]
     parts += (headers.get(b"if-match", b"-"), headers.get(b"content-type", b"-"), body)
     return hash_parts(parts) if len(body) <= MAX_INLINE_BYTES else await run_in_thread(partial(hash_parts, parts))
+
+
+def _decode_path(path: str) -> bytes:
+    """The path without escapes, but for those without which its segments could be others: of ``/``, and of ``%`` itself
+    where there are any. How a letter is spelt makes no other request.
+    """
+    segments = [unquote(segment) for segment in path.split("/")]
+    if any("/" in segment or "%" in segment for segment in segments):
+        segments = [segment.replace("%", "%25").replace("/", "%2F") for segment in segments]
+    return "/".join(segments).encode()
 
 
 def _get_name(parameter: tuple[str, str]) -> str:
