@@ -119,8 +119,8 @@ async def measure_dispatch(*, in_flight: int, seconds: float) -> Measured:
     """Callouts through the dispatcher and one member's stream."""
     members = AwaitedMembers()
     authenticator = Everybody()
-    streams = MemberStreams(members, authenticator, keep_alive=KeepAlive())
     config = GrpcListenConfig(host="127.0.0.1", port=0)
+    streams = MemberStreams(members, authenticator, keep_alive=KeepAlive(), message_bytes=config.limits.message_bytes)
     server = await start_grpc_server(CloudEventsService(streams), config, authenticator)
     dispatcher = Dispatcher(members)
     async with _client("member", server.port):

@@ -131,6 +131,7 @@ class Listeners:
             members,
             identity.authenticator,
             keep_alive=_keep_alive(settings),
+            message_bytes=settings.grpc_max_message_bytes,
             connections=runtime.processes.connections,
         )
         self._console = ConsoleEndpoint(self._build_console) if settings.console else None

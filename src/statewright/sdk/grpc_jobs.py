@@ -36,6 +36,8 @@ _REJECTION_CODES: Final = frozenset(
         grpc.StatusCode.UNIMPLEMENTED,
     }
 )
+_TOO_LARGE: Final = "message larger than max"
+"""Of a message that the engine does not take, as gRPC says it everywhere; its code has other reasons as well."""
 
 RequestT = TypeVar("RequestT")
 ReplyT = TypeVar("ReplyT")
@@ -113,7 +115,7 @@ class GrpcJobs:
             reason = f"{error.code().name} {error.details() or ''}".strip()
             if error.code() is grpc.StatusCode.UNAUTHENTICATED:
                 self._tokens.invalidate()
-            if error.code() in _REJECTION_CODES:
+            if error.code() in _REJECTION_CODES or _TOO_LARGE in reason:
                 raise JobsRefused(reason, is_gone=error.code() is grpc.StatusCode.NOT_FOUND) from error
             raise JobsUnavailable(reason) from error
 

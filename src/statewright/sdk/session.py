@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Final, TypeAlias
 
 import grpc
@@ -48,6 +49,7 @@ class Session:
         # Not bounded: it holds an answer per callout, and the server bounds those.
         self._outbox: asyncio.Queue[CloudEvent | None] = asyncio.Queue()
         self._is_leaving = False
+        self._max_bytes = wire.MAX_MESSAGE_BYTES
 
     async def run(self, tags: tuple[str, ...], leave: asyncio.Event, *, grace: float) -> bool:
         """Serves callouts until the stream ends, or until ``leave`` is set and what was begun is answered; whether the
@@ -89,6 +91,8 @@ class Session:
         async with asyncio.timeout(GREETING_TIMEOUT_S) as until_greeted:
             while isinstance(event := await self._call.read(), CloudEvent):
                 if event.type == wire.GREET:
+                    metadata = await self._call.initial_metadata()
+                    self._max_bytes = wire.read_max_message(metadata.get(wire.MAX_MESSAGE))
                     self._on_greeting(check_greeting(event))
                     until_greeted.reschedule(None)
                 else:
@@ -99,9 +103,19 @@ class Session:
             if event.type == wire.KEEP_ALIVE:
                 self._outbox.put_nowait(wire.build_acknowledgement(event))
             elif event.type in wire.KINDS and not self._is_leaving:
-                self._worker.submit(wire.read_request(event), self._outbox.put_nowait)
+                request = wire.read_request(event)
+                self._worker.submit(request, partial(self._answer, request))
         except wire.UnreadableEvent as error:
             log.warning("event_unreadable reason=%s", error)
+
+    def _answer(self, request: wire.CalloutRequest, answer: CloudEvent) -> None:
+        """An answer that is too long would end the stream, and with it all callouts under way."""
+        size = answer.ByteSize()
+        if size > self._max_bytes:
+            text = f"the answer has {size} bytes, and the service takes {self._max_bytes} at most"
+            log.error("answer_too_large kind=%s name=%s reason=%s", request.kind, request.context.name, text)
+            answer = wire.build_too_large_answer(request, text)
+        self._outbox.put_nowait(answer)
 
     async def _write(self) -> None:
         try:

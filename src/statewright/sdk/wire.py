@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.values import JsonObject
@@ -21,6 +22,10 @@ GREET: Final = "CalculationMemberGreetEvent"
 KEEP_ALIVE: Final = "CalculationMemberKeepAliveEvent"
 DRAINED: Final = "statewright-drained"
 """The trailer of a stream whose member was drained."""
+MAX_MESSAGE: Final = "statewright-max-message-bytes"
+"""What the stream of a member begins with: how long its messages may be."""
+MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
+"""The longest message of a server that does not tell: what gRPC takes unless told otherwise."""
 ACK: Final = "EventAckResponse"
 
 KINDS: Final[dict[str, Kind]] = {
@@ -73,6 +78,11 @@ def build_join(tags: tuple[str, ...]) -> CloudEvent:
 def build_acknowledgement(ping: CloudEvent) -> CloudEvent:
     """The answer to a keep-alive event. Raises :class:`UnreadableEvent`."""
     return _build_event(ACK, {"sourceEventId": _decode(_PING, ping).id, "success": True})
+
+
+def read_max_message(told: str | bytes | None) -> int:
+    """The longest message that the server takes, in bytes, from what its stream begins with."""
+    return int(told) if isinstance(told, str) and told.isdecimal() and len(told) < 20 else MAX_MESSAGE_BYTES
 
 
 def read_greeting(event: CloudEvent) -> Greeting:
@@ -130,6 +140,12 @@ def build_failed_answer(request: CalloutRequest, *, code: str, message: str, fin
     if final:
         error["retryable"] = False
     return _build_event(RESPONSES[request.kind], _build_members(request, success=False) | {"error": error})
+
+
+def build_too_large_answer(request: CalloutRequest, message: str) -> CloudEvent:
+    """The failure in place of an answer that the server would not take; without warnings, which can be what is long."""
+    silent = replace(request, context=replace(request.context, warnings=[]))
+    return build_failed_answer(silent, code="ANSWER_TOO_LARGE", message=message, final=True)
 
 
 class _Ping(Struct, frozen=True):

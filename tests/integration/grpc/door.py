@@ -114,10 +114,9 @@ async def an_open_door(
     *, keep_alive: KeepAlive = UNHURRIED, listening: GrpcListenConfig | None = None
 ) -> AsyncIterator[Door]:
     members, authenticator = WatchedMembers(), KnownTokens()
-    streams = MemberStreams(members, authenticator, keep_alive=keep_alive)
-    server = await start_grpc_server(
-        CloudEventsService(streams), listening or GrpcListenConfig(host="127.0.0.1", port=0), authenticator
-    )
+    listening = listening or GrpcListenConfig(host="127.0.0.1", port=0)
+    streams = MemberStreams(members, authenticator, keep_alive=keep_alive, message_bytes=listening.limits.message_bytes)
+    server = await start_grpc_server(CloudEventsService(streams), listening, authenticator)
     door = Door(
         members=members,
         dispatcher=Dispatcher(members),

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import sys
 import threading
@@ -14,6 +15,7 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
+from grpc_h2 import Limits
 from statewright.api.grpc.server import GrpcListenConfig
 from statewright.compute.callout import CalloutTimeout
 from statewright.failures import ComputeMemberDisconnected
@@ -97,6 +99,37 @@ async def test_a_result_that_is_no_json_is_a_failure_that_says_so(door: Door):
     async with serving(node, door):
         reply = await door.ask(a_callout("odd"))
         assert (reply.success, reply.error and reply.error.startswith("the result is not JSON")) == (False, True)
+
+
+async def test_an_answer_that_is_too_large_is_a_failure_of_its_callout_alone():
+    node, going, grown = Node(), asyncio.Event(), asyncio.Event()
+    limits = Limits(message_bytes=100_000)
+
+    @node.processor("grow")
+    def grow(document: object, context: Context) -> dict[str, object]:
+        context.warn("x" * 100_000)
+        return {"text": "x" * 100_000}
+
+    @node.processor("wait")
+    async def wait() -> dict[str, object]:
+        going.set()
+        await grown.wait()
+        return {"text": "x" * 99_000}
+
+    async with (
+        an_open_door(listening=GrpcListenConfig(host="127.0.0.1", port=0, limits=limits)) as door,
+        serving(node, door),
+    ):
+        members = door.members.list_members(ACME)
+        other = door.ask(a_callout("wait"))
+        await going.wait()
+        reply = await door.ask(a_callout("grow"))
+        assert reply.error is not None
+        assert re.fullmatch(r"the answer has 2\d{5} bytes, and the service takes 100000 at most", reply.error)
+        assert (reply.success, reply.retryable, reply.warnings) == (False, False, ())
+        grown.set()
+        assert document_in(await other) == {"text": "x" * 99_000}
+        assert members == door.members.list_members(ACME)
 
 
 async def test_a_function_the_node_lacks_is_a_failure_and_not_a_timeout(door: Door):

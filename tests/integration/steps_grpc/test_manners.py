@@ -8,8 +8,12 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from statewright.proto.workflow.v1 import engine_pb2 as pb
+from statewright.sdk.endpoint import Tls, parse_endpoint
+from statewright.sdk.grpc_jobs import GrpcJobs
+from statewright.sdk.jobs import Job, JobsRefused
+from statewright.sdk.tokens import make_token_source
 from tests.integration.steps_grpc.engine import Engine, engine_of, refused
-from tests.service import PATIENCE_S, RunningService
+from tests.service import PATIENCE_S, RunningService, a_token
 
 METHODS = [method.name for method in pb.DESCRIPTOR.services_by_name["WorkflowEngine"].methods]
 
@@ -76,3 +80,13 @@ def test_no_text_of_a_definition_has_a_nul_character(engine: Engine, member: str
     texts = {"id": "nul", "name": "nul"} | {member: "a\0b"}
     end = pb.WorkflowStep(id="end", type=pb.STEP_TYPE_END)
     refused(engine, "INVALID_ARGUMENT", "UploadDefinition", definition=pb.WorkflowDefinition(**texts, steps=[end]))
+
+
+async def test_the_sdk_is_refused_a_result_that_is_too_large(service: RunningService, tenant: str) -> None:
+    """Another attempt, for which it would wait with what is only unavailable, would be no better."""
+    jobs = GrpcJobs(parse_endpoint(f"http://{service.grpc}", Tls()), make_token_source(a_token(tenant)))
+    try:
+        with pytest.raises(JobsRefused, match=r"RESOURCE_EXHAUSTED .*message larger than max"):
+            await jobs.complete(Job(id="j-1", type="t", instance_id="i-1"), "w", b'{"text": "%b"}' % (5_000_000 * b"x"))
+    finally:
+        await jobs.close()

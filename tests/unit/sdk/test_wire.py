@@ -16,6 +16,7 @@ from statewright.sdk.wire import (
     build_answer,
     build_failed_answer,
     build_join,
+    read_max_message,
     read_request,
 )
 from statewright.sdk.worker import UnknownFunction
@@ -224,3 +225,18 @@ def test_null_and_the_text_of_an_escape_are_sent():
 )
 def test_a_slip_of_the_code_is_told_with_its_type_and_a_refusal_by_its_text(error, text):
     assert describe_error(error) == text
+
+
+@pytest.mark.parametrize(
+    ("told", "limit"),
+    [
+        ("65536", 65_536),
+        (None, 4_194_304),
+        ("", 4_194_304),
+        ("much", 4_194_304),
+        (b"65536", 4_194_304),
+        ("9" * 99, 4_194_304),
+    ],
+)
+def test_a_server_that_does_not_tell_how_long_answers_may_be_takes_what_grpc_does(told: str | bytes | None, limit: int):
+    assert read_max_message(told) == limit

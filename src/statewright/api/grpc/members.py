@@ -48,6 +48,9 @@ log = logs.logger(__name__)
 DRAINED_TRAILER: Final = "statewright-drained"
 """What tells a node that it was drained, and is not to connect anew."""
 
+MAX_MESSAGE_HEADER: Final = "statewright-max-message-bytes"
+"""What tells a node how long its answers may be, or the stream would end: those of its other callouts as well."""
+
 MAX_SOFTWARE_CHARS: Final = 200
 
 LIVENESS_EVENTS: Final = RESPONSE_TYPES | {KEEP_ALIVE, ACK}
@@ -84,7 +87,7 @@ OTHER_TENANT: Final = StreamStatus(grpc.StatusCode.PERMISSION_DENIED, "tenant mi
 
 
 class MemberStreams:
-    """Serves the streams of all calculation members of this process."""
+    """Serves the streams of all calculation members of this process. ``message_bytes`` is their longest message."""
 
     def __init__(
         self,
@@ -92,9 +95,11 @@ class MemberStreams:
         authenticator: Authenticator,
         *,
         keep_alive: KeepAlive,
+        message_bytes: int,
         connections: PrivateConnections = LOOPBACK_ONLY,
     ) -> None:
         self._members = members
+        self._message_bytes = message_bytes
         self._connections = connections
         self._authenticator = authenticator
         self._keep_alive = keep_alive
@@ -138,6 +143,7 @@ class MemberStreams:
         tags = _check_join(opening, principal)
         if isinstance(tags, StreamStatus):
             return tags
+        await context.send_initial_metadata(((MAX_MESSAGE_HEADER, str(self._message_bytes)),))
         software = get_first_value(context, "statewright-software") or get_first_value(context, "user-agent") or ""
         member = self._members.join(
             principal.tenant,
