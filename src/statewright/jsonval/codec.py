@@ -54,6 +54,7 @@ EXPANDS_TOO_FAR: Final = f"numbers with large exponents have more than {MAX_EXPA
 _DIGIT_STRIDE: Final = MAX_DIGITS // 10
 _SAMPLED_DIGITS: Final = re.compile(rb"[0-9]{10}")
 _LONG_WHOLE: Final = re.compile(rb"(?<![0-9])[0-9]{%d}" % (MAX_DIGITS + 1))  # looked for at the first digit only
+_TEXT_BEHIND: Final = re.compile(r"trailing characters \(byte ([0-9]+)\)")
 _DECODER_OF_STORED: Final = msgspec.json.Decoder(float_hook=Decimal)
 _SCANNER_OF_STORED: Final = json.JSONDecoder(parse_int=read_stored_whole, parse_float=Decimal)
 
@@ -75,6 +76,14 @@ def decode(raw: bytes | str) -> JsonValue:
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return _decode_slowly(raw)
     return _decode_slowly(raw)
+
+
+def find_text_behind(error: msgspec.DecodeError) -> int | None:
+    """Where the text goes on behind its first value, in bytes, if that is all that is wrong with it. To look for the
+    end of a value by reading it takes long, and the decoder has come there.
+    """
+    found = None if isinstance(error, msgspec.ValidationError) else _TEXT_BEHIND.search(str(error))
+    return int(found[1]) - 1 if found else None  # it has read the byte that it names
 
 
 def decode_stored(text: bytes | str) -> JsonValue:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Final
 
 import grpc
@@ -34,6 +35,12 @@ def _create(data: bytes, media: bytes = b"JSON") -> bytes:
     return b'{"id":"x","dataFormat":"%b","payload":{"model":%b,"data":%b}}' % (media, HELD, data)
 
 
+@cache
+def _members() -> bytes:
+    """An object of 300,000 members; each costs what reads it a name."""
+    return fill("{", lambda n: f'"k{n}":1', "}", MAX_EVENT - 1000)
+
+
 def _create_all(item: bytes) -> bytes:
     return repeat('{"id":"x","dataFormat":"JSON","payloads":[', item.decode(), "]}", USUAL_EVENT)
 
@@ -49,6 +56,11 @@ EVENTS: dict[str, tuple[str, Body]] = {
     "no-payload-and-more": (
         "EntityCreateRequest",
         lambda: b'{"id":"x","payload":%b} x' % document("records", MAX_EVENT),
+    ),
+    "create-other-members": ("EntityCreateRequest", lambda: b'{"id":"x","payload":%b}' % _members()),
+    "create-names-and-more": (
+        "EntityCreateRequest",
+        lambda: b'{"id":"x","dataFormat":"JSON","payload":{"model":%b,"data":%b}} and more' % (HELD, _members()),
     ),
     "update": (
         "EntityUpdateRequest",
@@ -149,6 +161,11 @@ def test_a_large_document_of_a_processor_leaves_the_loop_free(name: str, door: D
 def test_a_large_document_for_a_processor_leaves_the_loop_free(door: Door, node: Node) -> None:
     document = repeat('{"v":[', "7", "]}", 3 * 1024 * 1024)
     _require_free_callout(door, node, "held-changed", b'"success":true', document)
+
+
+@pytest.mark.parametrize("defect", ['"success":NaN,%s', "%s} and more"])
+def test_a_large_answer_that_cannot_be_used_leaves_the_loop_free(defect: str, door: Door, node: Node) -> None:
+    _require_free_callout(door, node, "held-changed", (defect % _members()[1:-1].decode()).encode())
 
 
 @pytest.mark.parametrize("member", ["reason", "warnings", "result"])

@@ -8,10 +8,10 @@ from google.protobuf.struct_pb2 import Struct
 
 from statewright.api.grpc.steps.messages import fill_struct
 from statewright.proto.workflow.v1 import engine_pb2 as pb
-from tests.integration.event_loop.bodies import MAX_EVENT, USUAL_BODY, Body, document, fill, record
+from tests.integration.event_loop.bodies import MAX_BODY, MAX_EVENT, USUAL_BODY, Body, document, fill, record, repeat
 from tests.integration.event_loop.conftest import TENANT, Door
 from tests.integration.event_loop.watchdog import require_free_loop
-from tests.integration.steps_grpc.engine import engine_of
+from tests.integration.steps_grpc.engine import engine_of, refused
 from tests.integration.steps_http.conftest import definition, polled, started, step, uploaded
 from tests.service import Api, RunningService, a_token
 
@@ -99,6 +99,19 @@ def test_a_large_result_of_a_job_leaves_the_loop_free(name: str, door: Door, v1:
         polled(v1, "more", maxJobs=1)
 
     require_free_loop(door.service.loop, complete)
+
+
+def test_a_poll_for_too_many_types_leaves_the_loop_free(door: Door, v1: Api) -> None:
+    """The shortest ones, since most of those have room in a request."""
+    door.require_free("POST /v1/jobs/poll", repeat('{"workerId":"w","jobTypes":[', '""', "]}", MAX_BODY))
+    types = [""] * (MAX_EVENT // 2 - 100)
+    with engine_of(door.service, door.api.token) as engine:
+
+        def poll() -> None:
+            reason = refused(engine, "INVALID_ARGUMENT", "PollJobs", worker_id="w", job_types=types)
+            assert reason == f"jobTypes must be ≤ 1000, got {len(types)}"
+
+        require_free_loop(door.service.loop, poll)
 
 
 def test_large_signals_and_results_of_people_leave_the_loop_free(door: Door, v1: Api) -> None:

@@ -5,9 +5,17 @@ import sys
 import time
 from decimal import Decimal
 
+import msgspec
 import pytest
 
-from statewright.jsonval.codec import MAX_EXPANSION, MalformedJson, decode, decode_stored, encode
+from statewright.jsonval.codec import (
+    MAX_EXPANSION,
+    MalformedJson,
+    decode,
+    decode_stored,
+    encode,
+    find_text_behind,
+)
 
 
 def refusal_of(text: bytes | str) -> MalformedJson:
@@ -247,3 +255,24 @@ def test_a_long_name_above_many_members_costs_its_length_once():
     with pytest.raises(MalformedJson, match="NUL"):
         decode(text.replace('"k0":2', '"z":"\\u0000"'))
     assert time.process_time() - taken < 10
+
+
+@pytest.mark.parametrize("text", ['{"a":1}', '  {"a":"\u00e9"}', "1", "[]"])
+@pytest.mark.parametrize("behind", ["}", " x", "\n{}", "\x00", "\ufeff"])
+def test_where_text_goes_on_behind_a_value_is_told(text: str, behind: str):
+    raw = (text + behind).encode()
+    with pytest.raises(msgspec.DecodeError) as caught:
+        msgspec.json.decode(raw)
+    end = find_text_behind(caught.value)
+    assert end is not None
+    assert raw[end:] == behind.strip(" \n").encode()
+    assert decode(raw[:end]) == decode(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", '{"a":NaN}', '{"trailing characters (byte 2)":[]}', '{"a":"trailing characters (byte 2)"}']
+)
+def test_a_text_with_another_defect_has_nothing_behind_its_value(text: str):
+    with pytest.raises(msgspec.DecodeError) as caught:
+        msgspec.json.decode(text, type=dict[str, int])
+    assert find_text_behind(caught.value) is None

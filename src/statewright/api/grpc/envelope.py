@@ -13,9 +13,11 @@ from msgspec import UNSET, Meta, Struct
 
 from statewright.compute.callout import Callout, CalloutKind, CalloutResult
 from statewright.compute.members import Greeting, Message, PendingCallout, Ping
-from statewright.jsonval.codec import MalformedJson, decode
+from statewright.jsonval.codec import MalformedJson, decode, find_text_behind
+from statewright.jsonval.pieces import NotSplittable, RepeatedName, decode_pieces
 from statewright.jsonval.values import JsonValue
-from statewright.loop.background import run_by_size
+from statewright.loop.background import MAX_INLINE_BYTES, run_by_size
+from statewright.loop.turns import take_apart
 from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.telemetry.tracing import list_trace_headers
 
@@ -181,16 +183,31 @@ def _refuse_nul(wire: _WireResponse) -> None:
 
 def _read_request_id(data: str | bytes, defect: Exception) -> str:
     """The request that an unusable answer belongs to. Raises :class:`UnusableEvent` when it does not even say that."""
+    text = (data if isinstance(data, str) else data.decode(errors="replace")).lstrip("\ufeff \t\r\n").encode()
     try:
-        return _REQUEST_ID.decode(data).request_id
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        pass  # what is wrong was found before; the id may be readable all the same
-    text = data if isinstance(data, str) else data.decode(errors="replace")
+        return _REQUEST_ID.decode(text).request_id
+    except msgspec.DecodeError as error:  # what is wrong was found before; the id may be readable all the same
+        end = find_text_behind(error)
+    except RecursionError:
+        end = None
     try:
-        readable, _ = json.JSONDecoder().raw_decode(text.lstrip("\ufeff \t\r\n"))  # NaN, too, and text behind it
-        return msgspec.convert(readable, _WireRequestId).request_id
-    except (ValueError, msgspec.ValidationError, RecursionError):
+        return _REQUEST_ID.decode(text[:end]).request_id if end is not None else _search_request_id(text)
+    except (ValueError, msgspec.ValidationError, RecursionError, NotSplittable, RepeatedName):
         raise UnusableEvent(str(defect)) from defect
+
+
+def _search_request_id(text: bytes) -> str:
+    """From what only Python's decoder reads, such as NaN. It takes a large text piece by piece, so that others have
+    their turn, and then nothing behind the value.
+    """
+    if len(text) <= MAX_INLINE_BYTES:
+        readable, _ = json.JSONDecoder().raw_decode(text.decode())
+        return msgspec.convert(readable, _WireRequestId).request_id
+    value = decode_pieces(text, lambda piece: json.loads(piece.text))
+    try:
+        return msgspec.convert(value, _WireRequestId).request_id
+    finally:
+        take_apart([value] if isinstance(value, list | dict) else [])
 
 
 _JOIN: Final = msgspec.json.Decoder(Join)

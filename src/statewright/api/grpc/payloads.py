@@ -11,7 +11,6 @@ docs/reference/grpc.md#failures). A class is called what its event type is calle
 The defaults are the placeholders of failures, so the blank answer with an error in it is the failure response.
 """
 
-import json
 import re
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
@@ -24,7 +23,7 @@ from statewright.entity import EntityChange, EntityCount, EntityView, ModelKey
 from statewright.failures import EntityNotFound
 from statewright.ids import EntityId, ulid_to_uuid
 from statewright.instants import from_rfc3339, to_rfc3339
-from statewright.jsonval.codec import MalformedJson, decode
+from statewright.jsonval.codec import MalformedJson, decode, find_text_behind
 from statewright.operations.entity_answers import EntityMetadata
 from statewright.services.writing import Saved
 
@@ -40,8 +39,6 @@ RequestT = TypeVar("RequestT")
 NULL: Final = Raw(b"null")
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
-_SPACE: Final = " \t\r\n"
-_TOKENS: Final = json.JSONDecoder(parse_int=str, parse_float=str)
 
 
 class InvalidPayload(ValueError):
@@ -109,12 +106,14 @@ def read(decoder: msgspec.json.Decoder[RequestT], data: str | bytes) -> RequestT
 def read_first(decoder: msgspec.json.Decoder[RequestT], data: str | bytes) -> RequestT:
     """The request at the beginning of the payload; what follows it is ignored. Raises :class:`InvalidPayload`."""
     try:
-        return read(decoder, data)
-    except InvalidPayload:
-        first = _cut_first_value(data)
-        if first is None:
-            raise
-        return read(decoder, first)
+        return decoder.decode(data)
+    except msgspec.DecodeError as error:
+        end = find_text_behind(error)
+    except (UnicodeError, RecursionError):
+        end = None
+    if end is None:
+        return read(decoder, data)  # which says what is wrong
+    return read(decoder, (data.encode() if isinstance(data, str) else data)[:end])
 
 
 def read_entity_id(text: str | None) -> EntityId:
@@ -160,16 +159,6 @@ def _find_defect(data: str | bytes) -> str | None:
     except MalformedJson as malformed:
         return str(malformed)
     return None
-
-
-def _cut_first_value(data: str | bytes) -> bytes | None:
-    """The first JSON value alone; None when there is nothing behind it, or when it is no JSON."""
-    text = data if isinstance(data, str) else data.decode("utf-8", "surrogateescape")
-    try:
-        _, end = _TOKENS.raw_decode(text, len(text) - len(text.lstrip(_SPACE)))
-    except (ValueError, RecursionError):
-        return None
-    return text[:end].encode("utf-8", "surrogateescape") if text[end:].strip(_SPACE) else None
 
 
 NIL: Final = "00000000-0000-0000-0000-000000000000"

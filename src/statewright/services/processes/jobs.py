@@ -174,13 +174,18 @@ async def claim(queue: JobQueue, caller: Caller, request: JobClaim) -> tuple[Cla
 
 def _check_names(request: JobClaim) -> None:
     """Names go to all nodes, which keep them and look for them: what is too much for one request is for all."""
-    for member, length, most, unit in (
-        ("jobTypes", len(request.job_types), MAX_JOB_TYPES, ""),
-        ("workerId", len(request.worker_id), MAX_NAME_CHARS, " characters"),
-        ("jobTypes[]", max(map(len, request.job_types), default=0), MAX_NAME_CHARS, " characters"),
-    ):
-        if length > most:
-            raise ProcessBadRequest(f"{member} must be ≤ {most}{unit}, got {length}")
+    require_few_types(len(request.job_types))
+    for member, name in (("workerId", request.worker_id), *(("jobTypes[]", name) for name in request.job_types)):
+        if len(name) > MAX_NAME_CHARS:
+            raise ProcessBadRequest(f"{member} must be ≤ {MAX_NAME_CHARS} characters, got {len(name)}")
+
+
+def require_few_types(count: int) -> None:
+    """Of a poll, before its types are read: millions of them would be at work for too long. Raises
+    ``ProcessBadRequest``.
+    """
+    if count > MAX_JOB_TYPES:
+        raise ProcessBadRequest(f"jobTypes must be ≤ {MAX_JOB_TYPES}, got {count}")
 
 
 async def complete(

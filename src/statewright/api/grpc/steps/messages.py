@@ -33,7 +33,7 @@ from statewright.services.core import Caller
 from statewright.services.idempotency.keyed import AnswerFormat
 from statewright.services.processes.advancing import AdvanceResult
 from statewright.services.processes.definitions import Summary
-from statewright.services.processes.jobs import ClaimedJob
+from statewright.services.processes.jobs import MAX_JOB_TYPES, ClaimedJob
 from statewright.services.steps.definitions import ReadDefinition
 from statewright.steps import Definition, Instance, Process, Step
 from statewright.steps.definition import BoundaryEvent, DecisionTable
@@ -324,11 +324,11 @@ class ResponseTooLarge(Exception):
 
 def refuse_nul(request: Message) -> None:
     """Raises ``ProcessBadRequest`` for a text with a NUL character, which PostgreSQL does not take; those of documents
-    are looked at where these are read.
+    are looked at where these are read. Of lists no more is read than may be in one: longer ones are refused later.
     """
     for field, value in request.ListFields():
         if field.type == FieldDescriptor.TYPE_STRING:
-            texts = (value,) if isinstance(value, str) else value
+            texts = (value,) if isinstance(value, str) else value[:MAX_JOB_TYPES]
             if any("\0" in text for text in texts):
                 raise ProcessBadRequest(f"{field.json_name} contains a NUL character")
 

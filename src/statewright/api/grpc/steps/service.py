@@ -211,6 +211,7 @@ async def _poll_jobs(request: pb.PollJobsRequest, call: EngineCall) -> pb.PollJo
     response = pb.PollJobsResponse()
     if not request.job_types:
         return response
+    jobs.require_few_types(len(request.job_types))
     claim = JobClaim(
         worker_id=request.worker_id,
         job_types=tuple(request.job_types),

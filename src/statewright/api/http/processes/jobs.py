@@ -35,9 +35,11 @@ DEFAULT_BATCH_SIZE: Final = 10
 async def poll_jobs(request: Request) -> Response:
     """Claim jobs."""
     body = await read(request)
-    worker, job_types = body.text("workerId"), body.texts("jobTypes")
+    worker = body.text("workerId")
     if not worker:
         raise ProcessBadRequest("workerId is required")
+    jobs.require_few_types(len(body.array("jobTypes")))
+    job_types = body.texts("jobTypes")
     if not job_types:
         raise ProcessBadRequest("jobTypes must not be empty")
     claim = JobClaim(
