@@ -6,6 +6,7 @@ from tests.builders import Json
 from tests.service import Api, RunningService, done, refused
 
 PATH = "/admin/log-level"
+DEEP = '{"a":' * 20_000
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def test_words_are_read_generously(admin: Api, word: str, level: str) -> None:
     assert done(admin.post(PATH, {"level": word}))["level"] == level
 
 
-@pytest.mark.parametrize("body", ["", "{", "[]", '"warn"', '{"level":5}', b'{"level":"\xff"}'])
+@pytest.mark.parametrize("body", ["", "{", "[]", '"warn"', '{"level":5}', b'{"level":"\xff"}', DEEP])
 def test_a_body_that_is_no_level_is_invalid(admin: Api, body: Json) -> None:
     problem = refused(admin.post(PATH, body), 400, "BAD_REQUEST")
     assert problem["detail"] == "BAD_REQUEST: invalid request body"

@@ -31,7 +31,7 @@ def test_what_is_set_is_told(admin: Api) -> None:
     [
         "", "[]", {}, {"sampler": "sometimes"}, {"sampler": "Always"}, {"sampler": 5}, {"sampler": "ratio"},
         {"sampler": "ratio", "ratio": 0}, {"sampler": "ratio", "ratio": 1.1}, {"sampler": "ratio", "ratio": -1},
-        {"sampler": "ratio", "ratio": "1"}, {"sampler": "never", "ratio": 0.5},
+        {"sampler": "ratio", "ratio": "1"}, {"sampler": "never", "ratio": 0.5}, '{"a":' * 20_000,
     ],
 )  # fmt: skip
 def test_what_is_no_sampler_changes_nothing(admin: Api, body: Json) -> None:

@@ -133,6 +133,9 @@ def test_a_deleted_pair_is_gone_at_once(keyed: RunningService, keeper: Api) -> N
         keeper.delete(f"{PAIRS}/{kid}"),
         keeper.post(f"{PAIRS}/{kid}/invalidate"),
         keeper.post(f"{PAIRS}/{kid}/reactivate", {"validTo": in_hours(1)}),
+        keeper.delete(f"{PAIRS}/a%00b"),
+        keeper.post(f"{PAIRS}/a%00b/invalidate"),
+        keeper.post(f"{PAIRS}/a%00b/reactivate", {"validTo": in_hours(1)}),
     ):
         assert refused(gone, 404, "KEYPAIR_NOT_FOUND")["detail"] == "KEYPAIR_NOT_FOUND: key pair not found"
 

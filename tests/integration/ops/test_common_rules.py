@@ -161,7 +161,11 @@ def test_cursors_belong_to_a_tenant_and_its_filters(service: RunningService, ten
     ops = ops_api(service, tenant, "ROLE_OPERATOR")
     mine = done(ops.get("/audit?limit=1"))["nextCursor"]
     foreign = done(ops_api(service, other, "ROLE_OPERATOR").get("/audit?limit=1"))["nextCursor"]
-    for query in (f"cursor={foreign}", f"cursor={mine}&action=x", f"cursor={mine[:-3]}", "cursor=%00", "cursor=é"):
+    deep = urlsafe_b64encode(b'["x",' + b"[" * 20_000).decode()
+    for query in (
+        *(f"cursor={foreign}", f"cursor={mine}&action=x", f"cursor={mine[:-3]}"),
+        *("cursor=%00", "cursor=é", f"cursor={deep}"),
+    ):
         assert refused(ops.get(f"/audit?{query}"), 400, "BAD_REQUEST")["properties"]["parameter"] == "cursor", query
 
 

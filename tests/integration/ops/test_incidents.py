@@ -403,6 +403,12 @@ def test_an_explanation_tells_of_suspensions_first_and_then_of_failures(
     assert explain()["verdict"] == "FAILED"
 
 
+@pytest.mark.parametrize(("act", "body"), [("retry", {}), ("resolve", {"reason": "x"})])
+def test_a_fingerprint_that_none_can_be_is_refused(ops: Api, act: str, body: Json) -> None:
+    answer = ops.post(f"/incident-groups/a%00b/{act}", body)
+    assert refused(answer, 400, "BAD_REQUEST")["properties"]["parameter"] == "fingerprint"
+
+
 def test_a_group_is_retried_and_closed_from_the_command_line(
     service: RunningService, tenant: str, api: Api, ops: Api, node: Node, clients: ThreadPoolExecutor
 ) -> None:

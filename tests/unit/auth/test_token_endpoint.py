@@ -215,6 +215,40 @@ async def test_where_the_grant_may_stand(asked: TokenRequest):
     assert (await answer(asked))[0] == 200
 
 
+GRANT_PART = b'--b\r\nContent-Disposition: form-data; name="grant_type"\r\n\r\nclient_credentials\r\n'
+FILE_PART = b'--b\r\nContent-Disposition: form-data; name="f"; filename="x.txt"\r\n\r\n--b is no line of it\r\n'
+
+
+async def test_a_multipart_form_may_have_a_preamble_files_and_unnamed_parts():
+    body = b"to be ignored\r\n" + FILE_PART + b"--b \r\n\r\nno name\r\n" + GRANT_PART + b"--b--\r\nthe rest"
+    assert (await answer(request(body=body, content_type='multipart/form-data; boundary="b"')))[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"--b\r\n\r\n\r\n" * 190_000 + b"--b--", "too many parameters"),
+        (GRANT_PART * 101 + b"--b--", "too many parameters"),
+        (b"--b\r\n" + b"a: b\r\n" * 1000 + b"\r\n\r\n--b--", "the head of a field is longer than 1024 bytes"),
+        (GRANT_PART, "the body is not multipart: it has no end"),
+        (GRANT_PART.replace(b"client", b"\xff") + b"--b--", "a field is not UTF-8"),
+        (GRANT_PART.replace(b"name=", b"x=x\r\nContent-Transfer-Encoding: base64\r\na: ") + b"--b--",
+         "a field has a transfer encoding"),
+    ],
+    ids=["delimiters", "fields", "head", "end", "bytes", "encoding"],
+)  # fmt: skip
+async def test_a_multipart_form_is_refused_before_it_costs_time(body: bytes, said: str):
+    """A parser of mail took a second of the event loop for the first of these, and asked nobody for credentials."""
+    asked = request(body=body[: 1 << 20], content_type="multipart/form-data; boundary=b")
+    assert await answer(asked) == (400, {"error": "unsupported_grant_type", "error_description": said})
+
+
+@pytest.mark.parametrize("content_type", ["multipart/form-data", "multipart/form-data; boundary="])
+async def test_a_multipart_form_needs_a_boundary(content_type: str):
+    _, said = await answer(request(body=GRANT_PART + b"--b--", content_type=content_type))
+    assert said["error_description"] == "the content type names no boundary"
+
+
 @pytest.mark.parametrize("ring", [KeyRing(), KeyRing(signing_key(audience="human"))], ids=["none", "human"])
 async def test_without_a_key_that_may_sign_the_server_is_at_fault(ring: KeyRing):
     assert await answer(request(), ring=ring) == (

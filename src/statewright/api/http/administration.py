@@ -66,7 +66,7 @@ async def set_log_level(request: Request) -> Response:
     require_platform_admin(request)
     try:
         word = _decode_level(await request.body(MAX_BYTES)).level
-    except ValueError as malformed:  # what msgspec raises
+    except (ValueError, RecursionError) as malformed:  # ValueError: what msgspec raises
         raise BadRequest("invalid request body") from malformed
     if not word:
         raise BadRequest("level is required")
@@ -191,7 +191,7 @@ async def set_sampler(request: Request) -> Response:
     require_platform_admin(request)
     try:
         wanted = _decode(await request.body(MAX_BYTES))
-    except ValueError as malformed:  # what msgspec raises
+    except (ValueError, RecursionError) as malformed:  # ValueError: what msgspec raises
         raise BadRequest("invalid request body") from malformed
     sampling = _read_sampling(wanted)
     previous = set_sampling(sampling)

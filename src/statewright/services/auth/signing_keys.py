@@ -127,6 +127,7 @@ async def invalidate_key_pair(administration: Administration, caller: Caller, ki
     ``KeyPairNotFound``.
     """
     identity = require_access(administration, caller)
+    _check_id(kid)
     ends_at = administration.clock() + check_grace(grace_s) * _SECOND_US
     act = describe_act(caller, "key_pair.invalidate", "KEY_PAIR", kid, {"grace_s": grace_s or 0})
     if not await identity.key_pairs.invalidate(kid, ends_at=ends_at, act=act):
@@ -138,6 +139,7 @@ async def invalidate_key_pair(administration: Administration, caller: Caller, ki
 async def reactivate_key_pair(administration: Administration, caller: Caller, kid: str, window: Window) -> KeyPair:
     """The pair is active again, or as before, in this window. Raises ``BadRequest``, ``KeyPairNotFound``."""
     identity = require_access(administration, caller)
+    _check_id(kid)
     valid_from, valid_to = require_window(window, now=administration.clock())
     act = describe_act(caller, "key_pair.reactivate", "KEY_PAIR", kid)
     if not await identity.key_pairs.reactivate(kid, valid_from=valid_from, valid_to=valid_to, act=act):
@@ -153,6 +155,7 @@ async def reactivate_key_pair(administration: Administration, caller: Caller, ki
 async def delete_key_pair(administration: Administration, caller: Caller, kid: str) -> None:
     """What the pair has signed counts no more. Raises ``KeyPairNotFound``."""
     identity = require_access(administration, caller)
+    _check_id(kid)
     act = describe_act(caller, "key_pair.delete", "KEY_PAIR", kid)
     if not await identity.key_pairs.delete(kid, act=act):
         raise KeyPairNotFound
@@ -164,6 +167,12 @@ def require_access(administration: Administration, caller: Caller) -> Identity:
     """What key pairs are managed with. Raises ``Forbidden``, ``NotImplementedHere``: before a body is looked at."""
     administration.require_platform_admin(caller.principal)
     return administration.require_identity("key")
+
+
+def _check_id(kid: str) -> None:
+    """Raises ``KeyPairNotFound`` for what PostgreSQL takes for no text."""
+    if "\0" in kid:
+        raise KeyPairNotFound
 
 
 def _make_pair(cipher: KeyCipher, audience: Audience, valid_from: int, valid_to: int) -> KeyPair:

@@ -81,7 +81,7 @@ def _read_cursor(cursor: str, digest: str, key: type[Key]) -> Key:
         if given != digest:
             raise InvalidParameter("cursor")
         return msgspec.json.decode(after, type=key)
-    except ValueError as damaged:
+    except (ValueError, RecursionError) as damaged:
         raise InvalidParameter("cursor") from damaged
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from statewright.api.http.request import Request, uuid_text
 from statewright.api.http.response import Response, encode_json
 from statewright.api.http.router import Endpoint, Route
-from statewright.failures import BadRequest, ProcessNotFound
+from statewright.failures import BadRequest, InvalidParameter, ProcessNotFound
 from statewright.ids import EntityId, parse_entity_id
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.values import JsonObject, quote
@@ -138,7 +138,11 @@ def read_id(request: Request, operation: ApiOperation[object]) -> str:
     """
     [name] = _PARAMETER.findall(operation.path)
     given = request.path_params[name]
-    return given if name == "fingerprint" else uuid_text(name, given)
+    if name != "fingerprint":
+        return uuid_text(name, given)
+    if "\0" in given:  # PostgreSQL takes none
+        raise InvalidParameter(name)
+    return given
 
 
 def serve_act(
