@@ -19,6 +19,9 @@ NodeId = NewType("NodeId", str)
 TenantId = NewType("TenantId", str)
 TransactionId = NewType("TransactionId", str)
 
+MAX_ID_BYTES: Final = 1024
+"""Bytes of a tenant or user id. An index entry holds about 2,700, and the tenant is only one part of an index key."""
+
 Clock = Callable[[], int]
 """Microseconds since 1970-01-01T00:00:00Z."""
 

@@ -596,6 +596,34 @@ def test_two_listeners_of_one_address_need_two_ports():
     assert settings(CYODA_GRPC_PORT="0", CYODA_HTTP_PORT="0").grpc_port == 0
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1", "localhost", "0.0.0.0", "::"])
+def test_the_admin_listener_and_the_nodes_need_ports_of_their_own(address: str):
+    admin = {"STATEWRIGHT_ADMIN_BIND_ADDRESS": address, "STATEWRIGHT_ADMIN_PORT": "8080"}
+    assert refusal(**admin) == "STATEWRIGHT_ADMIN_PORT: is the same as STATEWRIGHT_HTTP_PORT"
+    assert refusal(STATEWRIGHT_NODE_PORT="9091") == "STATEWRIGHT_NODE_PORT: is the same as STATEWRIGHT_ADMIN_PORT"
+
+
+def test_listeners_of_two_addresses_may_have_one_port():
+    assert settings(STATEWRIGHT_ADMIN_BIND_ADDRESS="127.0.0.2", STATEWRIGHT_ADMIN_PORT="8080").admin_port == 8080
+
+
+@pytest.mark.parametrize(
+    "name", ["NODE_ID", "BOOTSTRAP_TENANT_ID", "JWT_ISSUER", "IAM_MOCK_ROLES", "DATA_DIRECTORY", "METRICS_BEARER"]
+)
+def test_what_is_no_utf_8_is_refused(name: str):
+    """Python keeps such bytes as lone surrogates, which neither the database nor a token takes."""
+    assert refusal(**{f"STATEWRIGHT_{name}": "a\udcff"}).endswith("is not UTF-8 text")
+
+
+@pytest.mark.parametrize(
+    "name", ["BOOTSTRAP_TENANT_ID", "BOOTSTRAP_USER_ID", "STEPS_OPEN_TENANT", "IAM_PLATFORM_TENANT"]
+)
+def test_ids_of_tenants_and_users_are_no_longer_than_tokens_may_have_them(name: str):
+    variable = f"STATEWRIGHT_{name}"
+    assert refusal(**{variable: "é" * 513}).startswith(f"{variable}: ")
+    settings(**{variable: "é" * 512})
+
+
 def test_members_get_more_time_than_one_probe():
     assert "must be longer than" in refusal(CYODA_KEEPALIVE_TIMEOUT="10")
 

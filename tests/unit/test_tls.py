@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from statewright.network.tls import Tls, build_server_context, check_tls
+from statewright.network.tls import Tls, build_server_context, check_authorities, check_tls
 from tests.certificates import Authority
 
 
@@ -46,3 +46,13 @@ def test_files_that_cannot_be_used_are_named(authority: Authority, tmp_path: Pat
     ):
         with pytest.raises(OSError, match=f"cannot use the TLS files of .*{problem}"):
             check_tls(tls)
+
+
+def test_authorities_that_cannot_be_used_are_named(authority: Authority, tmp_path: Path):
+    text = tmp_path / "text"
+    text.write_text("no PEM")
+    check_authorities(None)
+    check_authorities(authority.file)
+    for problem, file in (("nothing: No such file", tmp_path / "nothing"), ("text: ", text)):
+        with pytest.raises(OSError, match=f"cannot use the certificates of .*{problem}"):
+            check_authorities(file)

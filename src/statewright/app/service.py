@@ -40,7 +40,7 @@ from statewright.loop.background import (
     shorten_thread_switches,
 )
 from statewright.metrics import Metrics
-from statewright.network.tls import check_tls
+from statewright.network.tls import check_authorities, check_tls
 from statewright.services.runtime import Runtime
 from statewright.settings import Settings
 from statewright.storage import migrate
@@ -216,6 +216,7 @@ async def run_service(
     Raises ``StartFailed``, ``OSError``.
     """
     check_tls(settings.tls)
+    check_authorities(settings.egress_ca)
     stopped = stopped or asyncio.Event()
     readiness, metrics, members = Readiness(), Metrics(), Members()
     grace = ShutdownBudget(settings.drain_window + settings.shutdown_timeout)

@@ -3,16 +3,13 @@
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from statewright.entity import Principal, PrincipalKind
-from statewright.ids import TenantId
+from statewright.ids import MAX_ID_BYTES, TenantId
 
 Claims: TypeAlias = Mapping[str, object]
 """The claims of a token: decoded JSON of any kind, to be checked with ``isinstance``."""
-
-MAX_NAME_BYTES: Final = 1024
-"""Bytes of a tenant or user id. An index entry holds about 2,700, and the tenant is only one part of an index key."""
 
 
 def build_mock_principal(roles: Sequence[str], kind: PrincipalKind) -> Principal:
@@ -45,7 +42,7 @@ def principal_from_claims(claims: Claims) -> Principal | None:
 
 def is_storable(name: str) -> bool:
     """Whether a name can stand in a row and in an index entry of PostgreSQL."""
-    return 0 < len(name.encode(errors="replace")) <= MAX_NAME_BYTES and "\0" not in name
+    return 0 < len(name.encode(errors="replace")) <= MAX_ID_BYTES and "\0" not in name
 
 
 def kind_from_claims(claims: Claims) -> PrincipalKind:

@@ -52,6 +52,8 @@ def read_discovery(body: bytes) -> Discovery:
     issuer, keys = document.get("issuer"), document.get("jwks_uri")
     if not isinstance(issuer, str) or not isinstance(keys, str) or not issuer or not keys:
         raise UnusableDocument("the discovery document lacks issuer or jwks_uri")
+    if "\0" in issuer + keys:  # PostgreSQL stores none
+        raise UnusableDocument("issuer or jwks_uri of the discovery document has a NUL character")
     if max(len(issuer), len(keys)) > _MAX_URI_BYTES:
         raise UnusableDocument("issuer or jwks_uri of the discovery document is too long")
     return Discovery(issuer, keys)

@@ -34,6 +34,7 @@ from statewright.egress.policy import (
     format_host,
     get_port,
 )
+from statewright.network.tls import load_authorities
 
 _VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 
@@ -45,11 +46,7 @@ def build_client_context(policy: EgressPolicy) -> ssl.SSLContext:
     context = httpx.create_ssl_context()
     context.minimum_version = _VERSIONS[policy.min_tls]
     if policy.certificates is not None:
-        try:
-            context.load_verify_locations(policy.certificates)
-        except OSError as error:
-            reason = getattr(error, "reason", None) or error.strerror or error
-            raise OSError(f"cannot use the certificates of {policy.certificates}: {reason}") from error
+        load_authorities(context, policy.certificates)
     return context
 
 

@@ -44,6 +44,21 @@ def build_server_context(tls: Tls, *, protocols: tuple[str, ...]) -> ssl.SSLCont
     return context
 
 
+def load_authorities(context: ssl.SSLContext, file: Path) -> None:
+    """Have a client trust the authorities in a PEM file, too. Raises ``OSError`` when the file cannot be used."""
+    try:
+        context.load_verify_locations(file)
+    except OSError as error:
+        reason = getattr(error, "reason", None) or error.strerror or error
+        raise OSError(f"cannot use the certificates of {file}: {reason}") from error
+
+
+def check_authorities(file: Path | None) -> None:
+    """Raises ``OSError`` when no client could trust what is in this file."""
+    if file is not None:
+        load_authorities(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), file)
+
+
 def _refuse_passphrase() -> str:
     raise ValueError("the key has a passphrase")
 

@@ -18,6 +18,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from statewright.ids import MAX_ID_BYTES
+
 MASK: Final = "********"
 """What a secret shows in a repr, a log line or a message."""
 
@@ -101,6 +103,7 @@ class Reader(Struct, frozen=True, kw_only=True):
     """One way of reading text. ``shape`` says for documentation what the text may be.
 
     ``keeps_empty``: the empty text is a value of its own. Everywhere else a variable set to nothing counts as unset.
+    ``takes_bytes``: also such as are no UTF-8, which Python keeps as lone surrogates.
     """
 
     shape: str
@@ -108,6 +111,13 @@ class Reader(Struct, frozen=True, kw_only=True):
     show: Callable[[object], str] = str
     is_secret: bool = False
     keeps_empty: bool = False
+    takes_bytes: bool = False
+
+
+def refuse_bytes(text: str) -> None:
+    """Raises ``ValueError`` for a value that is no UTF-8."""
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise ValueError("is not UTF-8 text")
 
 
 def integer(low: int, high: int | None = None, *, unit: str = "") -> Reader:
@@ -297,11 +307,11 @@ def is_loopback(address: str) -> bool:
         return False
 
 
-def read_secret(text: str) -> Secret:
-    """A secret text. Bytes that are no UTF-8, which Python keeps as lone surrogates, are refused."""
-    if any("\ud800" <= character <= "\udfff" for character in text):
-        raise ValueError("is not UTF-8 text")
-    return Secret(text)
+def read_id(text: str) -> str:
+    """The id of a tenant or a user."""
+    if len(text.encode()) > MAX_ID_BYTES:
+        raise ValueError(f"is longer than {MAX_ID_BYTES} bytes")
+    return text
 
 
 def read_pem(text: str) -> Secret:
@@ -314,12 +324,12 @@ def read_pem(text: str) -> Secret:
             text = ""
     if not text.startswith("-----BEGIN"):
         raise ValueError("is neither PEM nor base64 of PEM")
-    return read_secret(text.replace("\\r", "").replace("\\n", "\n"))
+    return Secret(text.replace("\\r", "").replace("\\n", "\n"))
 
 
 def read_encryption_keys(text: str) -> Secret:
     """One or more keys of 32 bytes, as hex or base64, with commas or white space between them."""
-    secret = read_secret(text)
+    secret = Secret(text)
     if not split_encryption_keys(secret):
         raise ValueError("names no key")
     return secret
@@ -346,7 +356,7 @@ def read_postgres_url(text: str) -> Secret:
     """A connection URL of PostgreSQL, which may hold a password."""
     if not re.match(r"postgres(?:ql)?://", text.strip()):
         raise ValueError("is not a URL that starts with postgres:// or postgresql://")
-    return read_secret(text.strip())
+    return Secret(text.strip())
 
 
 def read_hosts(text: str) -> tuple[str, ...]:
@@ -433,7 +443,7 @@ def read_pairs(text: str) -> tuple[tuple[str, str], ...]:
 
 def read_secret_pairs(text: str) -> Secret:
     """The same, where the values are not to be shown; entries may stand on lines of their own."""
-    secret = read_secret(",".join(text.splitlines()))
+    secret = Secret(",".join(text.splitlines()))
     read_pairs(secret.reveal())
     return secret
 
@@ -521,8 +531,9 @@ SECRET_PAIRS: Final = Reader(
 )
 PORT: Final = integer(0, 65535)
 PATH: Final = Reader(shape="path", read=Path)
-SECRET: Final = Reader(shape="secret", read=read_secret, is_secret=True)
-KEY: Final = Reader(shape="secret: hex, or any bytes", read=Secret, is_secret=True)
+ID: Final = Reader(shape=f"text of at most {MAX_ID_BYTES} bytes", read=read_id, keeps_empty=True)
+SECRET: Final = Reader(shape="secret", read=Secret, is_secret=True)
+KEY: Final = Reader(shape="secret: hex, or any bytes", read=Secret, is_secret=True, takes_bytes=True)
 ENCRYPTION_KEYS: Final = Reader(
     shape="secret: 32 bytes as hex or base64; several with commas between them",
     read=read_encryption_keys,

@@ -8,12 +8,13 @@ import difflib
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import combinations
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
-from statewright.settings.kinds import Reader, is_loopback
+from statewright.settings.kinds import Reader, is_loopback, refuse_bytes
 from statewright.settings.step_aliases import NEEDLESS_STEP_VARIABLES, STEP_PREFIX
 from statewright.settings.table import ALIAS_PREFIX, PREFIX, SETTINGS, Table, find_readers, list_variables
 
@@ -116,6 +117,8 @@ def _read_setting(name: str, environment: Mapping[str, str]) -> Reading | None:
 
 def _read_value(variable: str, text: str, reader: Reader) -> object:
     try:
+        if not reader.takes_bytes:
+            refuse_bytes(text)
         return reader.read(text)
     except ValueError as malformed:
         subject = "the value" if reader.is_secret else json.dumps(text[:80])
@@ -209,11 +212,23 @@ def _refuse_open_metrics(settings: Table) -> None:
         raise SettingsError(missing, f"must be set because {settings.name_variable('metrics_require_auth')} is true")
 
 
-def _refuse_clashing_numbers(settings: Table) -> None:
-    if settings.http_port == settings.grpc_port != 0:
-        raise SettingsError(
-            settings.name_variable("grpc_port"), f"is the same as {settings.name_variable('http_port')}"
-        )
+def _refuse_clashing_ports(settings: Table) -> None:
+    listeners = (
+        *(("http_port", settings.host), ("grpc_port", settings.host)),
+        *(("admin_port", settings.admin_bind_address), ("node_port", settings.node_bind_address)),
+    )
+    for (earlier, host), (later, other) in combinations(listeners, 2):
+        if getattr(settings, earlier) == getattr(settings, later) != 0 and _overlap(host, other):
+            raise SettingsError(settings.name_variable(later), f"is the same as {settings.name_variable(earlier)}")
+
+
+def _overlap(host: str, other: str) -> bool:
+    """Whether listeners at the two addresses may have an address in common."""
+    addresses = {"127.0.0.1" if name == "localhost" else name for name in (host, other)}
+    return len(addresses) == 1 or not addresses.isdisjoint(("0.0.0.0", "::"))  # noqa: S104 - compared, not bound
+
+
+def _refuse_short_timeout(settings: Table) -> None:
     if settings.keepalive_timeout <= settings.keepalive_interval:
         interval = settings.name_variable("keepalive_interval")
         raise SettingsError(settings.name_variable("keepalive_timeout"), f"must be longer than {interval}")
@@ -285,7 +300,8 @@ _RULES: tuple[Callable[[Table], None], ...] = (
     _refuse_public_mock,
     _refuse_open_metrics,
     refuse_missing_url,
-    _refuse_clashing_numbers,
+    _refuse_clashing_ports,
+    _refuse_short_timeout,
     _refuse_unreachable_node,
     _refuse_half_of_tls,
     _refuse_little_memory,

@@ -25,6 +25,7 @@ from statewright.settings.kinds import (
     FLAG,
     HOST_PATTERNS,
     HOSTS,
+    ID,
     KEY,
     LEVEL,
     NAMES,
@@ -221,8 +222,8 @@ class Table(Struct, frozen=True, kw_only=True):
     ] = 365
     bootstrap_client_id: Annotated[str, _auth(TEXT, "id of a client that exists from the start")] = ""
     bootstrap_client_secret: Annotated[Secret | None, _auth(SECRET, "its secret, 72 bytes at most")] = None
-    bootstrap_tenant_id: Annotated[str, _auth(TEXT, "its tenant")] = "default-tenant"
-    bootstrap_user_id: Annotated[str, _auth(TEXT, "its user id")] = "admin"
+    bootstrap_tenant_id: Annotated[str, _auth(ID, "its tenant")] = "default-tenant"
+    bootstrap_user_id: Annotated[str, _auth(ID, "its user id")] = "admin"
     bootstrap_roles: Annotated[tuple[str, ...], _auth(NAMES, "its roles; empty: none")] = "ROLE_ADMIN", "ROLE_M2M"
 
     encryption_key: Annotated[
@@ -236,7 +237,7 @@ class Table(Struct, frozen=True, kw_only=True):
     iam_platform_tenant: Annotated[
         str,
         _ours(_auth)(
-            TEXT,
+            ID,
             "tenant whose administrators change what is common to all tenants: signing keys, log level, trace sampler;"
             " empty: those of any tenant",
         ),
@@ -489,7 +490,7 @@ class Table(Struct, frozen=True, kw_only=True):
 
     steps_open_tenant: Annotated[
         str,
-        _ours(_steps)(TEXT, "tenant of those who call `/v1` or `workflow.v1` without credentials; empty: as elsewhere"),
+        _ours(_steps)(ID, "tenant of those who call `/v1` or `workflow.v1` without credentials; empty: as elsewhere"),
     ] = ""
 
     ops_enabled: Annotated[

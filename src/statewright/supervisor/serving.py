@@ -22,7 +22,7 @@ from statewright.app.database import migrate_database, open_database
 from statewright.app.listeners import serve_admin
 from statewright.app.serving import handle_signals, run_until_signal
 from statewright.network.sockets import bind_listening_socket
-from statewright.network.tls import check_tls
+from statewright.network.tls import check_authorities, check_tls
 from statewright.settings import Secret, Settings
 from statewright.storage.connections import DatabaseUrl
 from statewright.supervisor.worker_pool import WorkerConfig, WorkerPool, WorkerProcess
@@ -132,6 +132,7 @@ async def _supervise(
 ) -> AsyncIterator[SupervisedService]:
     """Run the service: inside the block all workers are ready. ``stopped`` is set when the admin listener fails."""
     check_tls(settings.tls)
+    check_authorities(settings.egress_ca)
     health = AggregateHealth(settings.metrics_bearer)
     async with AsyncExitStack() as stack:
         ports = stack.enter_context(_bind_ports(settings))

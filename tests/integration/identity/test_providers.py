@@ -560,6 +560,7 @@ def test_known_keys_cost_no_request(launched: RunningService, admin: Api, idp: I
         b"{}",
         b'{"issuer": "", "jwks_uri": "x"}',
         b'{"issuer": 1, "jwks_uri": "x"}',
+        b'{"issuer": "a\\u0000b", "jwks_uri": "https://login.example.org/keys"}',
         b"[" * 200_000,
         b'{"issuer": "x"' + b" " * 300_000 + b"}",
     ],
