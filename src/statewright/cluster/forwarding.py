@@ -23,7 +23,7 @@ from msgspec import Struct
 from statewright.cluster.channels import Channels, NodeUnreachable, decode_result, encode_callout
 from statewright.cluster.heartbeat import PeerTable, RemoteMember
 from statewright.cluster.local_links import LinkLost, LocalLinks
-from statewright.compute.callout import Callout, CalloutResult
+from statewright.compute.callout import Callout, CalloutResult, describe_tags
 from statewright.compute.members import Dispatcher, Members
 from statewright.failures import ForwardFailed, NoComputeMember
 from statewright.ids import NodeId, TenantId
@@ -174,6 +174,6 @@ class ClusterDispatcher:
         return task is None or task.cancelling() > 0
 
     def _build_no_member(self, callout: Callout) -> NoComputeMember:
-        tags = f'tags "{callout.tags_text}"'
+        tags = describe_tags(callout)
         waited = f"no peer with {tags} for tenant {callout.tenant} after {self._wait_s:g}s"
         return NoComputeMember(f"no matching calculation member: {tags}: {waited}; a member needs all of them")

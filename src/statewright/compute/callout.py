@@ -99,6 +99,17 @@ class CalloutTimeout(DispatchTimeout):
 
 MAX_LISTED_TAGS: Final = 20
 """Tags of connected members that a failure names."""
+MAX_TOLD_CHARS: Final = 512
+"""Of tags in a failure, which is logged and kept again whenever the callout is tried."""
+
+
+def describe_tags(callout: Callout) -> str:
+    """The tags that a callout requires, as its workflow spells them, for a failure."""
+    return f'tags "{_cut(callout.tags_text)}"'
+
+
+def _cut(tags: str) -> str:
+    return tags if len(tags) <= MAX_TOLD_CHARS else f"{tags[:MAX_TOLD_CHARS]}…"
 
 
 def no_member_failure(callout: Callout, connected: Collection[str] | None = None) -> NoComputeMember:
@@ -108,16 +119,16 @@ def no_member_failure(callout: Callout, connected: Collection[str] | None = None
     if connected is None:
         told = "no member is connected"
     else:
-        listed = ", ".join(sorted(connected)[:MAX_LISTED_TAGS]) or "none"
+        listed = _cut(", ".join(sorted(connected)[:MAX_LISTED_TAGS])) or "none"
         told = f"a member needs all of them; tags of the connected members: {listed}"
     if callout.has_secrets:
         told += "; credentials are sent to members with TLS or of this machine only"
-    return NoComputeMember(f'no matching calculation member: tags "{callout.tags_text}"; {told}')
+    return NoComputeMember(f"no matching calculation member: {describe_tags(callout)}; {told}")
 
 
 def members_busy_failure(callout: Callout) -> NoComputeMember:
     """The failure when the outboxes of all matching members are full."""
-    return NoComputeMember(f'every matching calculation member is busy: tags "{callout.tags_text}"')
+    return NoComputeMember(f"every matching calculation member is busy: {describe_tags(callout)}")
 
 
 def member_lost_failure(callout: Callout, *, written: bool, member_id: str = "") -> ComputeMemberDisconnected:

@@ -54,6 +54,15 @@ async def test_without_a_member_it_fails_at_once_and_names_the_tags_as_configure
     assert failure.value.message == 'no matching calculation member: tags "Billing; EU"; no member is connected'
 
 
+async def test_a_failure_repeats_no_more_of_long_tags_than_tells_them_apart(members, dispatcher):
+    """It is logged and kept at every attempt: of a timer, for as long as no member comes."""
+    join(members, *("x" * 256 + str(n) for n in range(9)))
+    with pytest.raises(NoComputeMember) as failure:
+        await dispatcher.dispatch(a_callout(tags=("y" * 5000,), tags_text="y" * 5000))
+    assert f'tags "{"y" * 512}…"; a member needs all' in failure.value.message
+    assert len(failure.value.message) < 1200
+
+
 async def test_when_every_outbox_is_full_it_fails_at_once():
     members = Members(outbox_limit=1)
     dispatcher = Dispatcher(members)
