@@ -305,6 +305,7 @@ def report(problem: str) -> None:
 
 
 STANDARD_INPUT: Final = "-"
+STANDARD_OUTPUT: Final = "-"
 
 DocumentFile = Annotated[
     str, typer.Argument(help="File with JSON, or the JSON itself; `-` for standard input.", metavar="FILE")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from statewright.cli.client import (
+    STANDARD_OUTPUT,
     DocumentFile,
     Json,
     Model,
@@ -97,11 +98,11 @@ def wrap_workflows(document: "JsonValue") -> "JsonObject":
 def export_workflows(
     client: "Client",
     model: Model,
-    file: Annotated[Path | None, typer.Argument(help="File to write; standard output when absent.")] = None,
+    file: Annotated[Path | None, typer.Argument(help="File to write; standard output when absent or `-`.")] = None,
 ) -> Json:
     """Write the workflows of a model, as `import` reads them."""
     exported = client.workflows.export(*split_model(model))
-    if file is None:
+    if file is None or str(file) == STANDARD_OUTPUT:
         return exported
     file.write_text(f"{format_document(exported)}\n", "utf-8")
     return f"workflows of {model} written to {file}"

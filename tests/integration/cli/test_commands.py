@@ -99,9 +99,20 @@ def test_an_exported_workflow_can_be_imported_again(prizes: Run, tmp_path: Path)
     file = tmp_path / "workflows.json"
     prizes("workflows", "export", "prize/1", str(file))
     assert prizes("workflows", "export", "prize/1").stdout == file.read_text()
+    assert prizes("workflows", "export", "prize/1", "-").stdout == file.read_text()
     told = prizes("workflows", "import", "prize/1", str(file), "--mode", "replace")
     assert told.stdout == "1 workflows of prize/1 imported\n"
     assert prizes("workflows", "export", "prize/1").stdout == file.read_text()
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["entities get", "entities delete", "entities update {}", "transitions fire APPROVE", "audit"],
+)
+def test_an_empty_id_is_refused_before_it_asks_for_something_else(run: Run, command: str) -> None:
+    words = command.split()
+    ids = [*words[:2], "", *words[2:]] if len(words) > 1 else [*words, ""]
+    assert run(*ids, code=1).stderr.strip() == "error: an empty text is no id and no name"
 
 
 def test_a_list_of_workflows_or_one_alone_can_be_imported(prizes: Run) -> None:

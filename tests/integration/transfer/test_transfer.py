@@ -292,6 +292,20 @@ def test_the_commands_export_and_import(api: Api, tmp_path: Path) -> None:
     assert "1 entities created" in run(api, "import", "copy", "1", str(edited)).stdout
 
 
+def test_an_export_to_standard_output_is_what_the_file_would_be(
+    api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.a_model()
+    done(api.post(f"/entity/JSON/{PRIZE}", prizes(3)))
+    monkeypatch.chdir(tmp_path)
+    assert run(api, "export", PRIZE, "out").exit_code == 0
+    instant = json.loads(Path("out").read_text().splitlines()[0])["meta"]["pointInTime"]
+    told = run(api, "export", PRIZE, "-", "--point-in-time", instant)
+    assert (told.stdout, told.exit_code) == (Path("out").read_text(), 0)
+    assert f"3 entities as of {instant} written to standard output" in told.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
 def test_a_failure_is_one_line_that_says_how_to_go_on(api: Api, tmp_path: Path) -> None:
     api.a_model()
     path = a_file(tmp_path / "in", [SAMPLE, {"year": "soon"}])

@@ -3,6 +3,7 @@ running service (docs/export-and-import.md).
 """
 
 import secrets
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -10,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn, TransferSpeedColumn
 
-from statewright.cli.client import Model, build_model_path, split_model, with_patient_client
+from statewright.cli.client import STANDARD_OUTPUT, Model, build_model_path, split_model, with_patient_client
 
 if TYPE_CHECKING:
     from statewright.sdk import Client
@@ -25,7 +26,12 @@ MAX_ITEMS: Final = 999
 def export(
     client: "Client",
     model: Model,
-    file: Annotated[Path, typer.Argument(help="File to write; compressed when it ends with `.gz`.", metavar="FILE")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="File to write; compressed when it ends with `.gz`. `-` is standard output.", metavar="FILE"
+        ),
+    ],
     point_in_time: Annotated[
         str | None, typer.Option(help="The instant to export; now when absent.", metavar="RFC3339", show_default=False)
     ] = None,
@@ -37,15 +43,17 @@ def export(
     expected = client.count(*split_model(model))
     with _build_progress(*columns, TimeElapsedColumn()) as progress:
         task = progress.add_task("exporting", total=expected)
-        done = exporting.export_entities(
-            client,
-            build_model_path(model),
-            file,
-            instant=point_in_time,
-            on_progress=lambda entities, _size: progress.advance(task, entities),
-        )
-    more = "more " if done.resumed else ""
-    typer.echo(f"{done.entities} {more}entities as of {done.instant} written to {file}")
+
+        def tell(entities: int, _size: int) -> None:
+            progress.advance(task, entities)
+
+        path, is_printed = build_model_path(model), str(file) == STANDARD_OUTPUT
+        if is_printed:
+            done = exporting.print_entities(client, path, sys.stdout.buffer, instant=point_in_time, on_progress=tell)
+        else:
+            done = exporting.export_entities(client, path, file, instant=point_in_time, on_progress=tell)
+    more, where = "more " if done.resumed else "", "standard output" if is_printed else file
+    typer.echo(f"{done.entities} {more}entities as of {done.instant} written to {where}", err=is_printed)
 
 
 @with_patient_client

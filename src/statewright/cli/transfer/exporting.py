@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 import msgspec
 from msgspec import Struct
@@ -67,19 +68,38 @@ def export_entities(
     else:
         part.write_bytes(b"")
         instant = instant or _take_instant(client, model)
-    written = _write(client, model, part, instant, after, on_progress)
+    written = _write(client, model, partial(append, part), instant, after, on_progress)
     part.rename(path)
     return ExportResult(instant, written, last is not None)
 
 
-def _write(client: Client, model: str, part: Path, instant: str, after: str | None, on_progress: Progress) -> int:
+def print_entities(
+    client: Client, model: str, output: BinaryIO, *, instant: str | None, on_progress: Progress
+) -> ExportResult:
+    """Write the entities of a model to an output that is read at once, and cannot be gone on with. Raises
+    ``CallFailed``, ``OSError``.
+    """
+    instant = instant or _take_instant(client, model)
+    written = _write(client, model, output.write, instant, None, on_progress)
+    output.flush()
+    return ExportResult(instant, written, resumed=False)
+
+
+def _write(
+    client: Client,
+    model: str,
+    append_lines: Callable[[bytes], object],
+    instant: str,
+    after: str | None,
+    on_progress: Progress,
+) -> int:
     written, size = 0, FIRST_PAGE
     while True:
         query = {"pointInTime": instant, "pageSize": str(size)} | ({} if after is None else {"afterId": after})
         page = client.fetch("GET", f"/entity/{model}", query=query).body
         lines = [bytes(item) for item in _decode_items(page)]
         if lines:
-            append(part, b"\n".join(lines) + b"\n")
+            append_lines(b"\n".join(lines) + b"\n")
             after = _decode_envelope(lines[-1]).meta.id
             written += len(lines)
             on_progress(len(lines), len(page))

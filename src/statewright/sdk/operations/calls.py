@@ -159,7 +159,11 @@ def wait_for(look: Operation[ResultT], is_done: Callable[[ResultT], bool]) -> Sc
 
 
 def quote_segment(segment: str) -> str:
-    """A text as one segment of a path, also where it would lead to another one."""
+    """A text as one segment of a path, also where it would lead to another one. Raises ``ValueError`` for an empty one:
+    the path without it is another operation's.
+    """
+    if not segment:
+        raise ValueError("an empty text is no id and no name")
     return quote(segment, safe="") if segment.strip(".") else segment.replace(".", "%2E")
 
 
