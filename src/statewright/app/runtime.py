@@ -197,6 +197,7 @@ LANGUAGES: Final[tuple[InstalledLanguage, ...]] = (
     install_language(FLOWS, transitions=build_transitions(FLOW_DIALECT), render_job=to_job_record, shares_jobs=True),
     install_language(
         PLAYBOOKS,
+        noun=PLAYBOOK_DIALECT.nouns.instance,
         transitions=build_transitions(PLAYBOOK_DIALECT),
         render_job=to_job_record,
         shares_jobs=True,

@@ -184,7 +184,7 @@ async def advance_in_turn(
                         await asyncio.sleep(pause * _jitter.uniform(0.5, 1.5))
                         pause = min(2 * pause, MAX_PAUSE_S)
                     cached = None
-        raise Conflict("too many others change this instance")
+        raise Conflict(f"too many others change this {host.noun}")
 
 
 async def create(

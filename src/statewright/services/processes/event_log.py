@@ -48,7 +48,7 @@ async def list_events(
     host: ProcessHost[P, I], caller: Caller, instance_id: str, *, after: int = 0, limit: int = MAX_PAGE
 ) -> LogPage:
     """Up to ``limit`` events behind a number, fewer when they are large. Raises ``ProcessNotFound``."""
-    entity = parse_instance_id(instance_id, build_not_found(instance_id))
+    entity = parse_instance_id(instance_id, build_not_found(host, instance_id))
     has_ended = await _look(host, caller, entity, instance_id)  # before the events: else the last could be missed
     found = await _fetch(host, caller, entity, after=after, limit=min(limit, MAX_PAGE))
     return LogPage(events=found, has_ended=has_ended)
@@ -56,7 +56,7 @@ async def list_events(
 
 async def read_value(host: ProcessHost[P, I], caller: Caller, instance_id: str, digest: str) -> JsonValue:
     """A value that an event names rather than has (``log_values``). Raises ``ProcessNotFound``."""
-    entity = parse_instance_id(instance_id, build_not_found(instance_id))
+    entity = parse_instance_id(instance_id, build_not_found(host, instance_id))
     await _look(host, caller, entity, instance_id)
     found = await fetch_value(host.core.pool, caller.tenant, entity, digest)
     if found is None:
@@ -71,7 +71,7 @@ async def follow_events(
 
     Raises ``ProcessNotFound``, and ``TooManyRequests`` when too many follow already.
     """
-    entity = parse_instance_id(instance_id, build_not_found(instance_id))
+    entity = parse_instance_id(instance_id, build_not_found(host, instance_id))
     clock = asyncio.get_running_loop().time
     with host.shared.log_followers.follow(caller.tenant, entity) as woken:
         silent_since = -MAX_SILENCE_S  # who follows hears at once that it does
@@ -94,7 +94,7 @@ async def _look(host: ProcessHost[P, I], caller: Caller, entity: EntityId, name:
     """Whether the instance has ended. Raises ``ProcessNotFound``."""
     has_ended = await instances.has_ended(host.core.pool, caller.tenant, host.language.name, entity)
     if has_ended is None:
-        raise build_not_found(name)
+        raise build_not_found(host, name)
     return has_ended
 
 

@@ -188,10 +188,13 @@ class ProcessCache(Generic[P]):
 
 
 class ProcessHost(Generic[P, I]):
-    """Runs the instances of one language in one service; nothing that it keeps outlives the process, or has to."""
+    """Runs the instances of one language in one service; nothing that it keeps outlives the process, or has to.
+    ``noun`` is what clients call an instance.
+    """
 
-    def __init__(self, parts: "Processes", language: ProcessLanguage[P, I]) -> None:
+    def __init__(self, parts: "Processes", language: ProcessLanguage[P, I], *, noun: str) -> None:
         self.parts = parts
+        self.noun = noun
         self.core = core = parts.core
         self.shared = parts.hosts
         self.language = language
@@ -203,6 +206,10 @@ class ProcessHost(Generic[P, I]):
         )
         self.tenants_with_models: set[TenantId] = set()
         """Tenants whose built-in models are known to be there."""
+
+    def build_gone(self) -> ProcessNotFound:
+        """What is said of a job that has no instance any more."""
+        return ProcessNotFound(f"{self.noun} of a job is gone")
 
     def define(self, published: PublishedDefinition[P]) -> DefinitionSource[P, I]:
         """A definition as computing processes come by it."""

@@ -66,19 +66,23 @@ class InstalledLanguage(Struct, frozen=True, kw_only=True):
 def install_language(
     language: ProcessLanguage[P, I],
     *,
+    noun: str = "instance",
     transitions: Mapping[ModelId, HostedTransition] | None = None,
     render_job: Callable[[ClaimedJob], JsonObject] = render_job,
     shares_jobs: bool = False,
     retry_node: "NodeRetry | None" = None,
     add_secrets: "AddSecrets | None" = None,
 ) -> InstalledLanguage:
-    """A language, the transitions of its models that clients may fire, and the form of its jobs. ``shares_jobs``: the
-    workers of the public protocols take them, beside those of other languages. ``retry_node``: how an incident at a
-    node is retried. ``add_secrets``: what jobs are given only when they are handed out.
+    """A language, what clients call an instance, the transitions of its models that they may fire, and the form of its
+    jobs. ``shares_jobs``: the workers of the public protocols take them, beside those of other languages.
+    ``retry_node``: how an incident at a node is retried. ``add_secrets``: what jobs are given only when they are handed
+    out.
     """
 
     def host(processes: Processes) -> None:
-        host_language(processes, language, shares_jobs=shares_jobs, retry_node=retry_node, add_secrets=add_secrets)
+        host_language(
+            processes, language, noun=noun, shares_jobs=shares_jobs, retry_node=retry_node, add_secrets=add_secrets
+        )
 
     def build_pusher(
         processes: Processes, members: Members, callouts: LocalCallouts, do_job: "DoJob | None"
@@ -98,13 +102,14 @@ def host_language(
     processes: Processes,
     language: ProcessLanguage[P, I],
     *,
+    noun: str = "instance",
     shares_jobs: bool = False,
     retry_node: "NodeRetry | None" = None,
     add_secrets: "AddSecrets | None" = None,
 ) -> ProcessHost[P, I]:
     """Run the instances of a language in a service from now on."""
     hosts = processes.hosts
-    host = ProcessHost(processes, language)
+    host = ProcessHost(processes, language, noun=noun)
 
     async def fire_timer(due: DueTimer) -> bool:
         return await fire_due(host, due) == "fired"

@@ -122,7 +122,7 @@ async def get_instance(host: ProcessHost[P, I], caller: Caller, instance_id: str
     """An instance as it is now. Raises ``ProcessNotFound`` (``instance "X" not found``)."""
     found = await advancing.find_instance(host, caller.tenant, instance_id)
     if found is None:
-        raise build_not_found(instance_id)
+        raise build_not_found(host, instance_id)
     return found
 
 
@@ -261,7 +261,7 @@ async def stream_history(
 
     Raises ``ProcessNotFound``.
     """
-    id_, offset, total = parse_instance_id(instance_id, build_not_found(instance_id)), 0, 1
+    id_, offset, total = parse_instance_id(instance_id, build_not_found(host, instance_id)), 0, 1
     while offset < total:
         lines, total = await stored.fetch_execution_page(
             host.core.pool, caller.tenant, host.language.name, id_, offset=offset, limit=HISTORY_PORTION
@@ -269,7 +269,7 @@ async def stream_history(
         whole = list(takewhile(lambda line: not line.are_values_omitted, lines))
         del lines
         if not whole:
-            raise build_not_found(instance_id)  # it never was, or was removed meanwhile
+            raise build_not_found(host, instance_id)  # it never was, or was removed meanwhile
         offset += len(whole)
         yield await _to_executions(id_, whole)
 
@@ -292,12 +292,12 @@ async def list_history_page(
     Pages are as in ``definitions.list_definitions``. Raises ``ProcessNotFound``.
     """
     asked = normalize_page(page, page_size)
-    id_ = parse_instance_id(instance_id, build_not_found(instance_id))
+    id_ = parse_instance_id(instance_id, build_not_found(host, instance_id))
     lines, total = await stored.fetch_execution_page(
         host.core.pool, caller.tenant, host.language.name, id_, offset=asked.offset, limit=asked.size
     )
     if not total:
-        raise build_not_found(instance_id)
+        raise build_not_found(host, instance_id)
     read = await _to_executions(id_, lines)
     return HistoryPage(lines=read, page=asked.number, page_size=asked.size, total=total)
 
@@ -306,14 +306,14 @@ async def fetch_last_statuses(
     host: ProcessHost[P, I], caller: Caller, instance_id: str
 ) -> Mapping[str, ExecutionStatus]:
     """What became of the last execution of each node that was ever entered. Raises ``ProcessNotFound``."""
-    id_ = parse_instance_id(instance_id, build_not_found(instance_id))
+    id_ = parse_instance_id(instance_id, build_not_found(host, instance_id))
     found = await stored.fetch_last_statuses(host.core.pool, caller.tenant, host.language.name, id_)
     return {node: cast("ExecutionStatus", status) for node, status in found}  # as it was written
 
 
-def build_not_found(instance_id: str) -> ProcessNotFound:
+def build_not_found(host: ProcessHost[P, I], instance_id: str) -> ProcessNotFound:
     """What is said of an unknown instance."""
-    return ProcessNotFound(f"instance {quote(instance_id)} not found")
+    return ProcessNotFound(f"{host.noun} {quote(instance_id)} not found")
 
 
 async def _to_executions(instance: EntityId, lines: Sequence[StoredExecution]) -> tuple[NodeExecution, ...]:

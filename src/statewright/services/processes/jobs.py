@@ -613,7 +613,7 @@ async def take_report(
     job that is over, ``ProcessBadRequest`` for what the language does not take.
     """
     take = partial(reports.take_report, job=job, report=report, lease=lease)
-    gone = ProcessNotFound("instance of a job is gone")
+    gone = host.build_gone()
     try:
         if not waits:
             with suppress(InstanceSuspended):
@@ -623,9 +623,9 @@ async def take_report(
                 return reports.describe_taken(advanced.instance, job)
         found = await judge(host, caller.tenant, instance, take, given=report)
     except ProcessNotFound:
-        raise ProcessConflict("the instance is gone") from None
+        raise ProcessConflict(f"the {host.noun} is gone") from None
     if found is None:
-        raise ProcessConflict("the instance is gone")
+        raise ProcessConflict(f"the {host.noun} is gone")
     return reports.describe_taken(found, job)
 
 
@@ -640,7 +640,7 @@ async def fail_lost_job(
             instance,
             partial(losses.fail_lost_job, job=job),
             kind="instance.fail_job",
-            unknown=ProcessNotFound("instance of a job is gone"),
+            unknown=host.build_gone(),
         )
 
 
