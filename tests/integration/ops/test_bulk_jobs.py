@@ -513,6 +513,37 @@ def test_entities_are_suspended_and_go_on(api: Api, ops: Api) -> None:
     assert list_codes(ops, again) == ["NOT_SUSPENDED"] * 3
 
 
+HANGING = """
+    INSERT INTO cluster_node (id, name, address, machine, program, draining, revision, lease_until)
+    VALUES ('hanging', 'hanging', '127.0.0.1:1', 'another', 'x', true, 0, now_us() + 3600000000)
+"""
+GONE = "DELETE FROM cluster_node WHERE id = 'hanging'"
+
+
+@pytest.mark.parametrize("ends", ["the node", "the wait"])
+def test_a_job_that_resumes_waits_for_a_node_that_hangs_until_it_is_gone_or_for_so_long(
+    service: RunningService, api: Api, ops: Api, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    """The node has a lease and does not say that it knows of what goes on; that goes on here nonetheless."""
+    within_s = 600.0 if ends == "the node" else 0.5
+    ids = a_set(api, 2)
+    wait(ops, begin(ops, operation="SUSPEND", arguments={}, reason="audit", ids=ids))
+    monkeypatch.setattr("statewright.services.ops.waiting.CONFIRM_WITHIN_S", within_s)
+    run_on_database(service, HANGING)
+    begun = time.monotonic()
+    try:
+        job = begin(ops, operation="RESUME", arguments={}, ids=ids)
+        eventually(lambda: get_totals(done(ops.get(f"/bulk-jobs/{job['id']}"))) == {"succeeded": 2})
+        assert {api.update(id_, fire="GO") and api.state(id_) for id_ in ids} == {"DONE"}
+        if ends == "the node":
+            assert done(ops.get(f"/bulk-jobs/{job['id']}"))["status"] == "RUNNING"
+            run_on_database(service, GONE)
+        assert get_totals(wait(ops, job)) == {"succeeded": 2}
+    finally:
+        run_on_database(service, GONE)
+    assert ends == "the node" or time.monotonic() - begun > within_s
+
+
 def test_instances_are_cancelled_and_those_that_failed_begin_again(service: RunningService, api: Api, ops: Api) -> None:
     v1 = replace(api, url=service.root)
     uploaded(v1, definition("errand", step("mail", "SERVICE_TASK", "end", jobType="mail")))

@@ -427,6 +427,44 @@ def test_what_rests_goes_out_when_its_target_is_mended(
     assert done(hooks.get(f"{path}/deliveries"))["items"][0]["attempt"] == 1
 
 
+END_THE_CHANGE: Final = """
+    SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+     WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%event_delivery SET attempt = 0%'
+"""
+
+
+async def test_a_change_of_the_target_during_which_the_database_goes_away_has_not_been_made(
+    sending: RunningService, tenant: str, hooks: Api, client: Api, receiver: Receiver
+) -> None:
+    """It goes between the subscription and what rests, which a transaction of its own would tear apart."""
+    receiver.answer = lambda _, _event: 404
+    path = f"/subscriptions/{subscribe(hooks, receiver.url)['id']}"
+    made = client.create(model=client.a_model(FLOW))
+    eventually(lambda: done(hooks.get(f"{path}/deliveries?status=RETRYING"))["items"])
+    patch = {"target": {"url": f"{receiver.url}/right"}}
+    async with connected(sending.database) as holding, connected(sending.database) as watching:
+        for statement in (REST_LONG, LOADED_ANEW):
+            await holding.execute(statement, tenant)
+        before = done(hooks.get(path))
+        with ThreadPoolExecutor(1) as pool:
+            async with holding.transaction():
+                await holding.execute("SELECT FROM event_delivery WHERE tenant = $1 FOR UPDATE", tenant)
+                changing = pool.submit(hooks.request, "PATCH", path, patch)
+                async with asyncio.timeout(PATIENCE_S):
+                    while not await watching.fetchval(END_THE_CHANGE):  # noqa: ASYNC110 - the database has no event
+                        await asyncio.sleep(0.01)
+            refused(changing.result(), 503, "STORAGE_UNAVAILABLE")
+    shown, [delivery] = done(hooks.get(path)), done(hooks.get(f"{path}/deliveries"))["items"]
+    assert {name: shown[name] for name in ("target", "revision")} == {
+        name: before[name] for name in ("target", "revision")
+    }
+    assert (delivery["status"], delivery["attempt"]) == ("RETRYING", 8)
+    receiver.got.clear()
+    receiver.answer = lambda _, _event: 204
+    done(hooks.request("PATCH", path, patch))
+    eventually(lambda: [event["subject"] for event in receiver.events] == [made.id])
+
+
 def test_what_is_under_way_to_a_wrong_target_goes_to_the_right_one_next(
     sending: RunningService, tenant: str, hooks: Api, client: Api, receiver: Receiver
 ) -> None:
