@@ -18,9 +18,11 @@ So a migration gives way first: it waits less than a second for a lock, and star
 Why the service does not start on a storage is said in one line for the operator.
 
 StartRefused
+├── ServerUnfit                the server or its database is none that this program works on
 ├── EmbeddedServerRefused      the embedded PostgreSQL cannot run here
 │   └── DataDirectoryInUse     another service holds the data directory
 └── SchemaRefused              the database's schema does not fit this program
+    ├── SchemaNotReadable      the role may not read or change what it has to
     ├── SchemaNewer            a newer program migrated it
     ├── SchemaOutdated         migrations are pending and may not be applied
     └── SchemaDiffers          an applied migration is not the one this program knows
@@ -30,7 +32,8 @@ import asyncio
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -44,6 +47,10 @@ from statewright.telemetry import logs
 
 class StartRefused(Exception):
     """The storage cannot be used as it is; an operator has to act before a restart makes sense."""
+
+
+class ServerUnfit(StartRefused):
+    """The server or its database is none that this program works on."""
 
 
 class EmbeddedServerRefused(StartRefused):
@@ -60,6 +67,13 @@ class DataDirectoryInUse(EmbeddedServerRefused):
 
 class SchemaRefused(StartRefused):
     """The database's schema does not fit this program."""
+
+
+class SchemaNotReadable(SchemaRefused):
+    """The database does not let this role read or change the schema."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the schema of the database cannot be read or changed: {reason}")
 
 
 class SchemaNewer(SchemaRefused):
@@ -87,6 +101,9 @@ class SchemaDiffers(SchemaRefused):
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(f"migration {name} {reason}: this database was migrated by a different build of the program")
 
+
+OLDEST_SERVER: Final = 15
+"""Of the major versions of PostgreSQL (docs/guides/postgresql.md)."""
 
 FILE_NAME: Final = re.compile(r"(\d{4})_[a-z0-9_]+\.sql")
 
@@ -163,8 +180,10 @@ async def list_pending(
 
 
 async def check_schema(connection: asyncpg.Connection, migrations: Sequence[Migration] = MIGRATIONS) -> None:
-    """Refuse a database that is not exactly at this program's schema; raises a ``SchemaRefused``."""
-    left = await list_pending(connection, migrations)
+    """Refuse a database that is not exactly at this program's schema; raises ``ServerUnfit`` or ``SchemaRefused``."""
+    await _check_server(connection)
+    with _explain_refusals():
+        left = await list_pending(connection, migrations)
     if left:
         raise SchemaOutdated(found=left[0].version - 1, needed=left[-1].version)
 
@@ -172,14 +191,51 @@ async def check_schema(connection: asyncpg.Connection, migrations: Sequence[Migr
 async def apply_pending(
     connection: asyncpg.Connection, migrations: Sequence[Migration] = MIGRATIONS
 ) -> tuple[Migration, ...]:
-    """Bring the schema up to this program; what this call itself applied. Raises ``SchemaNewer`` and
-    ``SchemaDiffers``.
+    """Bring the schema up to this program; what this call itself applied. Raises ``ServerUnfit``, ``SchemaNewer``,
+    ``SchemaDiffers`` and ``SchemaNotReadable``.
     """
+    await _check_server(connection)
     applied: list[Migration] = []
-    while (migration := await _apply_next_between_others(connection, migrations)) is not None:
-        log.info("migration_applied", name=migration.name)
-        applied.append(migration)
+    with _explain_refusals():
+        while (migration := await _apply_next_between_others(connection, migrations)) is not None:
+            log.info("migration_applied", name=migration.name)
+            applied.append(migration)
     return tuple(applied)
+
+
+READ_SERVER: Final = """
+    SELECT current_setting('server_version_num')::integer AS version, current_setting('server_encoding') AS encoding
+"""
+
+
+async def _check_server(connection: asyncpg.Connection) -> None:
+    server = await connection.fetchrow(READ_SERVER)
+    assert server is not None  # noqa: S101 - it selects from nothing
+    refuse_server(**server)
+
+
+def refuse_server(*, version: int, encoding: str) -> None:
+    """Raises ``ServerUnfit`` for a server of this ``server_version_num``, or a database of this encoding: any other
+    than UTF-8 takes some texts, and fails the requests that have others.
+    """
+    major = version // 10_000
+    if major < OLDEST_SERVER:
+        raise ServerUnfit(f"the database server is PostgreSQL {major}: {OLDEST_SERVER} or newer is needed")
+    if encoding != "UTF8":
+        raise ServerUnfit(f"the database has the encoding {encoding}: create it with ENCODING 'UTF8'")
+
+
+@contextmanager
+def _explain_refusals() -> Iterator[None]:
+    """Raises ``SchemaNotReadable`` for what a role, or a schema that is not there, makes fail."""
+    try:
+        yield
+    except (
+        asyncpg.InsufficientPrivilegeError,
+        asyncpg.InvalidSchemaNameError,
+        asyncpg.ReadOnlySQLTransactionError,
+    ) as refused:
+        raise SchemaNotReadable(str(refused)) from refused
 
 
 TAKE_LOCK: Final = "SELECT pg_advisory_xact_lock($1)"

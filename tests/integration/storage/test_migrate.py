@@ -10,8 +10,16 @@ import pytest
 from msgspec import structs
 
 from statewright.storage import migrate
-from statewright.storage.migrate import Migration, SchemaDiffers, SchemaNewer, SchemaOutdated, SchemaRefused
-from tests.database import connected, temporary_database
+from statewright.storage.migrate import (
+    Migration,
+    SchemaDiffers,
+    SchemaNewer,
+    SchemaNotReadable,
+    SchemaOutdated,
+    SchemaRefused,
+    ServerUnfit,
+)
+from tests.database import connected, database_url, drop_database, new_name, temporary_database
 
 THREE = tuple(
     Migration(
@@ -169,6 +177,38 @@ class TestRefusing:
     )
     def test_every_refusal_is_one_line(self, refusal: SchemaRefused):
         assert "\n" not in str(refusal)
+
+    async def test_another_encoding_than_utf_8(self, connection: asyncpg.Connection, empty_database: str):
+        name = new_name()
+        await connection.execute(f"CREATE DATABASE {name} ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C'")
+        try:
+            async with connected(database_url(empty_database, name)) as latin:
+                for use in (migrate.apply_pending, migrate.check_schema):
+                    with pytest.raises(ServerUnfit, match=r"the encoding LATIN1: create it with ENCODING 'UTF8'"):
+                        await use(latin)
+                assert await latin.fetchval(TABLES) is None
+        finally:
+            await drop_database(empty_database, name)
+
+    def test_an_old_server(self):
+        migrate.refuse_server(version=150_000, encoding="UTF8")
+        with pytest.raises(ServerUnfit, match=r"PostgreSQL 14: 15 or newer is needed"):
+            migrate.refuse_server(version=140_012, encoding="UTF8")
+
+    @pytest.mark.parametrize(
+        ("limit", "reason"),
+        [
+            ("SET ROLE pg_monitor", "permission denied for schema public"),
+            ("SET default_transaction_read_only = on", "cannot execute CREATE TABLE in a read-only transaction"),
+            ("SET search_path = nowhere", "no schema has been selected to create in"),
+        ],
+    )
+    async def test_a_database_that_lets_nothing_be_changed(
+        self, connection: asyncpg.Connection, limit: str, reason: str
+    ):
+        await connection.execute(limit)
+        with pytest.raises(SchemaNotReadable, match=f"the schema of the database cannot be read or changed: {reason}"):
+            await migrate.apply_pending(connection, THREE)
 
 
 class TestSeveralNodes:
