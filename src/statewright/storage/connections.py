@@ -56,13 +56,24 @@ IGNORED_PARAMETERS: Final = frozenset(
 )
 
 
+SESSION: Final = (
+    ("jit", "off"),
+    ("default_transaction_isolation", "read committed"),
+    ("standard_conforming_strings", "on"),
+    ("transform_null_equals", "off"),
+)
+"""What the statements count on, whatever the server, the database or the role is set to: each looks at what others have
+committed by then, and texts in them have no escapes.
+"""
+
+
 class DatabaseUrl(Struct, frozen=True, kw_only=True):
     """A database and how to connect to it."""
 
     dsn: str
     application_name: str = "statewright"
     connect_timeout: timedelta = CONNECT_TIMEOUT
-    session: tuple[tuple[str, str], ...] = (("jit", "off"),)
+    session: tuple[tuple[str, str], ...] = SESSION
     """Parameters of the server that each session sets at its beginning, and their values."""
 
     @property

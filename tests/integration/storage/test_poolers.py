@@ -13,6 +13,7 @@ from statewright.storage.commit.group_commit import configure_commit_sessions
 from statewright.storage.connections import parse_database_url
 from statewright.storage.pool import connect, connect_when_ready
 from statewright.storage.search.query import configure_past_sessions
+from tests.database import connected
 from tests.integration.storage.network import Network
 
 KNOWN = {
@@ -76,6 +77,24 @@ async def test_every_kind_of_session_begins_behind_a_pooler(database: str):
             connection = await connect(sessions)
             assert {name: await connection.fetchval(f"SHOW {name}") for name in settings} == settings
             await connection.close()
+
+
+async def test_sessions_are_the_same_whatever_a_database_is_set_to(database: str):
+    """With escapes in texts searches for a text with a backslash failed, and serializable sessions refused writes."""
+    hostile = {
+        "default_transaction_isolation": "serializable",
+        "standard_conforming_strings": "off",
+        "transform_null_equals": "on",
+    }
+    async with connected(database) as admin:
+        name = await admin.fetchval("SELECT current_database()")
+        for parameter, value in hostile.items():
+            await admin.execute(f"ALTER DATABASE \"{name}\" SET {parameter} = '{value}'")
+    async with connected(database) as stranger:
+        assert {each: await stranger.fetchval(f"SHOW {each}") for each in hostile} == hostile
+    connection = await connect(parse_database_url(database))
+    assert [await connection.fetchval(f"SHOW {each}") for each in hostile] == ["read committed", "on", "off"]
+    await connection.close()
 
 
 async def test_a_database_that_is_not_there_yet_is_waited_for(database: str):
