@@ -33,6 +33,7 @@ from statewright.console.response import (
     HTML,
     NO_STORE,
     SECURITY_HEADERS,
+    STREAM_HEADERS,
     TEXT,
     ConsoleResponse,
     add_timing,
@@ -137,7 +138,7 @@ class Console:
         stream = await self.live.open(client, viewer.tenant, topics, login=login)
         if isinstance(stream, Reply):
             return self._frame.refuse(stream.status, "This may not be listened to")
-        return ConsoleResponse(stream, 200, "text/event-stream")
+        return ConsoleResponse(stream, 200, "text/event-stream", STREAM_HEADERS)
 
     async def log_in(self, step: LoginStep, browser: Browser) -> ConsoleResponse:
         """Show the page of the login, check what was typed there, or send the browser to a provider and back."""

@@ -48,6 +48,9 @@ WORKER_HEADERS: Final[Headers] = (
 
 NO_STORE: Final = (b"cache-control", b"no-store")
 
+STREAM_HEADERS: Final[Headers] = (*SECURITY_HEADERS, NO_STORE, (b"x-accel-buffering", b"no"))
+"""Of a stream of events, which proxies are not to keep back."""
+
 
 def is_foreign_form(headers: Mapping[bytes, bytes]) -> bool:
     """Whether a form was sent by another page than ours, or does not say by which."""

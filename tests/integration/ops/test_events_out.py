@@ -245,6 +245,7 @@ def stream(ops: Api, last: str, *, most: int, query: str = "") -> Iterator[tuple
     with httpx.stream("GET", f"{ops.url}/events{query}", headers=headers, timeout=20) as response:
         assert response.status_code == 200
         assert response.headers["content-type"] == "text/event-stream"
+        assert response.headers["x-accel-buffering"] == "no"
         id_, told = "", 0
         for line in response.iter_lines():
             if line.startswith("id: "):

@@ -191,6 +191,7 @@ def read_stream(playbooks: Playbooks, execution: Json, **headers: str) -> list[J
     named = {"Authorization": f"Bearer {playbooks.api.token}", "Accept": "text/event-stream", **headers}
     with httpx.stream("GET", url, headers=named, timeout=60) as answer:
         assert answer.headers["content-type"] == "text/event-stream"
+        assert answer.headers["x-accel-buffering"] == "no"
         lines = takewhile(lambda line: line != "event: end", answer.iter_lines())
         return [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
 

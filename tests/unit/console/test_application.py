@@ -126,6 +126,7 @@ async def test_so_many_streams_are_open_and_no_more(monkeypatch: pytest.MonkeyPa
     first, second = await listen(console), await listen(console)
     assert (first.status, second.status, (await listen(console)).status) == (200, 200, 503)
     assert isinstance(first.body, live.LiveStream)
+    assert (b"x-accel-buffering", b"no") in first.headers
     await first.body.aclose()
     assert (await listen(console)).status == 200
     await console.close()

@@ -9,7 +9,7 @@ from contextlib import aclosing
 from typing import Final, TypeVar
 
 from statewright.api.http.ops.route import read_body, serve
-from statewright.api.http.processes.event_log import EVENT_STREAM
+from statewright.api.http.processes.event_log import EVENT_STREAM, STREAM_HEADERS
 from statewright.api.http.request import Request, read_entity_id
 from statewright.api.http.response import Response, SendLimit, StreamNotRead, encode_json, prime_stream
 from statewright.failures import InvalidParameter
@@ -88,7 +88,7 @@ async def read_events(request: Request) -> Response:
         return Response(
             await prime_stream(_Backlog(pages, sending.expire).read_parts()),
             media_type=EVENT_STREAM,
-            headers=((b"cache-control", b"no-store"),),
+            headers=STREAM_HEADERS,
             limit=sending,
         )
     found = await log.read_page(tenant, position, wanted, include=include, limit=limit)

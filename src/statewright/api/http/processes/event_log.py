@@ -20,6 +20,8 @@ from statewright.services.processes.hosting import Processes, ProcessHost
 
 DEFAULT_PAGE: Final = 100
 EVENT_STREAM: Final = "text/event-stream"
+STREAM_HEADERS: Final = ((b"cache-control", b"no-store"), (b"x-accel-buffering", b"no"))
+"""Of a stream of events. A proxy like nginx would keep events back until it has some pages of them."""
 _MAX_DIGITS: Final = 18
 
 T = TypeVar("T")
@@ -41,7 +43,7 @@ class LogInterface(Generic[P, I]):
         if EVENT_STREAM in (request.header(b"accept") or ""):
             pages = event_log.follow_events(host, request.caller, id_, after=read_last_event_id(request, after))
             parts = await prime_stream(stream_events(pages, lambda events: self._render_events(id_, events)))
-            return Response(parts, media_type=EVENT_STREAM, headers=((b"cache-control", b"no-store"),))
+            return Response(parts, media_type=EVENT_STREAM, headers=STREAM_HEADERS)
         limit = request.query_int32("limit", DEFAULT_PAGE)
         if not 1 <= limit <= MAX_PAGE:
             raise InvalidParameter("limit")
