@@ -15,11 +15,25 @@ from typer.testing import CliRunner
 from statewright.cli.main import program
 
 KEPT: Final = Path(__file__).with_name("help_of_commands.txt")
+PAGE: Final = Path(__file__).parents[2] / "docs/reference/cli.md"
 WIDE: Final = {"COLUMNS": "1000", "TERMINAL_WIDTH": "1000", "NO_COLOR": "1", "TERM": "dumb"}
 
 
 def test_the_help_of_commands_is_what_was_kept() -> None:
     assert list(list_lines()) == KEPT.read_text(encoding="utf-8").splitlines()
+
+
+def test_the_page_of_the_command_line_names_every_command() -> None:
+    """In one row or paragraph with its group: "`keys list`, `rotate`" names both."""
+    page = re.sub(r"\n(?=\|)", "\n\n", PAGE.read_text(encoding="utf-8"))
+    named = [re.findall(r"`([^`]+)`", chunk) for chunk in page.split("\n\n")]
+    commands = [words for words in list_commands(typer.main.get_command(program), ()) if words]
+    assert [words for words in commands if not any(names_command(spans, words) for spans in named)] == []
+
+
+def names_command(spans: list[str], words: tuple[str, ...]) -> bool:
+    group = " ".join(words[:-1])
+    return any(span.startswith(group) for span in spans) and any(words[-1] in span.split() for span in spans)
 
 
 def list_lines() -> Iterator[str]:

@@ -12,7 +12,8 @@ The condition builder as its template sees it: a tree of nodes with what each ma
 """
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import islice
 from typing import Final, Literal, TypeAlias, assert_never
 from urllib.parse import quote
 
@@ -380,9 +381,28 @@ def offer_operators(types: Iterable[str]) -> tuple[str, ...]:
     return tuple(operator for operator in OPERATORS if operator in offered)
 
 
-def find_nearest_path(path: str, known: Iterable[str]) -> str | None:
-    """The known path that is most like one that is not known; ``None`` if none is alike."""
-    found = difflib.get_close_matches(path, list(known), n=1, cutoff=0.6)
+MAX_UNKNOWN: Final = 10
+"""Unknown paths of a condition that are shown."""
+MAX_GUESSED: Final = 200
+"""Paths of a model among which the nearest one is looked for."""
+MAX_GUESSED_CHARS: Final = 64
+
+
+def list_unknown_paths(condition: Condition, known: Collection[str]) -> tuple[tuple[str, str | None], ...]:
+    """The first paths that are not known, each with the known one that may be meant."""
+    declared = frozenset(known)
+    unknown = (path for path in list_paths(condition) if path not in declared)
+    return tuple((path, find_nearest_path(path, known)) for path in islice(unknown, MAX_UNKNOWN))
+
+
+def find_nearest_path(path: str, known: Collection[str]) -> str | None:
+    """The known path that is most like one that is not known; ``None`` if none is alike, and where looking for it would
+    take time: it grows with the number of paths, and with the square of their lengths.
+    """
+    if len(known) > MAX_GUESSED or len(path) > MAX_GUESSED_CHARS:
+        return None
+    names = [name for name in known if len(name) <= MAX_GUESSED_CHARS]
+    found = difflib.get_close_matches(path, names, n=1, cutoff=0.6)
     return found[0] if found else None
 
 

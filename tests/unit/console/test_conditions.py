@@ -10,6 +10,9 @@ from statewright.console.conditions import (
     EVERYTHING,
     LIFECYCLE_FIELDS,
     MAX_DEPTH,
+    MAX_GUESSED,
+    MAX_GUESSED_CHARS,
+    MAX_UNKNOWN,
     OPERATORS,
     PRESENCE,
     Condition,
@@ -23,6 +26,7 @@ from statewright.console.conditions import (
     find_nearest_path,
     fits_link,
     list_paths,
+    list_unknown_paths,
     offer_operators,
     read_condition,
     read_fields,
@@ -211,6 +215,19 @@ def test_a_misspelt_path_has_a_nearest_one() -> None:
     )
     assert [find_nearest_path(path, ["$.name", "$.amount"]) for path in list_paths(condition)] == ["$.amount"]
     assert find_nearest_path("$.zzz", ["$.name"]) is None
+
+
+def test_nearest_paths_are_looked_for_only_where_that_takes_no_time() -> None:
+    """One request with many misspelt paths, on a model with thousands, held the event loop for minutes."""
+    many = [f"$.item{number}" for number in range(MAX_GUESSED)]
+    assert find_nearest_path("$.itm7", many) == "$.item7"
+    assert find_nearest_path("$.itm7", [*many, "$.other"]) is None
+    assert find_nearest_path("$.item" + "7" * MAX_GUESSED_CHARS, ["$.item" + "7" * MAX_GUESSED_CHARS + "8"]) is None
+    leaves = [f'{{"type":"simple","jsonPath":"$.itm{number}","operatorType":"IS_NULL"}}' for number in range(50)]
+    condition = read_condition(f'{{"type":"group","operator":"OR","conditions":[{",".join(leaves)}]}}')
+    unknown = list_unknown_paths(condition, many)
+    assert len(unknown) == MAX_UNKNOWN
+    assert unknown[7] == ("$.itm7", "$.item7")
 
 
 def test_a_condition_is_told_in_words() -> None:

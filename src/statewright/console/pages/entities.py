@@ -20,9 +20,8 @@ from statewright.console.conditions import (
     add_part,
     build_nodes,
     describe_condition,
-    find_nearest_path,
     fits_link,
-    list_paths,
+    list_unknown_paths,
     read_condition,
     read_fields,
     remove_part,
@@ -184,9 +183,7 @@ def view_entities(path: str, query: Query, head: ModelHead, export: Reply, found
         news=_build_news_path(query, head, condition),
         problem=None if found.is_ok else _explain(found, head, path + query.change()),
         is_too_expensive=not found.is_ok and build_problem(found).code in GAVE_UP,
-        unknown=tuple(
-            (each, find_nearest_path(each, schema.paths)) for each in list_paths(condition) if each not in schema.paths
-        ),
+        unknown=list_unknown_paths(condition, schema.paths),
     )
     crumbs = build_model_crumbs(head.name, head.version)
     return View(title=f"Entities of {head.name}/{head.version}", data=data, crumbs=crumbs, at=_read_at(query))
