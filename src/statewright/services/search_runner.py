@@ -85,7 +85,10 @@ class SearchRunner:
     async def run_once(self) -> int:
         """Begin with as many jobs as there are and as there is room for; how many."""
         free = MAX_CONCURRENT_JOBS - len(self._tasks)
-        claimed = await self._jobs.claim(self._worker, lease=self._lease, most=free) if free else []
+        if not free:
+            return 0
+        served = {tenant for tenant, _ in self._tasks}
+        claimed = await self._jobs.claim(self._worker, lease=self._lease, most=free, served=served)
         for job in claimed:
             self._start(job)
         return len(claimed)

@@ -47,9 +47,9 @@ class Bench(Struct, frozen=True, kw_only=True):
     jobs: SearchJobs
     tables: asyncpg.Connection
 
-    async def submitted(self) -> JobId:
+    async def submitted(self, tenant: TenantId = ACME) -> JobId:
         job = JobId(str(uuid4()))
-        new = NewSearchJob(tenant=ACME, id=job, model=MODEL, key=ModelKey("parcel", 1), condition="{}", sort="[]")
+        new = NewSearchJob(tenant=tenant, id=job, model=MODEL, key=ModelKey("parcel", 1), condition="{}", sort="[]")
         await self.jobs.submit(new)
         return job
 
@@ -145,6 +145,14 @@ async def test_cancel_finish_and_failure_at_the_same_time_have_one_winner(bench:
         assert await bench.kept(job) == found.hits == (hits or 0)
         winners.add(found.status)
     assert len(winners) > 1, "the race was none"
+
+
+async def test_a_tenant_does_not_wait_behind_all_that_another_has_submitted(bench: Bench) -> None:
+    mine = [await bench.submitted() for _ in range(3)]
+    other = await bench.submitted(TenantId("other"))
+    [first] = await bench.jobs.claim("w", lease=LEASE, most=1)
+    claimed = await bench.jobs.claim("w", lease=LEASE, most=2, served={ACME})
+    assert [first.id, *(job.id for job in claimed)] == [mine[0], other, mine[1]]
 
 
 async def test_processes_that_claim_at_the_same_time_share_the_jobs(bench: Bench) -> None:

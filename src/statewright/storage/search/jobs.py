@@ -11,7 +11,7 @@ process finds becomes visible in the transaction that ends the job, so an interr
 whatever is written, and in whatever order commits become visible.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Final, cast
 from uuid import UUID
@@ -116,7 +116,7 @@ class SearchJobs:
     CLAIM = f"""
         WITH due AS MATERIALIZED (
             SELECT tenant, id FROM search_job
-             WHERE status = 'RUNNING' AND lease_until < now_us()
+             WHERE status = 'RUNNING' AND lease_until < now_us() AND tenant <> ALL ($4::text[])
              ORDER BY created_at LIMIT $3 FOR UPDATE SKIP LOCKED
         )
         UPDATE search_job SET worker = $1, lease_until = now_us() + $2::bigint, attempts = attempts + 1
@@ -124,10 +124,18 @@ class SearchJobs:
      RETURNING {JOB_COLUMNS}
     """  # noqa: S608
 
-    async def claim(self, worker: str, *, lease: timedelta, most: int) -> list[SearchJob]:
-        """Up to ``most`` jobs that no process works on, now ``worker``'s."""
+    async def claim(
+        self, worker: str, *, lease: timedelta, most: int, served: Collection[TenantId] = ()
+    ) -> list[SearchJob]:
+        """Up to ``most`` jobs that no process works on, now ``worker``'s: the oldest, those of the tenants that are
+        ``served`` already after those of others, so that nobody waits behind all that another has submitted.
+        """
+        rows: list[asyncpg.Record] = []
         async with self._pool.connection() as connection:
-            return [_to_job(row) for row in await connection.fetch(self.CLAIM, worker, _to_us(lease), most)]
+            for others in (list(served), []) if served else ([],):
+                if len(rows) < most:
+                    rows += await connection.fetch(self.CLAIM, worker, _to_us(lease), most - len(rows), others)
+        return [_to_job(row) for row in rows]
 
     RENEW = """
         UPDATE search_job SET lease_until = now_us() + $4::bigint
