@@ -27,6 +27,8 @@ _ENCRYPTION_KEY_BYTES: Final = 32
 _URL_SAFE: Final = str.maketrans("-_", "+/")
 _HEX: Final = re.compile(r"(?:[0-9a-fA-F]{2})+")
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")
+_TAKEN_PATHS: Final = frozenset({"console", "docs", "healthz", "openapi.json", "ops", "readyz", "v1"})
+"""First segments of what the HTTP port serves beside the API."""
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 _DURATION_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
@@ -284,8 +286,11 @@ def read_level(text: str) -> str:
 def read_context_path(text: str) -> str:
     """A path prefix without its trailing slashes; empty is the root."""
     path = text.strip().rstrip("/")
-    if path and not re.fullmatch(r"(?:/[A-Za-z0-9._~-]+)+", path):
+    if path and not re.fullmatch(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._~-]+)+", path):
         raise ValueError("is not a path such as /api")
+    first = path.split("/")[1] if path else ""
+    if first in _TAKEN_PATHS:
+        raise ValueError(f"is not free: /{first} is another part of the service")
     return path
 
 
