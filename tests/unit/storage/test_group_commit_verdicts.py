@@ -220,6 +220,47 @@ def test_what_becomes_ready_in_one_turn_travels_together():
     assert sorted(database.sizes) == [3, MAX_BATCH]
 
 
+@pytest.mark.parametrize(
+    ("active", "sizes"),
+    [(20, [12]), (1, [1, 11]), (0, [1, 11])],
+    ids=["others are at work", "nobody else", "nobody"],
+)
+def test_a_batch_waits_while_others_are_at_work_and_each_turn_brings_one(active: int, sizes: list[int]):
+    assert commit_in_turns(range(12), active=active) == sizes
+
+
+def test_a_batch_does_not_wait_for_transactions_that_bring_nothing():
+    assert commit_in_turns([0, 0, 0, *range(5, 12)], active=1000) == [3, 7]
+
+
+def test_a_full_batch_leaves_whoever_is_at_work():
+    assert commit_in_turns(range(MAX_BATCH + 3), active=1000) == [MAX_BATCH, 3]
+
+
+def commit_in_turns(turns: Sequence[int], *, active: int) -> list[int]:
+    """The sizes of the batches of transactions that are ready after so many turns of the loop, with so many open."""
+    database = Database()
+
+    async def commit(group: GroupCommit, number: int, turn: int) -> None:
+        for _ in range(turn):
+            await asyncio.sleep(0)
+        await group.commit(Submission(rows=[a_row(str(number), transaction=f"t-{number}")]))
+
+    async def run() -> None:
+        group = GroupCommit(database, send_within=SEND_WITHIN, lock_timeout=LOCK_TIMEOUT)  # type: ignore[arg-type]
+        group.metrics.active = active
+        await asyncio.gather(*(commit(group, number, turn) for number, turn in enumerate(turns)))
+
+    loop = JumpingLoop()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CommitStatement, "apply", apply)
+        try:
+            loop.run_until_complete(run())
+        finally:
+            loop.close()
+    return database.sizes
+
+
 def test_a_submission_that_a_statement_fails_for_fails_alone():
     database = Database(["defect", "none", "defect", "none"])
     found, _ = play(database, [Wanted(at=0, entities=frozenset({number})) for number in range(3)])

@@ -6,11 +6,12 @@ stale version in one leaves the others untouched. Unique keys are claimed by the
 outside the submission holds refuses that submission.
 
 When a batch leaves. The first submission asks the event loop to be called back at the end of its turn, so that
-everything which became ready in the same turn travels together; there is no timer, and an idle system sends at once. At
-most ``MAX_BATCH`` submissions per batch and ``MAX_IN_FLIGHT`` batches at a time, each on its own connection (measured:
-larger or more batches are slower). A submission that touches an entity of a batch being built or on its way, or wants a
-claim that one of it wants, waits for the next one; that is no conflict. A large submission goes alone, and keeps no
-small one waiting: a batch of small ones leaves beside as many large ones as there are on their way.
+everything which became ready in the same turn travels together; while other transactions are open and each turn brings
+more of them, it waits for the next turn. There is no timer, and an idle system sends at once. At most ``MAX_BATCH``
+submissions per batch and ``MAX_IN_FLIGHT`` batches at a time, each on its own connection (measured: larger or more
+batches are slower). A submission that touches an entity of a batch being built or on its way, or wants a claim that one
+of it wants, waits for the next one; that is no conflict. A large submission goes alone, and keeps no small one waiting:
+a batch of small ones leaves beside as many large ones as there are on their way.
 
 Locks of others. No submission waits for the lock of another transaction. An entity that another session has locked is
 skipped by the statement; its submission is *held up* and tried again after a pause, while all others go their way. The
@@ -222,9 +223,9 @@ MAX_IN_FLIGHT: Final = 2
 COMMIT_CONNECTIONS: Final = MAX_IN_FLIGHT + 1
 """One for each batch and one for the serial queue, or for small submissions beside large ones."""
 
-SECOND_BATCH_MIN: Final = 8
+SECOND_BATCH_MIN: Final = 16
 """Submissions that justify another batch while one is on its way. Fewer wait for it and then travel together: a
-statement costs as much for one transaction as for several."""
+statement costs the database as much as some twenty rows in it."""
 
 BLOCKED_AFTER_S: Final = 0.02
 """After so long the few that wait for a batch leave without it: it is not busy then, it waits for a lock."""
@@ -296,6 +297,8 @@ class GroupCommit:
         self._serial_worker: asyncio.Task[None] | None = None
         self._unresolved: set[asyncio.Future[Verdict]] = set()
         self._scheduled = False
+        self._gathered = 0
+        """How many waited when a batch was last about to leave."""
         self._overdue_timer: asyncio.TimerHandle | None = None
         self._expiry_timer: asyncio.TimerHandle | None = None
         self.watched: dict[tuple[TenantId, EntityId], Callable[[tuple[TenantId, EntityId]], None]] = {}
@@ -387,11 +390,17 @@ class GroupCommit:
         has_capacity = self._has_capacity
         if not self._scheduled and (has_capacity or self._waits_for_large_ones):
             self._scheduled = True
+            self._gathered = 0
             loop.call_soon(self._send)
         if not has_capacity and self._overdue_timer is None and len(self._in_flight) < MAX_IN_FLIGHT:
             self._overdue_timer = loop.call_later(BLOCKED_AFTER_S, self._send_overdue)
 
     def _send(self) -> None:
+        waiting = len(self._queue)
+        if self._gathered < min(waiting, MAX_BATCH - 1) and waiting < self.metrics.active:
+            self._gathered = waiting  # others are at work: what comes within a turn of the loop travels along
+            asyncio.get_running_loop().call_soon(self._send)
+            return
         self._scheduled = False
         while self._queue and self._has_capacity and self._send_one():
             pass
