@@ -16,6 +16,7 @@ from statewright.storage import migrate
 from statewright.storage.migrate import (
     LIMIT_WAITS,
     LOCK_KEY,
+    READ_SERVER,
     RECORD,
     RECORD_EXISTS,
     RECORDED,
@@ -69,6 +70,10 @@ class Database:
             self.tries.append((text, self._gives_way))
             if self._gives_way and self.refusals:
                 raise self.refusals.pop(0)
+
+    async def fetchrow(self, text: str) -> dict[str, object]:
+        assert text == READ_SERVER
+        return {"version": 180_004, "encoding": "UTF8"}
 
     async def fetchval(self, text: str) -> bool:
         assert text == RECORD_EXISTS
