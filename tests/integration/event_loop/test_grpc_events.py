@@ -128,6 +128,22 @@ def test_a_large_event_leaves_the_loop_free(name: str, door: Door) -> None:
     require_free_loop(door.service.loop, work_or_be_refused)
 
 
+def test_very_many_attributes_are_refused_and_leave_the_loop_free(door: Door) -> None:
+    event = CloudEvent(id="ce-7", type="EntityGetRequest", text_data="{}")
+    for n in range(170_000):
+        event.attributes[f"k{n}"].ce_boolean = True
+    message = event.SerializeToString()
+    rpc = RPC_OF["EntityGetRequest"]
+
+    def work() -> None:
+        call = channel(door.service.grpc).unary_unary(SERVICE + rpc)
+        with pytest.raises(grpc.RpcError) as refused:
+            call(message, metadata=[("authorization", f"Bearer {door.api.token}")], timeout=60)
+        assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT  # type: ignore[attr-defined]  # a call, too
+
+    require_free_loop(door.service.loop, work)
+
+
 @pytest.fixture(scope="module")
 def node(door: Door) -> Iterator[Node]:
     """A member that answers callouts, and models whose transitions need it."""

@@ -165,6 +165,19 @@ def test_a_large_definition_over_grpc_is_refused_and_leaves_the_loop_free(
         require_free_loop(door.service.loop, upload)
 
 
+def test_variables_of_very_many_names_over_grpc_are_refused_and_leave_the_loop_free(door: Door) -> None:
+    """What protobuf takes for them grows with the square."""
+    variables = Struct()
+    fill_struct(variables, {f"k{n}": True for n in range(170_000)})
+    with engine_of(door.service, door.api.token) as engine:
+
+        def start() -> None:
+            reason = refused(engine, "INVALID_ARGUMENT", "StartInstance", definition_id="waits", variables=variables)
+            assert reason == "an object, or the attributes of an event, have at most 50000 members"
+
+        require_free_loop(door.service.loop, start)
+
+
 @pytest.mark.parametrize("name", ["numbers", "records", "empty-arrays"])
 def test_large_variables_over_grpc_leave_the_loop_free(name: str, door: Door, v1: Api) -> None:
     """Their messages are three times as long as JSON, or more."""

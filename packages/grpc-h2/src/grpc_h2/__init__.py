@@ -6,7 +6,7 @@ they write in one turn of the loop leaves in one write. grpcio's own server hand
 and competes with the loop for the interpreter, which costs more than the rest of a small call.
 """
 
-from grpc_h2.context import CallContext
+from grpc_h2.context import CallContext, Inspect
 from grpc_h2.headers import CallRefused, RequestHeaders
 from grpc_h2.http2 import Limits
 from grpc_h2.incidents import EventLog, Incidents
@@ -18,6 +18,7 @@ __all__ = [
     "CallRefused",
     "EventLog",
     "Incidents",
+    "Inspect",
     "Limits",
     "PortLoad",
     "RequestHeaders",

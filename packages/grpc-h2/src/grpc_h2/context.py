@@ -1,8 +1,8 @@
 """A call as servicers written for ``grpc.aio`` see it."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
-from typing import Generic, Never, Self, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Final, Generic, Never, Self, TypeAlias, TypeVar
 
 import grpc
 import grpc.aio
@@ -12,6 +12,15 @@ from grpc_h2.headers import CallRefused, encode_metadata
 
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
+
+
+INSPECTED_BYTES: Final = 512 * 1024
+"""Of a message, above which it is inspected before it is decoded."""
+
+Inspect: TypeAlias = Callable[[str, bytes], Awaitable[None]]
+"""Called with the method and a large message before that is decoded, which is one call that nothing interrupts. Raises
+``CallRefused`` when it would last too long.
+"""
 
 
 class Codec(Generic[RequestT, ResponseT]):
@@ -26,8 +35,11 @@ class CallContext(grpc.aio.ServicerContext[RequestT, ResponseT]):
     """Everything of ``grpc.aio.ServicerContext`` but the identities of client certificates, which no servicer asks
     for, and compression of responses, which are sent as they are."""
 
-    def __init__(self, call: Call, codec: Codec[RequestT, ResponseT], *, peer: str) -> None:
+    def __init__(
+        self, call: Call, codec: Codec[RequestT, ResponseT], *, peer: str, inspect: Inspect | None = None
+    ) -> None:
         self._call = call
+        self._inspect = inspect
         self._codec = codec
         self._peer = peer
         self._metadata: grpc.aio.Metadata | None = None
@@ -45,17 +57,17 @@ class CallContext(grpc.aio.ServicerContext[RequestT, ResponseT]):
         message = await self._call.read()
         if message is None:
             raise StopAsyncIteration
-        return self._decode(message)
+        return await self._decode(message)
 
     async def read_single_request(self) -> RequestT:
         """The one message of the client. Raises ``CallRefused`` when there is none, or more."""
-        return self._decode(await self._call.read_single())
+        return await self._decode(await self._call.read_single())
 
     async def read(self) -> RequestT:
         message = await self._call.read()
         if message is None:
             return grpc.aio.EOF  # type: ignore[return-value]  # as grpc.aio has it, whatever its types say
-        return self._decode(message)
+        return await self._decode(message)
 
     async def write(self, message: ResponseT) -> None:
         await self._call.write(self._codec.encode(message))
@@ -155,7 +167,9 @@ class CallContext(grpc.aio.ServicerContext[RequestT, ResponseT]):
     def auth_context(self) -> Mapping[str, Iterable[bytes]]:
         return {}
 
-    def _decode(self, message: bytes) -> RequestT:
+    async def _decode(self, message: bytes) -> RequestT:
+        if self._inspect is not None and len(message) > INSPECTED_BYTES:
+            await self._inspect(self.method, message)
         try:
             return self._codec.decode(message)
         except Exception as error:  # protobuf's, whichever

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from grpc_h2.call import Call, CallEnded
 from grpc_h2.connection import ServerConnection
-from grpc_h2.context import CallContext, Codec
+from grpc_h2.context import CallContext, Codec, Inspect
 from grpc_h2.headers import CallRefused, RequestHeaders
 from grpc_h2.http2 import FairTurns, Limits
 from grpc_h2.incidents import EventLog, Incidents
@@ -52,7 +52,8 @@ REVIEW_INTERVAL_S: Final = 1.0
 class Server(grpc.aio.Server):
     """``tls`` is a context with the ALPN protocol ``h2``, for all ports; None: plaintext. ``authorize`` refuses calls
     at their head, before anything of a message is taken, and whether there is such a method or not; with a future it
-    decides later, and ends the call if it refuses. ``incidents`` are given by who counts some of its own, or has a log.
+    decides later, and ends the call if it refuses. ``inspect`` may refuse large messages. ``incidents`` are given by
+    who counts some of its own, or has a log.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Server(grpc.aio.Server):
         *,
         tls: ssl.SSLContext | None = None,
         authorize: Authorize | None = None,
+        inspect: Inspect | None = None,
         incidents: Incidents | None = None,
     ) -> None:
         self.limits = limits
@@ -69,6 +71,7 @@ class Server(grpc.aio.Server):
         self.turns = FairTurns()
         self._tls = tls
         self._authorize = authorize
+        self._inspect = inspect
         self._methods: dict[str, Handler] = {}
         self._sockets: list[socket.socket] = []
         self._listeners: list[Listener] = []
@@ -223,7 +226,10 @@ class Server(grpc.aio.Server):
             call.request_due = asyncio.get_running_loop().time() + self.limits.request_timeout_s
 
     def _start_handler(self, call: Call, handler: Handler, peer: str) -> None:
-        task = call.task = asyncio.get_running_loop().create_task(_run_call(call, handler, peer, self.incidents.log))
+        codec = Codec(handler.request_deserializer or bytes, handler.response_serializer or bytes)
+        context = CallContext(call, codec, peer=peer, inspect=self._inspect)
+        running = _run_call(call, handler, context, self.incidents.log)
+        task = call.task = asyncio.get_running_loop().create_task(running)
         self._tasks.add(task)
 
         def forget(ended: asyncio.Task[None]) -> None:
@@ -268,11 +274,8 @@ def _end_if_refused(call: Call, authorization: "asyncio.Future[Any]") -> None:  
         call.abort(refused.code, str(refused))
 
 
-async def _run_call(call: Call, handler: Handler, peer: str, log: EventLog) -> None:
+async def _run_call(call: Call, handler: Handler, context: CallContext[Any, Any], log: EventLog) -> None:
     """Run a method to its end; whatever becomes of it, the client gets a status."""
-    context = CallContext(
-        call, Codec(handler.request_deserializer or bytes, handler.response_serializer or bytes), peer=peer
-    )
     try:
         await _run_method(handler, context)
         context.finish()

@@ -11,7 +11,7 @@ import grpc
 import grpc.aio
 from msgspec import Struct
 
-from grpc_h2.context import CallContext
+from grpc_h2.context import CallContext, Inspect
 from grpc_h2.http2 import Limits
 from grpc_h2.server import Authorize, Server
 
@@ -177,12 +177,13 @@ async def a_house(
     limits: Limits = LIMITS,
     tls: ssl.SSLContext | None = None,
     authorize: Authorize | None = None,
+    inspect: Inspect | None = None,
     listening: socket.socket | None = None,
 ) -> AsyncIterator[House]:
     """Stops with the test, which must not have left anything that hinders it. ``listening`` None: on a port of its
     own.
     """
-    echo, server = Echo(), Server(limits, tls=tls, authorize=authorize)
+    echo, server = Echo(), Server(limits, tls=tls, authorize=authorize, inspect=inspect)
     methods = {name: kind(getattr(echo, name)) for name, kind in KINDS.items()}
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, methods),))
     server.add_registered_method_handlers(SERVICE, methods)

@@ -343,3 +343,28 @@ async def test_calls_that_are_not_authorized_find_nothing_out():
         assert await channel.unary_unary(path("say"))(b"x", metadata=(("key", "right"),)) == b"x"
         unknown = channel.unary_unary("/no.Such/method")(b"x", metadata=(("key", "right"),))
         assert await status(unknown) == grpc.StatusCode.UNIMPLEMENTED
+
+
+async def test_large_messages_are_inspected_before_they_are_decoded():
+    seen = []
+
+    async def inspect(method: str, message: bytes) -> None:
+        seen.append((method, len(message)))
+        await asyncio.sleep(0)
+        if message.endswith(b"no"):
+            raise CallRefused(grpc.StatusCode.INVALID_ARGUMENT, "too much")
+
+    large = bytes(600_000)
+    limits = Limits(message_bytes=1_000_000, connection_bytes=8_000_000, port_bytes=64_000_000)
+    async with (
+        a_house(limits=limits, inspect=inspect) as house,
+        grpc.aio.insecure_channel(f"127.0.0.1:{house.port}") as channel,
+    ):
+        assert await channel.unary_unary(path("say"))(b"no") == b"no"
+        assert len(await channel.unary_unary(path("say"))(large)) == len(large)
+        assert await status(channel.unary_unary(path("say"))(large + b"no")) == grpc.StatusCode.INVALID_ARGUMENT
+        assert await status(channel.stream_unary(path("sum"))(iter([large, large + b"no"]))) == (
+            grpc.StatusCode.INVALID_ARGUMENT
+        )
+    sizes = [600_000, 600_002]
+    assert seen == [(path(name), size) for name in ("say", "sum") for size in sizes]

@@ -28,6 +28,7 @@ from grpc_h2 import Incidents, Limits, PortLoad, Server
 from statewright.api.grpc.calls import Context, authorize_at_head
 from statewright.api.grpc.entities import ENTITY_MANAGE, ENTITY_MANAGE_COLLECTION
 from statewright.api.grpc.handlers import MembersOnly, RpcHandler
+from statewright.api.grpc.inspection import inspect_message
 from statewright.api.grpc.members import MemberStreams
 from statewright.api.grpc.models import ENTITY_MODEL_MANAGE
 from statewright.api.grpc.search import ENTITY_SEARCH, ENTITY_SEARCH_COLLECTION
@@ -154,6 +155,7 @@ async def start_grpc_server(
         config.limits,
         tls=config.tls,
         authorize=authorize_at_head(authenticators, authenticator, PUBLIC_SERVICES, incidents),
+        inspect=inspect_message,
         incidents=incidents,
     )
     add_CloudEventsServiceServicer_to_server(service, server)
