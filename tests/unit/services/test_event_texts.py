@@ -1,7 +1,9 @@
 """Texts of events are made once for all who read them at about the same time."""
 
 import asyncio
+import json
 
+import pytest
 from msgspec.structs import replace
 
 from statewright.ids import TenantId
@@ -50,3 +52,16 @@ async def test_all_who_wait_for_a_text_hear_of_its_failure() -> None:
     failures = await asyncio.gather(*asked, return_exceptions=True)
     assert len({id(failure) for failure in failures}) == 1
     assert isinstance(failures[0], Exception)
+
+
+@pytest.mark.parametrize(
+    ("tenant", "source"),
+    [
+        ("7c9e6679-7425-40de-944b-e07fc1f90ae7", "s/7c9e6679-7425-40de-944b-e07fc1f90ae7"),
+        ("acme/eu:1~a", "s/acme/eu:1~a"),
+        ("50 % é\n", "s/50%20%25%20%C3%A9%0A"),
+    ],
+)
+def test_the_source_of_an_event_is_a_uri_reference_whatever_the_tenant_is_called(tenant: str, source: str) -> None:
+    event = json.loads(bytes(some_texts().encode_test(TenantId(tenant), "s-1", 0).text))
+    assert event["source"] == source

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, TypeAlias
+from urllib.parse import quote
 
 import msgspec
 from cloudevents.core.base import BaseCloudEvent
@@ -73,6 +74,10 @@ _FORMAT: Final = ExactFormat()
 
 _Key: TypeAlias = tuple[TenantId, IncludeBody, EventPosition]
 _Made: TypeAlias = dict[_Key, EventText]
+
+
+_URI_CHARACTERS: Final = "/:@!$&'()*+,;="
+"""What stands in the path of a URI reference (RFC 3986, 3.3) beside letters, digits and ``-._~``."""
 
 
 class EventTexts:
@@ -175,7 +180,7 @@ class EventTexts:
             {
                 "specversion": "1.0",
                 "id": id_,
-                "source": f"{self._source}/{tenant}",
+                "source": f"{self._source}/{quote(tenant, safe=_URI_CHARACTERS)}",
                 "type": f"{TYPE_PREFIX}{type_}",
                 "subject": subject,
                 "time": to_datetime(position.at),
