@@ -224,7 +224,7 @@ OF_ENTITY: Final = """
     -- Newest first; uses entity_audit_entity.
     SELECT transaction_id, at, events FROM entity_audit
      WHERE tenant = $1 AND entity = $2
-     ORDER BY at DESC
+     ORDER BY at DESC, transaction_id DESC
 """
 
 

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from tests.builders import SAMPLE, Json, a_workflow, automated, manual, when
+from tests.database import connected
 from tests.service import Api, RunningService, done, names, refused
 
 UNKNOWN = "00000000-0000-1000-8000-000000000000"
@@ -224,6 +225,28 @@ def test_pages_repeat_nothing_of_an_entity_that_is_written_meanwhile(api: Api) -
         cursor = page["pagination"].get("nextCursor")
         api.update(entity)
     assert told == expected
+
+
+AT_ONCE = """
+    INSERT INTO entity_audit (tenant, entity, at, transaction_id, n, events)
+    SELECT tenant, entity, at, gen_random_uuid(), n, events FROM entity_audit, generate_series(1, 3)
+     WHERE tenant = $1
+"""
+
+
+async def test_pages_tell_events_of_one_instant_apart(service: RunningService, api: Api, tenant: str) -> None:
+    """Runs of two nodes can begin in the same microsecond: the cursor says which of their events was the last."""
+    api.a_model()
+    entity = api.create().id
+    async with connected(service.database) as database:
+        await database.execute(AT_ONCE, tenant)
+    expected, told, cursor = trail(api, entity), [], ""
+    while cursor is not None:
+        page = done(api.get(f"/audit/entity/{entity}?limit=1&cursor={cursor}"))
+        told += page["items"]
+        cursor = page["pagination"].get("nextCursor")
+    assert told == expected
+    assert len(told) == 4 * len({item["microsTime"] for item in told}) - 3  # of the version there is one
 
 
 def test_a_page_has_twenty_items_unless_told_otherwise(api: Api) -> None:
