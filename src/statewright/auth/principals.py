@@ -54,7 +54,7 @@ def kind_from_claims(claims: Claims) -> PrincipalKind:
 
 def roles_from_claims(claims: Claims) -> tuple[str, ...]:
     """The texts in the array ``user_roles``, or if there are none, in ``scopes``. A claim that is a plain text has
-    none.
+    none; a text with a NUL, which PostgreSQL does not store, is none.
     """
     return _text_members(claims.get("user_roles")) or _text_members(claims.get("scopes"))
 
@@ -69,4 +69,4 @@ def _text_members(value: object) -> tuple[str, ...]:
     if not isinstance(value, list):
         return ()
     members: list[object] = value  # pyright: ignore[reportUnknownVariableType]: decoded JSON
-    return tuple(member for member in members if isinstance(member, str))
+    return tuple(member for member in members if isinstance(member, str) and "\0" not in member)

@@ -181,7 +181,7 @@ def map_roles(value: object) -> tuple[str, ...]:
         names = [name for name in value if isinstance(name, str)]
     else:
         names = []
-    return tuple(name for name in names if name and "," not in name)[:MAX_ROLES]
+    return tuple(name for name in names if name and "," not in name and "\0" not in name)[:MAX_ROLES]
 
 
 class PublishedKeys(Protocol):

@@ -229,7 +229,7 @@ def test_a_token_acts_for_a_user_of_the_tenant_that_owns_the_provider(
         ("roles", ["ROLE_ADMIN", "B"], ["ROLE_ADMIN", "B"]),
         ("roles", "A  B\tC", ["A", "B", "C"]),
         ("roles", {"A": 1, "B": {}}, ["A", "B"]),
-        ("roles", ["A", "", "b,c", 5, None, ["x"]], ["A"]),
+        ("roles", ["A", "", "b,c", "b\0c", 5, None, ["x"]], ["A"]),
         ("roles", None, []),
         ("roles", 7, []),
         ("roles", True, []),

@@ -56,7 +56,7 @@ def test_which_claims_are_there_decides_the_kind(said: dict[str, object], kind: 
         ({"user_roles": ["A", "B"], "scopes": ["C"]}, ("A", "B")),
         ({"user_roles": [], "scopes": ["C"]}, ("C",)),
         ({"user_roles": [1, None, True], "scopes": ["C"]}, ("C",)),
-        ({"user_roles": ["A", 1, ["B"]]}, ("A",)),
+        ({"user_roles": ["A", 1, ["B"], "A\0B"]}, ("A",)),
         ({"user_roles": "A B"}, ()),
         ({"scopes": "A B"}, ()),
         ({"roles": ["A"]}, ()),
