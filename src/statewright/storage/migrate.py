@@ -215,13 +215,15 @@ async def _check_server(connection: asyncpg.Connection) -> None:
 
 
 def refuse_server(*, version: int, encoding: str) -> None:
-    """Raises ``ServerUnfit`` for a server of this ``server_version_num``, or a database of this encoding: any other
-    than UTF-8 takes some texts, and fails the requests that have others.
+    """Raises ``ServerUnfit`` for a server of this ``server_version_num``, or a database of this encoding: one that takes some
+    texts only fails the requests that have others. ``SQL_ASCII`` takes all, and counts their bytes as characters.
     """
     major = version // 10_000
     if major < OLDEST_SERVER:
         raise ServerUnfit(f"the database server is PostgreSQL {major}: {OLDEST_SERVER} or newer is needed")
-    if encoding != "UTF8":
+    if encoding == "SQL_ASCII":
+        log.warning("database_counts_bytes", encoding=encoding, better="UTF8")
+    elif encoding != "UTF8":
         raise ServerUnfit(f"the database has the encoding {encoding}: create it with ENCODING 'UTF8'")
 
 

@@ -192,6 +192,7 @@ class TestRefusing:
 
     def test_an_old_server(self):
         migrate.refuse_server(version=150_000, encoding="UTF8")
+        migrate.refuse_server(version=150_000, encoding="SQL_ASCII")
         with pytest.raises(ServerUnfit, match=r"PostgreSQL 14: 15 or newer is needed"):
             migrate.refuse_server(version=140_012, encoding="UTF8")
 
