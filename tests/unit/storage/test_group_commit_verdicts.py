@@ -20,6 +20,7 @@ from statewright.ids import EntityId, TenantId
 from statewright.storage.columns import StagedRow
 from statewright.storage.commit.group_commit import (
     COMMIT_CONNECTIONS,
+    GATHER_WITHIN_S,
     MAX_BATCH,
     MAX_SHARED_ROWS,
     CommitRates,
@@ -237,7 +238,13 @@ def test_a_full_batch_leaves_whoever_is_at_work():
     assert commit_in_turns(range(MAX_BATCH + 3), active=1000) == [MAX_BATCH, 3]
 
 
-def commit_in_turns(turns: Sequence[int], *, active: int) -> list[int]:
+def test_a_batch_waits_for_few_turns_where_these_are_long():
+    first, *_ = sizes = commit_in_turns(range(12), active=1000, turn_s=GATHER_WITHIN_S / 4)
+    assert first == 4
+    assert sum(sizes) == 12
+
+
+def commit_in_turns(turns: Sequence[int], *, active: int, turn_s: float = 0.0) -> list[int]:
     """The sizes of the batches of transactions that are ready after so many turns of the loop, with so many open."""
     database = Database()
 
@@ -249,7 +256,11 @@ def commit_in_turns(turns: Sequence[int], *, active: int) -> list[int]:
     async def run() -> None:
         group = GroupCommit(database, send_within=SEND_WITHIN, lock_timeout=LOCK_TIMEOUT)  # type: ignore[arg-type]
         group.metrics.active = active
-        await asyncio.gather(*(commit(group, number, turn) for number, turn in enumerate(turns)))
+        commits = asyncio.gather(*(commit(group, number, turn) for number, turn in enumerate(turns)))
+        while turn_s and not commits.done():
+            loop.jump(turn_s)
+            await asyncio.sleep(0)
+        await commits
 
     loop = JumpingLoop()
     with pytest.MonkeyPatch.context() as patch:

@@ -175,7 +175,7 @@ async def claim(queue: JobQueue, caller: Caller, request: JobClaim) -> tuple[Cla
 def _check_names(request: JobClaim) -> None:
     """Names go to all nodes, which keep them and look for them: what is too much for one request is for all."""
     require_few_types(len(request.job_types))
-    for member, name in (("workerId", request.worker_id), *(("jobTypes[]", name) for name in request.job_types)):
+    for member, name in (("workerId", request.worker_id), *[("jobTypes[]", name) for name in request.job_types]):
         if len(name) > MAX_NAME_CHARS:
             raise ProcessBadRequest(f"{member} must be ≤ {MAX_NAME_CHARS} characters, got {len(name)}")
 

@@ -102,14 +102,7 @@ class ResultBatches(Generic[P, I]):
         try:
             return await self._apply(caller, instance, lambda: {job: result})
         except InstanceTooLarge as too_large:
-            await fail_job(
-                self._host,
-                caller,
-                instance,
-                job,
-                too_large.message,
-                self._host.build_gone(),
-            )
+            await fail_job(self._host, caller, instance, job, too_large.message, self._host.build_gone())
             return {}
 
     async def _apply(self, caller: Caller, instance: EntityId, close: Callable[[], dict[str, JsonValue]]) -> Refusals:
@@ -119,12 +112,7 @@ class ResultBatches(Generic[P, I]):
             return InstanceChange(operation, list(results.values()))
 
         advanced = await advancing.advance_in_turn(
-            self._host,
-            caller,
-            instance,
-            begin,
-            kind="instance.complete_job",
-            unknown=self._host.build_gone(),
+            self._host, caller, instance, begin, kind="instance.complete_job", unknown=self._host.build_gone()
         )
         rejections = cast("dict[str, Rejection]", advanced.answer)  # as apply_results has it
         return {job: to_failure(rejection) for job, rejection in rejections.items()}

@@ -7,11 +7,11 @@ outside the submission holds refuses that submission.
 
 When a batch leaves. The first submission asks the event loop to be called back at the end of its turn, so that
 everything which became ready in the same turn travels together; while other transactions are open and each turn brings
-more of them, it waits for the next turn. There is no timer, and an idle system sends at once. At most ``MAX_BATCH``
-submissions per batch and ``MAX_IN_FLIGHT`` batches at a time, each on its own connection (measured: larger or more
-batches are slower). A submission that touches an entity of a batch being built or on its way, or wants a claim that one
-of it wants, waits for the next one; that is no conflict. A large submission goes alone, and keeps no small one waiting:
-a batch of small ones leaves beside as many large ones as there are on their way.
+more of them, it waits for the next turn, for some milliseconds at most. There is no timer, and an idle system sends at
+once. At most ``MAX_BATCH`` submissions per batch and ``MAX_IN_FLIGHT`` batches at a time, each on its own connection
+(measured: larger or more batches are slower). A submission that touches an entity of a batch being built or on its way,
+or wants a claim that one of it wants, waits for the next one; that is no conflict. A large submission goes alone, and
+keeps no small one waiting: a batch of small ones leaves beside as many large ones as there are on their way.
 
 Locks of others. No submission waits for the lock of another transaction. An entity that another session has locked is
 skipped by the statement; its submission is *held up* and tried again after a pause, while all others go their way. The
@@ -227,6 +227,9 @@ SECOND_BATCH_MIN: Final = 16
 """Submissions that justify another batch while one is on its way. Fewer wait for it and then travel together: a
 statement costs the database as much as some twenty rows in it."""
 
+GATHER_WITHIN_S: Final = 0.005
+"""How long a submission may wait for others to join its batch: turns of a busy loop are long."""
+
 BLOCKED_AFTER_S: Final = 0.02
 """After so long the few that wait for a batch leave without it: it is not busy then, it waits for a lock."""
 
@@ -396,9 +399,8 @@ class GroupCommit:
             self._overdue_timer = loop.call_later(BLOCKED_AFTER_S, self._send_overdue)
 
     def _send(self) -> None:
-        waiting = len(self._queue)
-        if self._gathered < min(waiting, MAX_BATCH - 1) and waiting < self.metrics.active:
-            self._gathered = waiting  # others are at work: what comes within a turn of the loop travels along
+        if self._is_gathering():
+            self._gathered = len(self._queue)
             asyncio.get_running_loop().call_soon(self._send)
             return
         self._scheduled = False
@@ -406,6 +408,13 @@ class GroupCommit:
             pass
         if self._queue and self._waits_for_large_ones:
             self._send_one(with_large=False)
+
+    def _is_gathering(self) -> bool:
+        """Whether others are at work, and the last turn of the loop has brought more to travel along."""
+        waiting = len(self._queue)
+        if not self._gathered < waiting < min(MAX_BATCH, self.metrics.active):
+            return False
+        return asyncio.get_running_loop().time() - self._queue[0].queued_at < GATHER_WITHIN_S
 
     def _send_overdue(self) -> None:
         """A row that another session has locked blocks the batch on its way: the others must not wait for it."""
