@@ -215,8 +215,8 @@ async def _check_server(connection: asyncpg.Connection) -> None:
 
 
 def refuse_server(*, version: int, encoding: str) -> None:
-    """Raises ``ServerUnfit`` for a server of this ``server_version_num``, or a database of this encoding: one that takes some
-    texts only fails the requests that have others. ``SQL_ASCII`` takes all, and counts their bytes as characters.
+    """Raises ``ServerUnfit`` for a server of this ``server_version_num``, or a database of this encoding: one that
+    takes some texts only would fail requests. ``SQL_ASCII`` takes all, and counts their bytes as characters.
     """
     major = version // 10_000
     if major < OLDEST_SERVER:
