@@ -74,7 +74,7 @@ def test_keys_of_others_are_trusted_and_forgotten(run: Run, tenant: str, tmp_pat
     assert first["issuers"] == ["https://a.example"]
     second = json.loads(run("keys", "trusted", "register", f"{tenant}-2", str(as_pem), "--audience", "human"))
     assert second["jwk"]["n"] == first["jwk"]["n"]
-    given = json.loads(run("keys", "trusted", "register", f"{tenant}-2", as_jwk.read_text().replace("-1", "-2")))
+    given = json.loads(run("keys", "trusted", "register", f"{tenant}-2", json.dumps(jwk(f"{tenant}-2"))))
     assert given["jwk"]["n"] == first["jwk"]["n"]
     assert "no public key" in run("keys", "trusted", "register", "x", str(private), code=1)
     run("keys", "trusted", "invalidate", f"{tenant}-2")
