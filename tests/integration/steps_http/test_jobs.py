@@ -217,6 +217,15 @@ def test_a_client_that_goes_away_while_it_waits_takes_no_job_with_it(service: Ru
     assert [job["instanceId"] for job in polled(v1, "do", worker="w-2", waitSeconds=10)] == [made]
 
 
+def test_a_job_that_comes_right_after_a_client_has_gone_is_not_taken_for_it(service: RunningService, v1: Api) -> None:
+    """As workers do that are started anew: the next one would wait for the lease of the last one to end."""
+    uploaded(v1, WORK)
+    with a_poll(v1, "do", waitSeconds=50):
+        eventually(lambda: waiters(service) == 1)
+    made = started(v1, "work")["id"]
+    assert [job["instanceId"] for job in polled(v1, "do", worker="w-2", waitSeconds=10)] == [made]
+
+
 def test_giving_back_an_unknown_job_changes_nothing(v1: Api) -> None:
     done(v1.post(f"/v1/jobs/{ULID}/release", {"workerId": "w"}), 204)
 

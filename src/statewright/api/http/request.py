@@ -95,6 +95,11 @@ class Request:
         again._kept = body
         return again
 
+    def watch_client(self) -> None:
+        """Have the request end as soon as its client goes: a request that takes something for it waits for long."""
+        if isinstance(self._receive, RequestStream):
+            self._receive.watch()
+
     def is_still_permitted(self) -> bool:
         """Whether the credentials of the request would do by now, too: for answers that go on for long."""
         if self._authenticator is None:

@@ -50,6 +50,8 @@ async def poll_jobs(request: Request) -> Response:
         wait=min(timedelta(seconds=max(body.number("waitSeconds"), 0)), MAX_WAIT),
         peer=request.peer,
     )
+    if claim.wait:  # what is claimed for a worker that has gone would rest until its lease ends
+        request.watch_client()
     claimed = await jobs.claim(find_shared_queue(request.runtime.processes), request.caller, claim)
     return await reply_by_size({"jobs": [to_job_record(job) for job in claimed]})
 
