@@ -25,6 +25,7 @@ from statewright.console.response import ConsoleResponse, build_redirect
 from statewright.console.views.page import Choice, Confirmation, Problem, View
 from statewright.jsonval.codec import MalformedJson, decode, encode
 from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.operations.idempotency import read_key
 
 MAX_DOCUMENT_CHARS: Final = 10 * 1024 * 1024
 
@@ -240,8 +241,14 @@ def _write_resumption(form: Form) -> bytes:
 
 KEY_FIELD: Final = "idempotency_key"
 
-
 FRAME_FIELDS: Final = frozenset({"form_token", KEY_FIELD})
+
+
+def _read_key(form: Form) -> str:
+    key = read_key(form.require(KEY_FIELD))
+    if key is None:
+        raise InvalidField(KEY_FIELD, "not 1 to 255 visible ASCII characters")
+    return key
 
 
 class ConfirmationView(Struct, frozen=True, kw_only=True):
@@ -323,7 +330,7 @@ class ActionForms:
         fields = _drop_frame_fields(form)
         try:
             call = action.build(fields)
-            key = form.require(KEY_FIELD)
+            key = _read_key(form)
         except InvalidField as invalid:
             if action.show_invalid is None:
                 raise

@@ -1,6 +1,8 @@
 """Use cases on the audit trail (docs/reference/workflows.md#audit)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
+from operator import attrgetter
 from typing import Final
 
 from msgspec import Struct
@@ -106,27 +108,60 @@ async def find_versions(
     return [transaction, *(TransactionId(version) for version in named if isinstance(version, str))]
 
 
-async def list_trail(core: Core, principal: Principal, entity_id: EntityId, query: AuditQuery) -> list[TrailItem]:
-    """The wanted items of an entity, newest first, also of a deleted one. Raises ``EntityNotFound``."""
-    history = await entities.fetch_changes(core.pool, principal.tenant, entity_id, limit=entities.FOREVER)
-    if not history:
+async def require_entity(core: Core, principal: Principal, entity_id: EntityId) -> None:
+    """Raises ``EntityNotFound`` unless there is, or was, such an entity."""
+    if not await entities.has_existed(core.pool, principal.tenant, entity_id):
         raise EntityNotFound("entity not found")
+
+
+async def list_trail(
+    core: Core, principal: Principal, entity_id: EntityId, query: AuditQuery, limit: int
+) -> list[TrailItem]:
+    """So many of the wanted items of an entity at most, newest first, also of a deleted one."""
     items: list[TrailItem] = []
     if query.severity in {None, EVENT_SEVERITY}:
         if "EntityChange" in query.types:
-            items += [EntityChanged(change) for change in history]
+            items += await _list_changes(core, principal, entity_id, query, limit)
         if "StateMachine" in query.types:
-            events = await versions.fetch_entity_events(core.pool, principal.tenant, entity_id)
-            items += [RunEvent(event) for event in events]
+            select = partial(_select_events, query, limit)
+            items += await versions.fetch_entity_events(core.pool, principal.tenant, entity_id, select)
+    return _select_newest(items, query, limit)
+
+
+async def _list_changes(
+    core: Core, principal: Principal, entity_id: EntityId, query: AuditQuery, limit: int
+) -> Iterator[EntityChanged]:
+    """The newest changes, among which the wanted ones are: versions of an entity begin at different instants."""
+    bounds = [entities.FOREVER]
+    if query.before is not None:
+        bounds.append(query.before - 1)
+    if query.after is not None:
+        bounds.append(query.after.at)
+    found = await entities.fetch_kept_changes(
+        core.pool,
+        principal.tenant,
+        entity_id,
+        until=max(0, min(bounds)),  # cursors say any number
+        limit=limit + 1 if query.transaction is None else entities.FOREVER,  # the cursor's own is told
+        transactions=None if query.transaction is None else [query.transaction],
+    )
+    return map(EntityChanged, found)
+
+
+def _select_events(query: AuditQuery, limit: int, events: Iterator[TrailEvent]) -> list[TrailItem]:
+    return _select_newest(map(RunEvent, events), query, limit)
+
+
+def _select_newest(items: Iterable[TrailItem], query: AuditQuery, limit: int) -> list[TrailItem]:
     # At one instant items keep their order, that of their positions: to compare these takes seven times as long.
-    return sorted(_select_items(items, query), key=lambda item: item.at, reverse=True)
+    newest = sorted([item for item in items if _is_wanted(item, query)], key=attrgetter("at"), reverse=True)
+    return newest[:limit]
 
 
-def _select_items(items: list[TrailItem], query: AuditQuery) -> Iterator[TrailItem]:
-    for item in items:
-        early = query.since is not None and item.at < query.since
-        late = query.before is not None and item.at >= query.before
-        other = query.transaction is not None and item.transaction != query.transaction
-        told = query.after is not None and item.at >= query.after.at and item.position >= query.after
-        if not (early or late or other or told):
-            yield item
+def _is_wanted(item: TrailItem, query: AuditQuery) -> bool:
+    at = item.at
+    early = query.since is not None and at < query.since
+    late = query.before is not None and at >= query.before
+    other = query.transaction is not None and item.transaction != query.transaction
+    told = query.after is not None and at >= query.after.at and item.position >= query.after
+    return not (early or late or other or told)

@@ -464,11 +464,26 @@ async def fetch_changes(
     """
     if until != FOREVER:
         await wait_until_visible(pool, until)
+    changes = await fetch_kept_changes(pool, tenant, entity_id, until=until, limit=limit, transactions=transactions)
+    if not changes and until != FOREVER and transactions is None:
+        async with pool.connection() as connection:
+            await _refuse_pruned(connection, tenant, entity_id, until)
+    return changes
+
+
+async def fetch_kept_changes(
+    pool: Pool,
+    tenant: TenantId,
+    entity_id: EntityId,
+    *,
+    until: int,
+    limit: int,
+    transactions: Collection[TransactionId] | None,
+) -> list[EntityChange]:
+    """The same of what is visible and kept by now; none where none is."""
     async with pool.connection() as connection:
         rows = await connection.fetch(CHANGES, tenant, entity_id, until, limit, transactions)
-        if not rows and until != FOREVER and transactions is None:
-            await _refuse_pruned(connection, tenant, entity_id, until)
-    return [_to_change(row) for row in rows]
+    return [*map(_to_change, rows)]
 
 
 def _to_change(row: asyncpg.Record) -> EntityChange:

@@ -12,7 +12,7 @@ database makes in order to measure them.
 """
 
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from typing import Final, cast
+from typing import Final, TypeVar, cast
 
 import asyncpg
 import msgspec
@@ -21,7 +21,10 @@ from msgspec import Struct
 from statewright.entity import AuditEvent, EntityView
 from statewright.failures import HistoryPruned
 from statewright.ids import EntityId, TenantId, TransactionId
+from statewright.loop.background import run_by_size
 from statewright.storage.pool import Pool
+
+Selected = TypeVar("Selected")
 
 PORTION_BYTES: Final = 1024 * 1024
 """Of documents as texts, after which a portion ends; the first one is always in it."""
@@ -248,12 +251,20 @@ class TrailEvent(Struct, frozen=True):
     event: AuditEvent
 
 
-async def fetch_entity_events(pool: Pool, tenant: TenantId, entity: EntityId) -> list[TrailEvent]:
-    """All events of the entity, the newest entry first, and of each entry the last event first."""
+async def fetch_entity_events(
+    pool: Pool, tenant: TenantId, entity: EntityId, select: Callable[[Iterator[TrailEvent]], Selected]
+) -> Selected:
+    """What is selected of all events of the entity: they come the newest entry first, and of each entry the last event
+    first. An entity that was written for years has a hundred thousand, from which a thread selects.
+    """
     async with pool.connection() as connection:
         rows = await connection.fetch(OF_ENTITY, tenant, entity)
-    return [
-        TrailEvent(TransactionId(str(row["transaction_id"])), row["at"], number, event)
-        for row in rows
-        for number, event in reversed([*enumerate(_decode(row["events"]))])
-    ]
+    size = sum([len(row["events"]) for row in rows])
+    return await run_by_size(size, lambda: select(_read_events(rows)))
+
+
+def _read_events(rows: Sequence[asyncpg.Record]) -> Iterator[TrailEvent]:
+    for row in rows:
+        transaction, at = TransactionId(str(row["transaction_id"])), row["at"]
+        for number, event in reversed([*enumerate(_decode(row["events"]))]):
+            yield TrailEvent(transaction, at, number, event)

@@ -1,6 +1,8 @@
 """The audit trail of runs: events, order, texts, filters, pages (docs/reference/workflows.md#audit)."""
 
+import json
 import re
+from base64 import urlsafe_b64encode
 
 import pytest
 
@@ -378,3 +380,11 @@ def test_a_model_without_workflows_is_no_matter_for_the_log(api: Api, capfd: pyt
     api.a_model()
     api.create()
     assert "workflow_default_taken" not in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(("at", "told"), [(-(10**30), False), (-1, False), (10**30, True), (2**63, True)])
+def test_a_cursor_that_was_made_up_is_a_place(api: Api, at: int, told: bool) -> None:
+    api.a_model()
+    entity = api.create().id
+    place = json.dumps([at, False, 0, "", 0]).encode()
+    assert trail(api, entity, f"cursor={urlsafe_b64encode(place).decode()}") == (trail(api, entity) if told else [])

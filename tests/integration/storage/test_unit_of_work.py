@@ -178,7 +178,7 @@ async def test_either_all_entities_of_a_unit_are_written_or_none(store: Store):
     reader = store.unit()
     assert [await data_of(reader, entity) for entity in known] == [{"n": 0}] * 3 + [{"n": 7}, {"n": 0}]
     assert await data_of(reader, new.id) is None
-    assert await versions.fetch_entity_events(store.pool, ACME, new.id) == []
+    assert await versions.fetch_entity_events(store.pool, ACME, new.id, list) == []
 
 
 async def test_all_versions_of_one_transaction_carry_the_same_instant(store: Store):
@@ -260,7 +260,8 @@ async def test_events_alone_are_worth_a_commit(store: Store):
     unit = store.unit()
     happened(unit, entity, "NOTED")
     await unit.commit()
-    assert [filed.event.type for filed in await versions.fetch_entity_events(store.pool, ACME, entity)] == ["NOTED"]
+    events = await versions.fetch_entity_events(store.pool, ACME, entity, list)
+    assert [filed.event.type for filed in events] == ["NOTED"]
     assert len((await assert_histories_are_whole(store))[entity]) == 1
 
 

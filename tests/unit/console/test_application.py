@@ -72,9 +72,9 @@ def listen(console: Console) -> "asyncio.Task[ConsoleResponse]":
     return asyncio.create_task(console.open_live_stream(browser))
 
 
-def lock_model(console: Console) -> "asyncio.Task[int]":
+def lock_model(console: Console, *, key: str = "k") -> "asyncio.Task[int]":
     token = build_form_token(Session(id=COOKIE))
-    fields = {"form_token": token, "idempotency_key": "k", "name": "order", "version": "1"}
+    fields = {"form_token": token, "idempotency_key": key, "name": "order", "version": "1"}
 
     async def act() -> int:
         browser = ask("/console/do/lock_model", urlencode(fields).encode(), action="lock_model")
@@ -131,3 +131,11 @@ async def test_so_many_streams_are_open_and_no_more(monkeypatch: pytest.MonkeyPa
     assert (await listen(console)).status == 200
     await console.close()
     assert (await listen(console)).status == 503
+
+
+@pytest.mark.parametrize("key", ["clé", "ключ", "a\r\nb", "", "k" * 300])
+async def test_a_key_that_no_header_can_carry_is_refused(key: str):
+    api = SlowApi()
+    api.let_go.set()
+    assert await lock_model(Console(api, MockSessions(), CONFIG), key=key) == 400
+    assert api.waiting == 0

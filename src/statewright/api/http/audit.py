@@ -53,7 +53,7 @@ async def get_finish_event(request: Request) -> Response:
 )
 async def list_audit_events(request: Request) -> Response:
     """Change history and workflow events of an entity, newest first."""
-    entity_id = request.entity_id()
+    core, principal, entity_id = request.runtime.core, request.principal, request.entity_id()
     query = AuditQuery(
         types=frozenset(request.query_all("eventType") or ("StateMachine", "EntityChange")),
         severity=request.query("severity"),
@@ -62,12 +62,13 @@ async def list_audit_events(request: Request) -> Response:
         transaction=request.query_transaction("transactionId"),
         after=_parse_cursor(request.query("cursor")),
     )
-    items = await audit.list_trail(request.runtime.core, request.principal, entity_id, query)
+    await audit.require_entity(core, principal, entity_id)
     limit = _parse_limit(request.query("limit"))
+    items = await audit.list_trail(core, principal, entity_id, query, limit + 1)
     page, more = items[:limit], len(items) > limit
     pagination = Pagination(has_next=more, next_cursor=_build_cursor(page[-1]) if more else None)
-    tenant = request.principal.tenant
-    shown = TrailPage(items=tuple(_to_record(entity_id, tenant, item) for item in page), pagination=pagination)
+    records = tuple(_to_record(entity_id, principal.tenant, item) for item in page)
+    shown = TrailPage(items=records, pagination=pagination)
     return Response(encode_json(shown))
 
 
