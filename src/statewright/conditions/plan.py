@@ -196,7 +196,9 @@ class TooManyVisits(EvaluationError):
     """A condition looks at too many elements of a document."""
 
     def __init__(self) -> None:
-        super().__init__(f"the condition looks at more than {MAX_VISITS} elements of the document's arrays")
+        super().__init__(
+            f"the condition looks at more than {MAX_VISITS} elements of the document's arrays, or at texts for as long"
+        )
 
 
 class Visits(Budget):
