@@ -39,7 +39,7 @@ from statewright.failures import (
     InvalidCondition,
     InvalidFieldPath,
 )
-from statewright.jsonval.values import DataType, JsonValue
+from statewright.jsonval.values import DataType, JsonValue, guess_name
 from statewright.schema.node import DeclaredField
 
 Leaf: TypeAlias = Simple | Lifecycle
@@ -255,7 +255,8 @@ def _check_data_leaf(leaf: Simple, path: Path, declared: Mapping[str, DeclaredFi
 def _check_meta_leaf(leaf: Lifecycle) -> Iterator[Finding]:
     field = META_FIELDS.get(leaf.field)
     if field is None:
-        yield Finding(Defect.META_FIELD, f'unknown meta filter field "{leaf.field}": invalid field path')
+        guess = guess_name(leaf.field, META_FIELDS)
+        yield Finding(Defect.META_FIELD, f'unknown meta filter field "{leaf.field}": invalid field path{guess}')
         return
     for index, operand in enumerate(_list_operands(leaf)):
         if not _fits(operand, field.types):  # every operand fits a text

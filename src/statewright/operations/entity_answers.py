@@ -106,7 +106,9 @@ class ModelChange(Record, frozen=True, kw_only=True):
 
 
 class CriterionFinding(Struct, frozen=True, kw_only=True):
-    """A criterion that deserves a second look. ``state`` and ``transition`` are None for that of a workflow."""
+    """A criterion that deserves a second look, or a member that is ignored. ``state`` and ``transition`` are None for
+    that of a workflow, and of a member.
+    """
 
     workflow: str
     state: str | None = None

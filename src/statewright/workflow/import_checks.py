@@ -140,15 +140,24 @@ def _list_criteria(workflow: Workflow, index: int = 0) -> Iterator[tuple[_Place,
 def check_incoming(request: ImportRequest, fields: KnownFields | None = None) -> tuple[CriterionFinding, ...]:
     """Raises ValidationFailed for the first violation; returns what deserves a warning: criteria that match nothing of
     the model with these ``fields`` (None: no model is compared with), and under the first-release contract those that
-    the strict one refuses.
+    the strict one refuses, and members that are ignored.
     """
     refuse_first(find_emptiness(request))
     refuse_first(find_structural_violations(request.workflows))
     refuse_first(find_criterion_violations(request.workflows))
-    findings = check_criteria(request.workflows, fields)
+    findings = (*check_criteria(request.workflows, fields), *_list_ignored(request))[:MAX_FINDINGS]
     for index, workflow in enumerate(request.workflows):
         refuse_first(find_annotation_violations(workflow, index))
     return findings
+
+
+def _list_ignored(request: ImportRequest) -> Iterator[CriterionFinding]:
+    """Members that mean nothing: one that is misspelt would otherwise be missed only when nothing happens."""
+    for pointer in request.ignored:
+        _, head, *rest = pointer.split("/", 3)
+        if head == "workflows" and rest:
+            workflow = request.workflows[int(rest[0])]
+            yield _Place(pointer, workflow).build_finding(f"{pointer} is not known and has no effect")
 
 
 def find_emptiness(request: ImportRequest) -> Iterator[Violation]:

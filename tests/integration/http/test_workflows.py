@@ -368,6 +368,13 @@ def test_criteria_that_match_nothing_are_told_on_demand_and_logged(
     assert all(part in lines[0] for part in ("hopeless", "TYPO", "$.yaer"))
 
 
+def test_a_misspelt_member_that_the_first_release_ignores_is_told_on_demand(prize: Api) -> None:
+    ignoring = {**a_workflow("w", A=[{**manual("GO", to="B"), "procesors": []}], B=[]), "version": "1.0"}
+    told = done(prize.post(f"{IMPORT}?warnings=true", {"workflows": [ignoring]}))["warnings"]
+    message = "/workflows/0/states/A/transitions/0/procesors is not known and has no effect"
+    assert told == [{"workflow": "w", "state": None, "transition": None, "message": message}]
+
+
 def test_findings_are_no_part_of_an_ordinary_answer(prize: Api) -> None:
     assert imports(prize, HOPELESS) == {"success": True}
 

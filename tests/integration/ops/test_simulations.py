@@ -118,6 +118,14 @@ def test_a_missing_stub_is_told_and_counts_as_success_without_change(api: Api, o
     assert [(each["code"], each["path"]) for each in played["findings"]] == [("MISSING_STUB", "/stubs/processors/mail")]
 
 
+def test_a_criterion_without_a_stub_does_not_hold_and_the_finding_says_so(api: Api, ops: Api) -> None:
+    asked = {"type": "function", "function": {"name": "fits", "config": {"calculationNodesTags": "t"}}}
+    api.a_model(a_workflow(A=[manual("GO", to="B", criterion=asked)], B=[]))
+    played = simulate(ops, {"fire": "GO"})
+    assert (played["outcome"], played["state"]) == ("FAILED", "A")
+    assert [each["message"] for each in played["findings"]] == ["there is no stub: it does not hold"]
+
+
 def test_an_endless_cycle_ends_with_the_limit(api: Api, ops: Api) -> None:
     api.a_model()
     tick = {"name": "TICK", "next": "A", "manual": False, "schedule": {"delayMs": 1}}

@@ -293,6 +293,21 @@ def test_conditions_on_documents_choose_events(hooks: Api, client: Api, receiver
     refused(hooks.post("/subscriptions", order), 400, "INVALID_CONDITION")
 
 
+@pytest.mark.parametrize(
+    ("order", "told"),
+    [
+        ({"filters": [{"kinds": ["TRANSITION"]}]}, "; one of CREATED, "),
+        ({"filters": [{"model": "invoice"}]}, "; did you mean modelName?"),
+        ({"includeBodies": "AFTER"}, "; did you mean includeBody?"),
+        ({"filters": [{"colour": "red"}]}, "unknown field `colour`"),
+    ],
+)
+def test_a_body_that_does_not_fit_is_told_what_may_be_meant(hooks: Api, order: dict[str, object], told: str) -> None:
+    given = {"name": "x", "target": {"url": "https://hooks.test"}, **order}
+    problem = refused(hooks.post("/subscriptions", given), 400, "BAD_REQUEST")
+    assert told in problem["detail"]
+
+
 def test_conditions_keep_their_digits(hooks: Api, client: Api, receiver: Receiver) -> None:
     """Written as text here: floating point has too few of them."""
     exact = "0.12345678901234567890123456789"

@@ -48,6 +48,12 @@ raises.
 DUE_AT_ONCE: Final[JsonObject] = {"fireAfterMs": 0}
 """What a schedule function without a stub answers."""
 
+_WITHOUT_STUB: Final = {
+    "processors": "it counts as success without change",
+    "criteria": "it does not hold",
+    "functions": "it says at once",
+}
+
 
 class StubTransport:
     """Answers callouts of the engine. ``check_limits`` is called before each of them."""
@@ -116,7 +122,7 @@ class StubTransport:
 
     def _choose(self, kind: str, name: str, answers: "Sequence[AnswerT] | None") -> "AnswerT | None":
         if not answers:
-            message = "there is no stub: it counts as success without change"
+            message = f"there is no stub: {_WITHOUT_STUB[kind]}"
             finding = SimulationFinding(code="MISSING_STUB", path=f"/stubs/{kind}/{name}", message=message)
             self._missing.setdefault((kind, name), finding)
             return None

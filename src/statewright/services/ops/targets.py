@@ -273,9 +273,11 @@ async def check_url(egress: Egress, url: str, *, allows_inside: bool, member: st
     if (_is_inside(host) and not allows_inside) or (
         failure is not None and failure.reason in ("name_unresolved", "address_refused")
     ):
-        raise TargetNotAllowed("its host cannot be reached, or may not be", member)
+        inside = "" if allows_inside else "; private ones need STATEWRIGHT_WEBHOOK_ALLOW_PRIVATE_NETWORKS"
+        raise TargetNotAllowed(f"its host cannot be reached, or may not be{inside}", member)
     if failure is not None:
-        raise TargetNotAllowed(failure.detail, member)
+        unsafe = "; http needs STATEWRIGHT_WEBHOOK_ALLOW_HTTP" if failure.reason == "scheme_refused" else ""
+        raise TargetNotAllowed(f"{failure.detail}{unsafe}", member)
 
 
 def find_exposed_secret(before: SubscriptionTarget, after: SubscriptionTarget, patch: JsonValue) -> str | None:

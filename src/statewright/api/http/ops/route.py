@@ -4,11 +4,12 @@ Their bodies are JSON objects without unknown members (docs/reference/operations
 """
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.inspect import CollectionType, DictType, LiteralType, Metadata, StructType, Type, UnionType, type_info
 
 from statewright.api.http.request import Request, uuid_text
 from statewright.api.http.response import Response, encode_json
@@ -16,7 +17,7 @@ from statewright.api.http.router import Endpoint, Route
 from statewright.failures import BadRequest, InvalidParameter, ProcessNotFound
 from statewright.ids import EntityId, parse_entity_id
 from statewright.jsonval.codec import MalformedJson, decode
-from statewright.jsonval.values import JsonObject, quote
+from statewright.jsonval.values import JsonObject, guess_name, quote
 from statewright.operations.idempotency import Recording
 from statewright.operations.records import name_record
 from statewright.operations.table import ADMIN as ADMIN
@@ -82,7 +83,7 @@ async def read_body(request: Request, kind: type[Body]) -> Body:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as misfit:
-        raise refuse_misfit(misfit) from misfit
+        raise refuse_misfit(misfit, kind) from misfit
 
 
 def decode_body(raw: bytes, kind: type[Body]) -> Body:
@@ -90,7 +91,7 @@ def decode_body(raw: bytes, kind: type[Body]) -> Body:
     try:
         return msgspec.json.decode(raw or b"{}", type=kind)
     except msgspec.ValidationError as misfit:
-        raise refuse_misfit(misfit) from misfit
+        raise refuse_misfit(misfit, kind) from misfit
     except (ValueError, RecursionError) as malformed:
         raise BadRequest("the body is not JSON") from malformed
 
@@ -100,9 +101,49 @@ def refuse_member(pointer: str, wrong: str) -> BadRequest:
     return BadRequest(f"invalid body: {pointer or '/'}: {wrong}", {"parameter": pointer or "/"})
 
 
-def refuse_misfit(misfit: msgspec.ValidationError) -> BadRequest:
-    """The refusal of a body that does not fit."""
-    return refuse_member(_find_pointer(str(misfit)), _PATH.sub("", str(misfit)))
+def refuse_misfit(misfit: msgspec.ValidationError, kind: type[Struct]) -> BadRequest:
+    """The refusal of a body that does not fit ``kind``; with what was meant, or can be chosen, where that is known."""
+    text = str(misfit)
+    pointer = _find_pointer(text)
+    return refuse_member(pointer, _PATH.sub("", text) + _suggest(kind, pointer.split("/")[1:], text))
+
+
+def _suggest(kind: type[Struct], steps: Sequence[str], text: str) -> str:
+    if named := _UNKNOWN.search(text):
+        parents = _list_types(kind, steps[:-1])
+        names = [field.encode_name for each in parents if isinstance(each, StructType) for field in each.fields]
+        return guess_name(named[1], names)
+    if "Invalid enum value" in text:
+        found = [value for each in _list_types(kind, steps) if isinstance(each, LiteralType) for value in each.values]
+        return f"; one of {', '.join(map(str, found))}" if found else ""
+    return ""
+
+
+def _list_types(kind: type[Struct], steps: Iterable[str]) -> list[Type]:
+    """The types that can be at a place of a body."""
+    found = list(_list_alternatives(type_info(kind)))
+    for step in steps:
+        found = [below for each in found for inner in _list_below(each, step) for below in _list_alternatives(inner)]
+    return found
+
+
+def _list_alternatives(one: Type) -> Iterator[Type]:
+    match one:
+        case UnionType(types=types):
+            for each in types:
+                yield from _list_alternatives(each)
+        case Metadata(type=inner):
+            yield from _list_alternatives(inner)
+        case _:
+            yield one
+
+
+def _list_below(one: Type, step: str) -> Iterator[Type]:
+    match one:
+        case StructType(fields=fields):
+            yield from (field.type for field in fields if field.encode_name == step)
+        case CollectionType(item_type=inner) | DictType(value_type=inner):
+            yield inner
 
 
 def _find_pointer(text: str) -> str:

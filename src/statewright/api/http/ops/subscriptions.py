@@ -79,7 +79,7 @@ async def change_subscription(request: Request) -> Response:
     try:
         changed = await subscriptions.change(_get_parts(request), request.caller, id_, patch, revision)
     except msgspec.ValidationError as misfit:
-        raise refuse_misfit(misfit) from misfit
+        raise refuse_misfit(misfit, SubscriptionOrder) from misfit
     request.runtime.operations.webhooks.wake()
     return await _respond(changed)
 
