@@ -11,9 +11,9 @@ from tests.database import Template
 from tests.service import RunningService, eventually, hosted
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def nodes(database_template: Template) -> Iterator[tuple[RunningService, RunningService]]:
-    """Two nodes that know each other."""
+    """Two nodes that know each other. An idle node takes a fiftieth of a processor: they end with their module."""
     with ExitStack() as stack:
         one = stack.enter_context(hosted(database_template.clone(), dispatch_wait_timeout=timedelta(seconds=2)))
         other = stack.enter_context(hosted(nullcontext(one.database), dispatch_wait_timeout=timedelta(seconds=2)))

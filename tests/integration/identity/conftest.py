@@ -25,9 +25,9 @@ FEATURES: dict[str, Json] = {
 }
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def launched(database_template: Template) -> Iterator[RunningService]:
-    """The service that the tests of this folder share; those that change its keys have their own."""
+    """The service that the tests of a module share; those that change its keys have their own."""
     with hosted(database_template.clone(), **FEATURES) as running:
         yield running
 

@@ -47,7 +47,7 @@ UNKNOWN = ProcessNotFound("no such errand")
 INSTALLED = install_language(ERRANDS, transitions=build_transitions(ERRAND_DIALECT))
 
 
-@pytest.fixture(scope="package", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def installed() -> Iterator[None]:
     """The program has the toy language, too."""
     with pytest.MonkeyPatch.context() as patch:
@@ -151,7 +151,7 @@ async def offices(database: str, clock: Watch) -> AsyncIterator[tuple[Office, Of
         yield first, second
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def service(installed: None, database_template: Template) -> Iterator[RunningService]:
     """A service of its own: the shared one has not this language."""
     with hosted(database_template.clone()) as running:

@@ -27,9 +27,11 @@ T = TypeVar("T")
 HOUR_MS = 3_600_000
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def service(database_template: Template) -> Iterator[RunningService]:
-    """A service that arms and never fires; tasks wait for a test's own scheduler."""
+    """A service that arms and never fires; tasks wait for a test's own scheduler. It ends with its module, for idle it
+    takes a fiftieth of a processor.
+    """
     with hosted(database_template.clone(), scheduler_enabled=False) as running:
         yield running
 
