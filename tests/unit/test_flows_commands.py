@@ -119,6 +119,28 @@ def test_lint_looks_at_the_parameters_of_built_in_tasks():
     assert (told.exit_code, told.stdout.startswith("-:1:5: ")) == (1, True), told.stdout
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "wait:dela (- duration: 1 -)",
+            "wait:dela is no task of the service, so a worker has to do it; did you mean wait:delay?",
+        ),
+        ("wait:delay (- duraton: 1 -)", "duraton is no parameter of wait:delay; did you mean duration?"),
+        ("wait:event (- {event: a, recept: false} -)", "recept is no parameter of wait:event; did you mean receipt?"),
+        ("request:get (- {contenttype: a/b} -)", "no parameter of request:get; did you mean content_type?"),
+    ],
+)
+def test_lint_tells_names_that_are_near_to_those_of_the_service(text: str, told: str):
+    assert told in flows("lint", "-", text=f"A → {text}").stdout
+
+
+def test_run_needs_no_file_where_the_service_does_all_tasks():
+    assert json.loads(flows("run", "-", "--input", '{"x": 1}', text="wait:delay (- duration: 60 -)").stdout) == {"x": 1}
+    told = flows("run", "-", text="price")
+    assert (told.exit_code, "--tasks must name a Python file with functions for price" in told.output) == (1, True)
+
+
 def test_run_tells_which_nodes_failed_and_why(tasks: str):
     told = flows("run", "-", "--tasks", tasks, text="broken ; broken")
     assert told.exit_code == 1
@@ -183,6 +205,7 @@ def test_a_stub_of_an_unknown_task_is_refused():
         ("A → :x\nB → :x\n:x C", "a line break separates nothing: after a statement that ends in a label write ;"),
         ("A --> B", "an arrow is → or ->"),
         ("A => B", "an arrow is → or ->"),
+        ("A → <b> → C", "a resource or a label at the end of an arrow ends its statement: the next one begins with it"),
         ("'''Says what.'''\n@flow orders\nA", "documentation stands after the declaration that it is about"),
     ],
 )

@@ -91,6 +91,16 @@ def test_lint_names_the_line_of_what_is_no_yaml() -> None:
     assert "line 2, column 1" in playbooks("lint", "-", text="a: 1\na: 2\n").stdout
 
 
+def test_run_needs_no_file_where_no_task_needs_a_function() -> None:
+    playbook = "metadata: {name: x}\nworkflow: [{step: s, tool: {kind: noop}}]"
+    assert json.loads(playbooks("run", "-", text=playbook).stdout)["status"] == "success"
+    refused = playbooks("run", "-", text=playbook.replace("noop", "python"))
+    assert (refused.exit_code, "--tasks must name a Python file with functions for python" in refused.output) == (
+        1,
+        True,
+    )
+
+
 def test_run_calls_the_functions_of_a_file(tasks: str) -> None:
     ran = playbooks("run", "-", "--tasks", tasks, "--workload", '{"n": 21}')
     assert ran.exit_code == 0, ran.output

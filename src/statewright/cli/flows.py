@@ -23,6 +23,7 @@ from statewright.cli.local_definitions import (
     read_stubs,
     show,
     take_answer,
+    tell_missing,
 )
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ flows = typer.Typer(help="The flow language: check, compile, draw and run flows.
 def _check(file: str) -> Report:
     from statewright.flows import InvalidFlow, compile_text
     from statewright.flows.builtin_tasks import find_builtin_tasks
+    from statewright.flows.requests import list_misspellings
 
     try:
         graph = compile_text(read_definition(file))
@@ -50,7 +52,7 @@ def _check(file: str) -> Report:
         place = {"line": refused.position.line, "column": refused.position.column}
         told = {"code": refused.code, **place, "text": refused.reason, "piece": refused.piece}
         return {"file": file, "error": {**told, "expected": list(refused.expected)}, "warnings": []}
-    return {"file": file, "error": None, "warnings": list(graph.warnings)}
+    return {"file": file, "error": None, "warnings": [*graph.warnings, *list_misspellings(graph)]}
 
 
 def _list_lines(report: Report) -> Iterator[str]:
@@ -90,7 +92,9 @@ def diagram(
 @flows.command()
 def run(
     file: FlowFile,
-    tasks: Annotated[Path, typer.Option("--tasks", help="Python file with a function for each task.", metavar="FILE")],
+    tasks: Annotated[
+        Path | None, typer.Option("--tasks", help="Python file with a function for each task.", metavar="FILE")
+    ] = None,
     flow_input: FlowInput = "{}",
 ) -> None:
     """Run a flow in this process, with tasks from a Python file, and print its result.
@@ -221,7 +225,7 @@ def _report_end(instance: "LocalInstance") -> None:
     fail("; ".join(failures) or str(instance.marking.reason))
 
 
-def _load_functions(file: Path, graph: "FlowGraph") -> dict[str, Callable[..., Any]]:
+def _load_functions(file: Path | None, graph: "FlowGraph") -> dict[str, Callable[..., Any]]:
     """The functions of a file for all tasks of a flow, by their base names."""
     from statewright.flows.builtin_tasks import BUILTIN_TASKS
 
@@ -229,7 +233,7 @@ def _load_functions(file: Path, graph: "FlowGraph") -> dict[str, Callable[..., A
     found = {name: function for (name, *_), function in find_functions(file, TASKS, zip(wanted)).items()}
     found = {name: _pass_on for name in wanted if name in BUILTIN_TASKS} | found
     if missing := [name for name in wanted if name not in found]:
-        fail(f"{file} has no function for {', '.join(missing)}")
+        fail(tell_missing(file, missing))
     return found
 
 
@@ -266,6 +270,8 @@ def _list_hints(error: Mapping[str, Any]) -> list[str]:
         return ["a line break separates nothing: after a statement that ends in a label write ;"]
     if error["code"] == "SYNTAX" and error["piece"] in _ALMOST_ARROWS:
         return ["an arrow is → or ->"]
+    if error["code"] == "SYNTAX" and error["piece"] in {"→", "->"} and "the end of the text" in error["expected"]:
+        return ["a resource or a label at the end of an arrow ends its statement: the next one begins with it"]
     if error["text"].startswith("unexpected documentation"):
         return ["documentation stands after the declaration that it is about"]
     return []

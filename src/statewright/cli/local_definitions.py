@@ -108,12 +108,13 @@ def run_python_file(file: Path) -> Mapping[str, Any]:
 
 
 def find_functions(
-    file: Path, mapping: str, wanted: Iterable[tuple[str, ...]]
+    file: Path | None, mapping: str, wanted: Iterable[tuple[str, ...]]
 ) -> dict[tuple[str, ...], Callable[..., Any]]:
     """The functions of a file, by all the names that each may have; those that it lacks are left out. A function has
     one of its names, with ``_`` for what no name of Python has, or is listed by it in a ``mapping`` of the file.
+    Without a file there are none.
     """
-    defined = run_python_file(file)
+    defined = {} if file is None else run_python_file(file)
     listed = defined.get(mapping)
     found: dict[tuple[str, ...], Callable[..., Any]] = {}
     for names in wanted:
@@ -122,6 +123,14 @@ def find_functions(
             if callable(function):
                 found.setdefault(names, function)
     return found
+
+
+def tell_missing(file: Path | None, names: Iterable[str]) -> str:
+    """What to say where there is no function for tasks of these names."""
+    listed = ", ".join(names)
+    if file is None:
+        return f"--tasks must name a Python file with functions for {listed}"
+    return f"{file} has no function for {listed}"
 
 
 def call_function(function: Callable[..., Any], *given: Any) -> "JsonValue":

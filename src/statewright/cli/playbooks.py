@@ -24,6 +24,7 @@ from statewright.cli.local_definitions import (
     read_stubs,
     show,
     take_answer,
+    tell_missing,
 )
 
 if TYPE_CHECKING:
@@ -226,7 +227,9 @@ def _list_survey_lines(survey: "Survey") -> Iterator[str]:
 @playbooks.command()
 def run(
     file: PlaybookFile,
-    tasks: Annotated[Path, typer.Option("--tasks", help="Python file with functions for tasks.", metavar="FILE")],
+    tasks: Annotated[
+        Path | None, typer.Option("--tasks", help="Python file with functions for tasks.", metavar="FILE")
+    ] = None,
     workload: Workload = "{}",
     ctx: Context = "{}",
     with_log: WithLog = False,
@@ -379,12 +382,12 @@ def _read(file: str) -> "Playbook":
     return reading.playbook
 
 
-def _find_functions(playbook: "Playbook", file: Path) -> dict[tuple[str, ...], Callable[..., Any]]:
+def _find_functions(playbook: "Playbook", file: Path | None) -> dict[tuple[str, ...], Callable[..., Any]]:
     """The functions of a file for all tasks, by label and kind; those of ``http`` may be missing."""
     wanted = {(task.label, task.kind) for step in playbook.steps for task in step.tasks if task.kind != "noop"}
     found = find_functions(file, KINDS, wanted)
     if missing := sorted({kind for label, kind in wanted if (label, kind) not in found and kind not in _RESERVED}):
-        fail(f"{file} has no function for {', '.join(missing)}")
+        fail(tell_missing(file, missing))
     return found
 
 

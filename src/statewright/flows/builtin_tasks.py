@@ -5,7 +5,7 @@ Texts with places that a value of the input or of the parameters fills: ``order-
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Final, TypeAlias
 
@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from statewright.flows.graph import FlowGraph, FlowNode
 from statewright.flows.lexer import InvalidFlow, Position
-from statewright.jsonval.values import JsonObject, JsonValue, is_whole, read_index
+from statewright.jsonval.values import JsonObject, JsonValue, guess_name, is_whole, read_index
 from statewright.net import NodeId
 from statewright.processes.user_tasks import ASK, Question, fill_question, read_question
 
@@ -187,6 +187,12 @@ _READERS: Final[Mapping[object, Callable[[FlowNode], BuiltinTask]]] = {
     "wait:release": _read_change(-1),
     "wait:countdown": _read_countdown,
 }
+PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "wait:delay": ("duration",),
+    "wait:event": ("event", "match", "receipt"),
+    **dict.fromkeys(("wait:acquire", "wait:release", "wait:countdown"), ("name",)),
+}
+"""By base name; templates may name others."""
 BUILTIN_TASKS: Final = frozenset(_READERS)
 """The base names of those that wait or count. Their output is their input, unless an event brings another one."""
 
@@ -202,5 +208,15 @@ def _get_parameters(node: FlowNode) -> JsonObject:
     return node.parameters if isinstance(node.parameters, dict) else {}
 
 
+def find_misspelt(node: FlowNode, known: Sequence[str]) -> str:
+    """The first parameter that is near to one of those ``known``, with that; nothing where there is none."""
+    for name in _get_parameters(node):
+        if name not in known and (guess := guess_name(name, known)):
+            return f"{name} is no parameter of {node.base}{guess}"
+    return ""
+
+
 def _refuse(node: FlowNode, reason: str) -> InvalidFlow:
-    return InvalidFlow("PARAMETERS", Position(*node.place), reason, piece=str(node.name))
+    misspelt = find_misspelt(node, PARAMETERS.get(str(node.base), ()))
+    text = f"{reason}; {misspelt}" if misspelt else reason
+    return InvalidFlow("PARAMETERS", Position(*node.place), text, piece=str(node.name))

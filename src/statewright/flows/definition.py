@@ -14,6 +14,7 @@ from statewright.flows.builtin_tasks import Ask, BuiltinTask, find_builtin_tasks
 from statewright.flows.compiling import Flow, FlowLimits, compile_graph
 from statewright.flows.graph import FlowNode
 from statewright.flows.lexer import CURRENT, Rules
+from statewright.flows.requests import list_misspellings
 from statewright.jsonval.values import JsonObject
 from statewright.net import Language, NodeId, parse_delay
 from statewright.operations.records import Int32
@@ -204,7 +205,7 @@ class FlowProcess(Struct, frozen=True, kw_only=True):
             nodes=len(graph.nodes),
             tasks=tuple(dict.fromkeys(type_ for type_ in types if type_ not in ENTITY_TYPES)),
             asks_people=any(isinstance(task, Ask) for task in self.builtin_tasks.values()),
-            warnings=(*graph.warnings, *_list_idle_policies(self.source.settings, nodes)),
+            warnings=(*graph.warnings, *list_misspellings(graph), *_list_idle_policies(self.source.settings, nodes)),
         )
 
     def create_language(self) -> Language:

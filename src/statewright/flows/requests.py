@@ -1,14 +1,15 @@
 """The tasks ``request:*``: what is sent, and what comes of the response (docs/reference/flows.md#requests)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 from urllib.parse import quote, urlencode, urljoin, urlsplit
 
 from msgspec import Struct
 
-from statewright.flows.builtin_tasks import UnfilledTemplate, fill_template
+from statewright.flows.builtin_tasks import PARAMETERS, UnfilledTemplate, fill_template, find_misspelt
+from statewright.flows.graph import FlowGraph
 from statewright.jsonval.codec import MalformedJson, decode, encode
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.jsonval.values import JsonObject, JsonValue, guess_name
 
 METHODS: Final[Mapping[str, str]] = {
     "request:get": "GET",
@@ -20,10 +21,26 @@ METHODS: Final[Mapping[str, str]] = {
 JSON: Final = "application/json"
 _OVERRIDABLE: Final = ("url", "environ", "sync", "template", "content_type", "output_mode", "error_on_status")
 """Parameters that a member of the input overrides."""
+_PARAMETERS: Final = {**PARAMETERS, **dict.fromkeys(METHODS, ("category", *_OVERRIDABLE))}
+"""Of all tasks that the service does, by base name."""
 _OUTPUT_MODES: Final = ("status", "response_text", "response_json")
 _Escape: TypeAlias = Callable[[str, int], str]
 _PASSING: Final = (408, 425, 429)
 """Statuses below 500 after which the same request may succeed."""
+
+
+def list_misspellings(graph: FlowGraph) -> Iterator[str]:
+    """Names of tasks and parameters that are near to those of the service, and hardly meant, with their places."""
+    for node in graph.nodes:
+        base, known = str(node.base), _PARAMETERS.get(str(node.base))
+        if known is not None:
+            told = find_misspelt(node, known)
+        else:
+            guess = guess_name(base, _PARAMETERS) if node.kind == "task" and ":" in base else ""
+            told = f"{base} is no task of the service, so a worker has to do it{guess}" if guess else ""
+        if told:
+            line, column = node.place
+            yield f"{line}:{column} {told}"
 
 
 class UnusableTask(ValueError):

@@ -27,6 +27,7 @@ def warn_of_routes(playbook: Playbook, workflow: Place) -> None:
     targets = {step.name: list_targets(step) for step in playbook.steps}
     _warn_of_unreachable(playbook, workflow, targets)
     _warn_of_splits(playbook, workflow, targets)
+    _warn_of_rounds(playbook, workflow, targets)
     sources = _count_sources(targets)
     repeated = _find_repeated(playbook, targets)
     bits = {name: 1 << number for number, name in enumerate(targets)}
@@ -100,6 +101,30 @@ def _warn_of_splits(playbook: Playbook, workflow: Place, targets: Mapping[str, t
             Place(None, f"{workflow.path}/{index}/next", workflow.findings).warn(
                 "is inclusive, and its branches never meet in a step"
             )
+
+
+def _warn_of_rounds(playbook: Playbook, workflow: Place, targets: Mapping[str, tuple[str, ...]]) -> None:
+    """Note each circle of steps that a token cannot leave, once, unless the execution has a time limit."""
+    reached = _find_reached(targets) if playbook.timeout_ms is None else None
+    if reached is None:
+        return
+    bits = {name: 1 << number for number, name in enumerate(targets)}
+    ends = sum(bits[step.name] for step in playbook.steps if _can_end(step))
+    told = 0
+    for index, step in enumerate(_order(playbook, workflow)):
+        if step is None or reached[step.name] & (ends | told):
+            continue
+        if any(reached[target] & bits[step.name] for target in targets[step.name]):
+            told |= bits[step.name]
+            Place(None, f"{workflow.path}/{index}/next", workflow.findings).warn(
+                "leads round in a circle that nothing leaves, until a limit ends it: an arc in it needs a when"
+            )
+
+
+def _can_end(step: Step) -> bool:
+    """Whether a token can come to its end at a step, or wait there for something else."""
+    waits = step.admission is not None or step.join is not None
+    return waits or step.router is None or all(arc.when is not None for arc in step.router.arcs)
 
 
 def _find_repeated(playbook: Playbook, targets: Mapping[str, tuple[str, ...]]) -> int:

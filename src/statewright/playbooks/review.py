@@ -472,6 +472,7 @@ class NameCheck:
         self._results = tuple(step.name for step in playbook.steps)
         self._workload = tuple(playbook.workload)
         self._credentials = tuple(credential.name for credential in playbook.keychain)
+        self._written = tuple(dict.fromkeys(one.path[0] for one in _list_all(playbook) if one.scope == "ctx"))
         arcs = _list_args(playbook)
         self._steps = [None if step is None else _list_names(step, arcs[step.name], playbook) for step in steps]
 
@@ -534,6 +535,8 @@ class NameCheck:
                 use.place.warn(f"{told}{guess_name(member, sorted(names.args))}")
             case "workload" if member not in self._workload and (guess := guess_name(member, self._workload)):
                 use.place.warn(f"names workload.{member}, which only a start request can have{guess}")
+            case "ctx" if member not in self._written and (guess := guess_name(member, self._written)):
+                use.place.warn(f"names ctx.{member}, which nothing here writes{guess}")
             case _:
                 pass
 
@@ -566,6 +569,15 @@ def _list_names(step: Step, args: set[str] | None, playbook: Playbook) -> StepNa
         iteration=frozenset(iteration),
         args=None if given is None else frozenset(given),
     )
+
+
+def _list_all(playbook: Playbook) -> Iterator[Assignment]:
+    """What steps, arcs and tasks write."""
+    for step in playbook.steps:
+        yield from step.set
+        yield from list_assignments(step)
+        for arc in _list_arcs(step):
+            yield from arc.set
 
 
 def list_assignments(step: Step) -> Iterator[Assignment]:
