@@ -18,7 +18,7 @@ write conditions, the console and the SDK: docs/architecture.md#where-things-go 
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final, Literal, TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
@@ -79,7 +79,6 @@ class Function(Struct, frozen=True, kw_only=True):
 
 
 Condition: TypeAlias = Simple | Lifecycle | Group | Array | Function
-ConditionType: TypeAlias = Literal["simple", "lifecycle", "group", "array", "function"]
 
 
 SYNONYMS: Final = {

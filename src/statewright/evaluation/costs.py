@@ -98,11 +98,6 @@ def sort_items(count: int, step: int = 1) -> int:
     return 1 + count * count.bit_length() * step
 
 
-def split_path(chars: int) -> int:
-    """A path is taken apart, at every character at worst."""
-    return 1 + chars // 4
-
-
 def read_digits(chars: int) -> int:
     """A text is read as a number, or a number written: by the square of its digits, as Python does it."""
     return 1 + chars**2 // 16_000

@@ -50,13 +50,6 @@ def remove_member(scope: JsonObject, path: Sequence[str]) -> JsonObject:
     return {**scope, name: remove_member(inner, rest)} if isinstance(inner, dict) else scope
 
 
-def apply_patches(ctx: JsonObject, patches: Iterable[Patch]) -> JsonObject:
-    """``ctx`` after patches, in their order."""
-    for patch in patches:
-        ctx = write_member(ctx, patch.path, patch.value)
-    return ctx
-
-
 WORKLOAD: Final = "workload"
 CTX: Final = "ctx"
 RESULTS: Final = "results"

@@ -237,7 +237,9 @@ class _Converter:
             return step
         is_one = len(tasks) == 1 and not isinstance(place.get("tool").value, list)
         tool: JsonValue = tasks[0] if is_one else [*tasks]
-        return _insert(step, "tool", tool, before=("set", "next"))
+        step["tool"] = tool
+        _reorder(step, "tool", before=("set", "next"))
+        return step
 
     def _split_tool(self, place: Place) -> tuple[str | None, JsonObject]:
         """The kind of a step whose tool is only named, and the members of the step that are fields of its task."""
@@ -546,13 +548,6 @@ class _Converter:
             return then
         self._note(place.get("backoff"), f"backoff {then['backoff']}")
         return {"delay": 1, **then, "backoff": "none"}
-
-
-def _insert(step: JsonObject, name: str, value: JsonValue, *, before: tuple[str, ...]) -> JsonObject:
-    """A step with one more member, before those that are named."""
-    step[name] = value
-    _reorder(step, name, before=before)
-    return step
 
 
 def _reorder(step: JsonObject, name: str, *, before: tuple[str, ...]) -> None:

@@ -197,13 +197,13 @@ class Place:
             self.expect(f"{what}, text of 1 to {MAX_NAME_CHARS} characters without blanks around it")
         return None
 
-    def read_boolean(self, default: bool = False) -> bool:
-        """True or false."""
+    def read_boolean(self) -> bool:
+        """True or false, which is also what an absent one is."""
         if isinstance(self.value, bool):
             return self.value
         if self.value is not None:
             self.expect("true or false")
-        return default
+        return False
 
     def read_choice(self, choices: object, default: _T) -> _T:
         """One of a ``Literal``."""

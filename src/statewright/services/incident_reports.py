@@ -82,7 +82,7 @@ class IncidentReports:
     def report_run(self, principal: Principal, failure: Failure) -> None:
         """A run failed, if it was by something outside it, and is not on record."""
         if self.is_on and failure.failed_run is not None and not failure.is_on_record:
-            self._add(self._build_run(principal, failure, failure.failed_run, kind="RUN_FAILED"))
+            self._add(self._build_run(principal, failure, failure.failed_run))
 
     def build_run_parts(self, principal: Principal, failure: Failure) -> Mapping[str, StagedPart]:
         """What tells of a failed run, to commit with the event of its failure; nothing where it is to be reported
@@ -90,7 +90,7 @@ class IncidentReports:
         """
         if not self.is_on or failure.failed_run is None or principal.tenant in self.crowded:
             return {}
-        row = self._build_run(principal, failure, failure.failed_run, kind="RUN_FAILED")
+        row = self._build_run(principal, failure, failure.failed_run)
         self.totals[row.kind] += 1
         return {INCIDENTS.name: StagedIncidents(rows=(row,))}
 
@@ -128,7 +128,7 @@ class IncidentReports:
     def report_swallowed(self, unit: Unit, failure: Failure) -> None:
         """A processor failed whose run goes on."""
         if self.is_on and failure.failed_run is not None:
-            row = self._build_run(unit.principal, failure, failure.failed_run, kind="RUN_FAILED", severity="WARNING")
+            row = self._build_run(unit.principal, failure, failure.failed_run, severity="WARNING")
             self._add(replace(row, payload=None))
 
     async def note_timer(
@@ -150,7 +150,7 @@ class IncidentReports:
     ) -> IncidentRow:
         """What tells of a scheduled transition that failed."""
         run = failure.failed_run
-        return self._build(
+        return self._build_row(
             tenant=task.tenant,
             principal=principal,
             kind=kind,
@@ -160,7 +160,9 @@ class IncidentReports:
             component=run.component if run else None,
             model=model,
             workflow=run.workflow if run else None,
-            failure=failure,
+            code=failure.code,
+            message=failure.message,
+            cause=_find_cause(failure),
         )
 
     def build_expired_timer(
@@ -276,20 +278,14 @@ class IncidentReports:
         return written
 
     def _build_run(
-        self,
-        principal: Principal,
-        failure: Failure,
-        run: FailedRun,
-        *,
-        kind: IncidentKind,
-        severity: Severity = "ERROR",
+        self, principal: Principal, failure: Failure, run: FailedRun, *, severity: Severity = "ERROR"
     ) -> IncidentRow:
         model = f"{run.model}/{run.version}"
         is_new = run.base_transaction is None
-        row = self._build(
+        row = self._build_row(
             tenant=principal.tenant,
             principal=principal,
-            kind=kind,
+            kind="RUN_FAILED",
             severity=severity,
             subject_id=hash_subject(model, run.document) if is_new else run.entity_id,
             is_new=is_new,
@@ -298,7 +294,9 @@ class IncidentReports:
             component=run.component or None,
             model=model,
             workflow=run.workflow,
-            failure=failure,
+            code=failure.code,
+            message=failure.message,
+            cause=_find_cause(failure),
         )
         payload = None
         if len(run.document) <= self._max_payload:  # a long one is not even copied
@@ -311,40 +309,6 @@ class IncidentReports:
             payload=payload,
             payload_omitted=payload is None,
             attempts=_encode(run.attempts).decode(),
-        )
-
-    def _build(
-        self,
-        *,
-        tenant: TenantId,
-        principal: Principal,
-        kind: IncidentKind,
-        subject_id: str,
-        state: str,
-        transition: str | None,
-        component: str | None,
-        model: str,
-        workflow: str | None,
-        failure: Failure,
-        severity: Severity = "ERROR",
-        is_new: bool = False,
-    ) -> IncidentRow:
-        cause = failure.properties.get("cause")
-        return self._build_row(
-            tenant=tenant,
-            principal=principal,
-            kind=kind,
-            subject_id=subject_id,
-            state=state,
-            transition=transition,
-            component=component,
-            model=model,
-            workflow=workflow,
-            code=failure.code,
-            message=failure.message,
-            cause=cause if isinstance(cause, str) else None,
-            severity=severity,
-            is_new=is_new,
         )
 
     def _build_row(
@@ -406,6 +370,11 @@ class IncidentReports:
             self._waiting[row.key] = row
         else:
             self.dropped += row.occurrences
+
+
+def _find_cause(failure: Failure) -> str | None:
+    cause = failure.properties.get("cause")
+    return cause if isinstance(cause, str) else None
 
 
 def _build_unserved(tenant: TenantId, kind: QueueKind, name: str, at: int) -> IncidentRow:

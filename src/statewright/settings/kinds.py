@@ -135,14 +135,14 @@ def integer(low: int, high: int | None = None, *, unit: str = "") -> Reader:
     return Reader(shape=f"integer, {limits}" + (f", {unit}" if unit else ""), read=read)
 
 
-def positive_or(fallback: int, *, unit: str = "") -> Reader:
+def positive_or(fallback: int) -> Reader:
     """A whole number; zero and below restore ``fallback``, as deployments of the reference expect."""
 
     def read(text: str) -> int:
         number = _parse_integer(text)
         return number if number > 0 else fallback
 
-    return Reader(shape=f"integer, 0 or less restores {fallback}" + (f", {unit}" if unit else ""), read=read)
+    return Reader(shape=f"integer, 0 or less restores {fallback}", read=read)
 
 
 def choice(*words: str) -> Reader:

@@ -222,13 +222,8 @@ def definition_to_document(definition: Definition, version: int | None = None) -
 
 
 def definition_to_text(definition: Definition) -> str:
-    """The text to store; :func:`definition_from_text` reads it back unchanged."""
+    """The text to store; :func:`read_definition` reads it back unchanged."""
     return encode_document(definition_to_document(definition))
-
-
-def definition_from_text(text: str) -> Definition:
-    """The definition that :func:`definition_to_text` wrote."""
-    return read_definition(text)
 
 
 def encode_document(document: JsonObject) -> str:

@@ -32,7 +32,7 @@ from statewright.processes.language import (
 from statewright.processes.user_tasks import USER_TASK
 from statewright.steps import operations
 from statewright.steps.definition import find_member_tags
-from statewright.steps.documents import definition_from_text
+from statewright.steps.documents import read_definition
 from statewright.steps.instance import (
     DEFINITION,
     INSTANCE,
@@ -159,7 +159,7 @@ class StepProcesses:
 
     def compile_source(self, source: str, version: int) -> Process:
         """A definition that was stored by an upload."""
-        return compile_definition(definition_from_text(source), version)
+        return compile_definition(read_definition(source), version)
 
     def limit_to_turn(self, process: Process) -> Process:
         """The same, but operations that build or visit too many elements give up."""

@@ -127,9 +127,5 @@ def encode_results(results: Sequence[StatementResult]) -> bytes:
     return _ENCODER.encode(document)
 
 
-def _write_other(value: object) -> object:
-    """Values of databases that JSON has no form for, as text."""
-    return str(value)
-
-
-_ENCODER: Final = msgspec.json.Encoder(enc_hook=_write_other, decimal_format="number")
+_ENCODER: Final = msgspec.json.Encoder(enc_hook=str, decimal_format="number")
+"""Values of databases that JSON has no form for become text."""

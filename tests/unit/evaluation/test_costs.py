@@ -39,7 +39,6 @@ CASES: list[tuple[str, int, Callable[[], object]]] = [
     ("split at blanks", costs.split_text(LONG, 0), lambda: ("a " * (LONG // 2)).split()),
     ("visit", costs.visit_items(100_000), lambda text="\u0101" * 100_000: list(text)),
     ("sort", costs.sort_items(100_000), lambda: sorted(map(str, range(100_000)))),
-    ("path", costs.split_path(LONG), lambda: ("." * LONG).split(".")),
     ("digits", costs.read_digits(4_000), lambda: int(DIGITS)),
     ("write", costs.read_digits(4_000), lambda: str(WHOLE)),
     ("exponents", costs.decode_json(LONG), lambda text=f"[{'1e1,' * (LONG // 4)}1]": decode(text)),

@@ -9,7 +9,7 @@ import pytest
 from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.playbooks import compile_playbook
-from statewright.playbooks.context import Patch, apply_patches
+from statewright.playbooks.context import Patch, write_member
 from statewright.playbooks.dispatch import (
     Dispatch,
     Element,
@@ -163,7 +163,10 @@ def test_patches_are_made_in_order_and_seen_at_once() -> None:
     )
     assert played.patches == [Patch(path=("n",), value=2), Patch(path=("a", "b"), value=2)]
     assert played.calls[1].fields == {"n": {"b": 2}}
-    assert apply_patches({"a": 1, "z": 0}, played.patches) == {"a": {"b": 2}, "z": 0, "n": 2} == played.state.ctx
+    ctx: JsonObject = {"a": 1, "z": 0}
+    for patch in played.patches:
+        ctx = write_member(ctx, patch.path, patch.value)
+    assert ctx == {"a": {"b": 2}, "z": 0, "n": 2} == played.state.ctx
 
 
 def test_patches_of_a_pipeline_that_fails_later_stay() -> None:

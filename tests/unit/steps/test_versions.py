@@ -12,10 +12,10 @@ from statewright.services.processes.definitions import AssignedVersion, assign_v
 from statewright.steps import hash_content
 from statewright.steps.documents import (
     definition_from_document,
-    definition_from_text,
     definition_to_document,
     definition_to_text,
     encode_document,
+    read_definition,
 )
 from tests.unit.steps.builders import a_definition, a_rule, a_step, decision, end, service, table, timer, transformation
 from tests.unit.steps.strategies import documents
@@ -93,7 +93,7 @@ def test_branches_and_transformations_are_read_back_in_the_authors_order():
 @given(documents())
 def test_a_stored_definition_is_read_back_unchanged(document: JsonObject):
     definition = definition_from_document(document)
-    stored = definition_from_text(definition_to_text(definition))
+    stored = read_definition(definition_to_text(definition))
     assert stored == definition
     assert definition_to_text(stored) == definition_to_text(definition)
 

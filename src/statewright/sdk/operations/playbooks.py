@@ -37,7 +37,6 @@ else:  # Any: msgspec, which reads records, cannot resolve an alias that contain
     JsonValue = Any
     JsonObject = dict
 
-PlaybookStatus: TypeAlias = Literal["running", "waiting", "success", "partial", "failed", "cancelled"]
 ExecutionState: TypeAlias = Literal["RUNNING", "WAITING", "COMPLETED", "FAILED", "CANCELLED"]
 
 RESTING: Final = frozenset({"COMPLETED", "FAILED", "CANCELLED"})

@@ -79,11 +79,6 @@ def install_language(
     out.
     """
 
-    def host(processes: Processes) -> None:
-        host_language(
-            processes, language, noun=noun, shares_jobs=shares_jobs, retry_node=retry_node, add_secrets=add_secrets
-        )
-
     def build_pusher(
         processes: Processes, members: Members, callouts: LocalCallouts, do_job: "DoJob | None"
     ) -> BackgroundService:
@@ -93,7 +88,14 @@ def install_language(
         name=language.name,
         models=language.models.all,
         transitions=transitions or {},
-        host=host,
+        host=partial(
+            host_language,
+            language=language,
+            noun=noun,
+            shares_jobs=shares_jobs,
+            retry_node=retry_node,
+            add_secrets=add_secrets,
+        ),
         build_pusher=build_pusher,
     )
 
@@ -102,11 +104,11 @@ def host_language(
     processes: Processes,
     language: ProcessLanguage[P, I],
     *,
-    noun: str = "instance",
-    shares_jobs: bool = False,
-    retry_node: "NodeRetry | None" = None,
-    add_secrets: "AddSecrets | None" = None,
-) -> ProcessHost[P, I]:
+    noun: str,
+    shares_jobs: bool,
+    retry_node: "NodeRetry | None",
+    add_secrets: "AddSecrets | None",
+) -> None:
     """Run the instances of a language in a service from now on."""
     hosts = processes.hosts
     host = ProcessHost(processes, language, noun=noun)
@@ -147,4 +149,3 @@ def host_language(
         retry_node=retry_node,
     )
     hosts.add(host, hosted)
-    return host

@@ -95,12 +95,13 @@ async def write_incidents(
     ``once``: what is open already is not counted again. ``max_open`` are kept of a tenant.
     """
     async with pool.connection() as connection:
-        return await _write(connection, rows, once=once, max_open=max_open)
+        return await insert_incidents(connection, rows, once=once, max_open=max_open)
 
 
-async def _write(
+async def insert_incidents(
     connection: asyncpg.Connection, rows: Sequence[IncidentRow], *, once: bool = False, max_open: int = MAX_OPEN
 ) -> int:
+    """Store incidents in the transaction that the connection is in, with their cause; see ``write_incidents``."""
     written: int = await connection.fetchval(WRITE, _encode(rows).decode(), once, max_open, timeout=STATEMENT_TIMEOUT_S)
     return written
 
@@ -252,13 +253,8 @@ async def note_timer_failure(
     async with pool.connection() as connection, connection.transaction():
         is_parked: bool = await connection.fetchval(NOTE_TIMER_FAILURE, *timer, max_failures) or False
         if is_parked and incident is not None:
-            await _write(connection, [incident])
+            await insert_incidents(connection, [incident])
     return is_parked
-
-
-async def insert_incidents(connection: asyncpg.Connection, rows: Sequence[IncidentRow], *, once: bool = False) -> int:
-    """Store incidents in the transaction that the connection is in, with their cause; see ``write_incidents``."""
-    return await _write(connection, rows, once=once)
 
 
 _IS_PARKED: Final = "\n                    ".join(
