@@ -15,13 +15,12 @@ from statewright.auth.authenticators import (
     KeyNotKnownYet,
     MockAuthenticator,
 )
-from statewright.auth.clients import Client, ClientSecrets, ClientStore, load_bootstrap_client
+from statewright.auth.clients import Client, ClientSecrets, load_bootstrap_client
 from statewright.auth.keys import JwkSet, KeyRing, SigningKey, TrustedKey, TrustedKeys, load_configured_key
 from statewright.auth.principals import build_anonymous_principal, build_mock_principal
 from statewright.auth.token_endpoint import (
     MockTokenEndpoint,
     TokenEndpoint,
-    TokenReply,
     TokenRequest,
     TokenService,
 )
@@ -34,7 +33,6 @@ __all__ = [
     "Client",
     "ClientAssertions",
     "ClientSecrets",
-    "ClientStore",
     "JwkSet",
     "JwtAuthenticator",
     "KeyNotKnownYet",
@@ -44,7 +42,6 @@ __all__ = [
     "SigningKey",
     "TokenEndpoint",
     "TokenIssuer",
-    "TokenReply",
     "TokenRequest",
     "TokenRules",
     "TokenService",

@@ -13,7 +13,6 @@ Nothing else in the service opens an HTTP connection of its own, or one to a bro
 """
 
 from statewright.egress.client import Egress
-from statewright.egress.connecting import Resolver
 from statewright.egress.policy import (
     Address,
     EgressLimits,
@@ -22,7 +21,6 @@ from statewright.egress.policy import (
     HttpFailure,
     HttpRequest,
     HttpResponse,
-    NotReached,
 )
 
 __all__ = [
@@ -34,6 +32,4 @@ __all__ = [
     "HttpFailure",
     "HttpRequest",
     "HttpResponse",
-    "NotReached",
-    "Resolver",
 ]

@@ -137,7 +137,6 @@ __all__ = [
     "ExpressionBudget",
     "ExpressionError",
     "NotBoolean",
-    "Program",
     "compile_expression",
     "count_elements",
     "evaluate",

@@ -5,22 +5,19 @@ pure: functions over values, without I/O, clock or waiting.
 """
 
 from statewright.flows.building import compile_text
-from statewright.flows.compiling import Flow, FlowLimits, compile_graph
+from statewright.flows.compiling import FlowLimits, compile_graph
 from statewright.flows.graph import FlowGraph, FlowNode, graph_from_document, graph_to_document
-from statewright.flows.lexer import ErrorCode, InvalidFlow, Position
+from statewright.flows.lexer import InvalidFlow
 from statewright.flows.mermaid import render_diagram
 from statewright.flows.running import Invocation, LocalInstance, TaskError, list_failures
 
 __all__ = [
-    "ErrorCode",
-    "Flow",
     "FlowGraph",
     "FlowLimits",
     "FlowNode",
     "InvalidFlow",
     "Invocation",
     "LocalInstance",
-    "Position",
     "TaskError",
     "compile_graph",
     "compile_text",

@@ -5,17 +5,15 @@ A text becomes a :class:`Playbook` (:func:`read_playbook`). All of it is pure: f
 or waiting.
 """
 
-from statewright.playbooks.definition import PipelineTask, Playbook, Step
+from statewright.playbooks.definition import Playbook
 from statewright.playbooks.place import Finding, InvalidPlaybook
 from statewright.playbooks.reading import Reading, compile_playbook, read_playbook
 
 __all__ = [
     "Finding",
     "InvalidPlaybook",
-    "PipelineTask",
     "Playbook",
     "Reading",
-    "Step",
     "compile_playbook",
     "read_playbook",
 ]

@@ -15,13 +15,12 @@ from msgspec import structs
 from statewright.settings import reading as rules
 from statewright.settings.kinds import Retention, Secret, read_duration, read_period, split_encryption_keys
 from statewright.settings.reading import SettingsError, find_unused, read_settings, refuse_unknown
-from statewright.settings.table import SETTINGS, Setting, Table, list_variables
+from statewright.settings.table import SETTINGS, Table, list_variables
 
 __all__ = [
     "SETTINGS",
     "Retention",
     "Secret",
-    "Setting",
     "Settings",
     "SettingsError",
     "list_variables",

@@ -12,8 +12,6 @@ from statewright.steps.definition import Definition, Step, find_member_tags
 from statewright.steps.instance import (
     TRANSITIONS,
     Instance,
-    Status,
-    Transition,
     instance_from_document,
     instance_to_document,
     render_history_item,
@@ -34,7 +32,7 @@ from statewright.steps.operations import (
     start_instance,
 )
 from statewright.steps.process_language import list_audit_entries
-from statewright.steps.simulation import Simulation, Stubs, read_stubs, report_simulation, simulate
+from statewright.steps.simulation import Simulation, read_stubs, report_simulation, simulate
 from statewright.steps.upload import (
     Accepted,
     accept_definition,
@@ -50,10 +48,7 @@ __all__ = [
     "Instance",
     "Process",
     "Simulation",
-    "Status",
     "Step",
-    "Stubs",
-    "Transition",
     "accept_definition",
     "accept_text",
     "cancel_instance",

@@ -5,13 +5,10 @@ Everything here is a function over values, without I/O, clock or waiting; the en
 """
 
 from statewright.workflow.definition import (
-    CURRENT_VERSION,
     Contract,
     Criterion,
-    ExecutionMode,
     Processor,
     ProcessorConfig,
-    RetryPolicy,
     Schedule,
     ScheduleFunction,
     State,
@@ -49,7 +46,6 @@ from statewright.workflow.selection import (
 from statewright.workflow.structure import MAX_NAME_BYTES
 
 __all__ = [
-    "CURRENT_VERSION",
     "DEFAULT_WORKFLOW",
     "IMPORT_MODES",
     "MAX_IMPORT_BYTES",
@@ -58,11 +54,9 @@ __all__ = [
     "Contract",
     "Criterion",
     "CriterionFinding",
-    "ExecutionMode",
     "ImportRequest",
     "Processor",
     "ProcessorConfig",
-    "RetryPolicy",
     "Schedule",
     "ScheduleFunction",
     "Selection",
