@@ -227,7 +227,7 @@ class _Refusal(Record, frozen=True, kw_only=True):
     properties: _Code = _Code()
 
 
-def build_problem(reply: Reply, *, retry: str | None = None, subject: str = "") -> Problem:
+def build_problem(reply: Reply, *, retry: str | None = None) -> Problem:
     """The problem document of a reply in words. ``retry`` is the address of what could not be shown."""
     told = reply.pick(_Refusal)
     code = told.properties.error_code or told.error
@@ -237,7 +237,6 @@ def build_problem(reply: Reply, *, retry: str | None = None, subject: str = "") 
         detail=_read_detail(told, code),
         code=code,
         ticket=told.ticket,
-        subject=subject,
         retry=retry if reply.status in _RETRYABLE else None,
         offers=_list_offers(reply.status, code),
     )

@@ -93,9 +93,9 @@ def visit_items(count: int) -> int:
     return 1 + count
 
 
-def sort_items(count: int, step: int = 1) -> int:
-    """So many items are sorted, by comparisons that cost so many steps each."""
-    return 1 + count * count.bit_length() * step
+def sort_items(count: int) -> int:
+    """So many items are sorted."""
+    return 1 + count * count.bit_length()
 
 
 def read_digits(chars: int) -> int:

@@ -137,22 +137,15 @@ def read_array(raw: bytes, key: ModelKey) -> list[NewItem]:
 
 def read_new_items(raw: bytes) -> list[NewItem]:
     """The items of a collection to create (docs/reference/entities.md#create-a-collection). Raises ``BadRequest``."""
-    try:
-        items = _read_array(raw, lambda values: msgspec.convert(values, list[_NewItem]))
-    except msgspec.ValidationError as malformed:
-        raise BadRequest(f"invalid collection: {malformed}") from malformed
     return [
         NewItem(key=_to_model_key(item.model), document=_make_reader(item.payload), size=len(item.payload))
-        for item in items
+        for item in _read_items(raw, list[_NewItem])
     ]
 
 
 def read_changed_items(raw: bytes) -> list[ChangedItem]:
     """The items of a collection to update (docs/reference/entities.md#update-a-collection). Raises ``BadRequest``."""
-    try:
-        items = _read_array(raw, lambda values: msgspec.convert(values, list[_ChangedItem]))
-    except msgspec.ValidationError as malformed:
-        raise BadRequest(f"invalid collection: {malformed}") from malformed
+    items = _read_items(raw, list[_ChangedItem])
     if not items:
         raise BadRequest("the collection is empty")
     return [
@@ -164,6 +157,13 @@ def read_changed_items(raw: bytes) -> list[ChangedItem]:
         )
         for item in items
     ]
+
+
+def _read_items(raw: bytes, kind: type[T]) -> T:
+    try:
+        return _read_array(raw, lambda values: msgspec.convert(values, kind))
+    except msgspec.ValidationError as malformed:
+        raise BadRequest(f"invalid collection: {malformed}") from malformed
 
 
 def _read_array(raw: bytes, read: Callable[[list[JsonValue]], T]) -> T:

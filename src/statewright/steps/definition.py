@@ -17,7 +17,7 @@ Metadata are the author's own, so what has another shape there has no effect; it
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from functools import partial
-from typing import Final, Literal, TypeAlias, TypeVar
+from typing import Final, Literal, TypeAlias, TypeVar, get_args
 
 from msgspec import Struct
 
@@ -37,17 +37,7 @@ StepType: TypeAlias = Literal[
     "END",
 ]
 
-STEP_TYPES: Final[Mapping[str, StepType]] = {
-    "SERVICE_TASK": "SERVICE_TASK",
-    "USER_TASK": "USER_TASK",
-    "DECISION": "DECISION",
-    "DECISION_TABLE": "DECISION_TABLE",
-    "TRANSFORMATION": "TRANSFORMATION",
-    "WAIT": "WAIT",
-    "PARALLEL_GATEWAY": "PARALLEL_GATEWAY",
-    "JOIN_GATEWAY": "JOIN_GATEWAY",
-    "END": "END",
-}
+STEP_TYPES: Final[Mapping[str, StepType]] = {name: name for name in get_args(StepType)}
 
 TIMED_TYPES: Final[frozenset[str]] = frozenset({"SERVICE_TASK", "USER_TASK", "WAIT"})
 """The step types whose boundary events fire; on others they are kept and never do."""

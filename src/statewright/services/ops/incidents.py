@@ -129,7 +129,7 @@ async def resolve_within(pool: Pool, processes: Processes, caller: Caller, id_: 
     act, by = _build_act(incident, "incident.resolve", reason), _to_actor(caller)
     if incident.kind == "POISONED" and incident.status == "OPEN":
         await _drop_parked(processes, caller, incident, reason)
-    if not await stored.close_incident(pool, caller.tenant, id_, by, "RESOLVED", act=act, reason=reason):
+    if not await stored.close_incident(pool, caller.tenant, id_, by, act=act, reason=reason):
         raise IncidentClosed("RESOLVED")
     return True
 

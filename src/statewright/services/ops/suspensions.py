@@ -202,13 +202,6 @@ async def get_suspension(core: Core, follower: "SuspensionFollower", caller: Cal
     return await _describe(core, follower, found)
 
 
-async def _end(
-    core: Core, tenant: TenantId, id_: str, by: Actor, *, timers: TimerPolicy, reason: str | None
-) -> Suspension | None:
-    now_ms = core.clock() // 1000
-    return await stored.end_suspension(core.pool, tenant, id_, by, reason=reason, timers=timers, now_ms=now_ms)
-
-
 async def _describe(core: Core, follower: "SuspensionFollower", suspension: Suspension) -> SuspensionState:
     is_confirmed = suspension.revision <= follower.confirmed_by_all
     pending = () if is_confirmed else tuple(await _list_pending(core, suspension))
@@ -350,7 +343,9 @@ class SuspensionEnder:
     async def run_once(self) -> None:
         """End what is due now. Raises ``StorageUnavailable``."""
         for tenant, id_ in await stored.list_due_ends(self._core.pool):
-            ended = await _end(self._core, tenant, id_, SYSTEM, timers="FIRE", reason=None)
+            ended = await stored.end_suspension(
+                self._core.pool, tenant, id_, SYSTEM, reason=None, timers="FIRE", now_ms=self._core.clock() // 1000
+            )
             if ended is not None:
                 log.info("suspension_ended", tenant=tenant, suspension=id_, scope=ended.scope)
         if time.monotonic() >= self._removes_at:

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from statewright.computations import compute_in_turn
 from statewright.engine.run import check_if_match
-from statewright.entity import Actor, Entity
+from statewright.entity import Entity
 from statewright.failures import (
     BadRequest,
     BusinessKeyInUse,
@@ -111,7 +111,6 @@ async def advance(
     kind: str,
     unknown: ProcessNotFound,
     given: JsonValue = None,
-    origin: Actor | None = None,
     if_match: str | None = None,
     ends: bool = False,
 ) -> AdvanceResult[I]:
@@ -125,7 +124,7 @@ async def advance(
     """
     change = InstanceChange(operation, given, ends=ends)
     return await advance_in_turn(
-        host, caller, instance_id, lambda: change, kind=kind, unknown=unknown, origin=origin, if_match=if_match
+        host, caller, instance_id, lambda: change, kind=kind, unknown=unknown, if_match=if_match
     )
 
 
@@ -137,7 +136,6 @@ async def advance_in_turn(
     *,
     kind: str,
     unknown: ProcessNotFound,
-    origin: Actor | None = None,
     if_match: str | None = None,
 ) -> AdvanceResult[I]:
     """As ``advance``, for what is known only once it is this task's turn at the instance: then it is asked for."""
@@ -158,16 +156,8 @@ async def advance_in_turn(
                     check_if_match(loaded.entity, if_match)
                 passes = await _pass_hold(host, tenant, loaded, kind, change) or passes
                 try:
-                    return await _attempt(
-                        host,
-                        caller,
-                        loaded,
-                        change,
-                        kind=kind,
-                        origin=origin,
-                        is_current=cached is None,
-                        passes=passes,
-                    )
+                    is_current = cached is None
+                    return await _attempt(host, caller, loaded, change, kind=kind, is_current=is_current, passes=passes)
                 except Suspended:  # since a moment ago: this node does not know yet
                     if change.ends:
                         passes = True
@@ -195,7 +185,6 @@ async def create(
     *,
     moment: Moment,
     inner: Moment,
-    origin: Actor | None = None,
     also_stage: Callable[[UnitOfWork], None] | None = None,
 ) -> I:
     """Start an instance and make it durable, together with what ``also_stage`` adds.
@@ -225,7 +214,7 @@ async def create(
             child_ids=_allocate_child_ids(applied, moment),
             is_long=is_long,
         )
-        async with host.core.open_unit(caller, origin=origin) as unit:
+        async with host.core.open_unit(caller) as unit:
             if also_stage is not None:
                 also_stage(unit)
             await _commit(host, caller, unit, step, kind="instance.start")
@@ -397,7 +386,6 @@ async def _attempt(
     change: InstanceChange[P, I],
     *,
     kind: str,
-    origin: Actor | None,
     is_current: bool,
     passes: bool,
 ) -> AdvanceResult[I]:
@@ -428,7 +416,7 @@ async def _attempt(
         is_long=is_long,
         apart=loaded.apart,
     )
-    async with host.core.open_unit(caller, origin=origin) as unit:
+    async with host.core.open_unit(caller) as unit:
         if passes:
             unit.parts[PASSES.name] = Pass()
         return await _commit(host, caller, unit, step, kind=kind)

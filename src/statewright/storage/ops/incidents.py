@@ -15,7 +15,7 @@ from msgspec import UNSET, Struct
 from statewright.entity import Actor, ScheduledTask
 from statewright.failures import IncidentClosed, IncidentNotRetryable
 from statewright.ids import NodeId, TenantId, make_uuid7, system_clock
-from statewright.operations.incidents import Incident, IncidentGroup, IncidentRow, Resolution
+from statewright.operations.incidents import Incident, IncidentGroup, IncidentRow
 from statewright.operations.service import Act
 from statewright.storage.commit.overlay import PartRefused, StagedPart
 from statewright.storage.commit.statement import build_staged_part, read_sections
@@ -226,12 +226,10 @@ RESOLVE: Final = """
 """
 
 
-async def close_incident(
-    pool: Pool, tenant: TenantId, id_: str, by: Actor, how: Resolution, *, act: Act, reason: str | None = None
-) -> bool:
+async def close_incident(pool: Pool, tenant: TenantId, id_: str, by: Actor, *, act: Act, reason: str | None) -> bool:
     """Close an incident, and record the act; whether it was open."""
     async with pool.connection() as connection, connection.transaction():
-        done = await connection.fetchval(RESOLVE, tenant, id_, by.id, by.kind, how, reason) is not None
+        done = await connection.fetchval(RESOLVE, tenant, id_, by.id, by.kind, "RESOLVED", reason) is not None
         if done:
             await record_act(connection, tenant, by, act)
     return done
