@@ -107,6 +107,10 @@ def test_a_misspelt_variable_of_ours_stops_the_start_with_a_suggestion():
     )
 
 
+def test_the_url_of_the_database_is_suggested_under_the_name_that_others_give_it():
+    assert refusal(STATEWRIGHT_DATABASE_URL="x").endswith("; did you mean STATEWRIGHT_POSTGRES_URL?")
+
+
 def test_an_unknown_variable_of_ours_that_resembles_nothing_is_refused_too():
     assert refusal(STATEWRIGHT_XYZZY="1") == "STATEWRIGHT_XYZZY: unknown setting"
 

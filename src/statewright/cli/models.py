@@ -145,5 +145,5 @@ def parse_key(text: str) -> tuple[str, list[str]]:
     """Name and fields of a key."""
     name, is_named, fields = text.partition("=")
     if not is_named or not name or not fields:
-        raise typer.BadParameter(f'"{text}" is not NAME=PATH[,PATH…]', param_hint="KEY")
+        raise typer.BadParameter(f'"{text}" is not NAME=PATH[,PATH…], such as number=$.orderNo', param_hint="KEY")
     return name, [field.strip() for field in fields.split(",")]

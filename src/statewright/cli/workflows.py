@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from statewright.sdk import Client
 
 
-workflows = typer.Typer(help="Workflows of models.", no_args_is_help=True)
+workflows = typer.Typer(
+    help="Workflows of models. `ops workflow` checks and simulates them, `ops revisions` has former ones.",
+    no_args_is_help=True,
+)
 
 
 class Mode(StrEnum):

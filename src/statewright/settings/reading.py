@@ -101,7 +101,7 @@ def _suggest(variable: str, known: Collection[str]) -> str:
     """The end of a sentence: a name with the same prefix that ``variable`` may be a misspelling of, if there is one."""
     prefix, _, name = variable.partition("_")
     names = sorted(other.removeprefix(f"{prefix}_") for other in known if other.startswith(f"{prefix}_"))
-    similar = difflib.get_close_matches(name, names, n=1)
+    similar = difflib.get_close_matches(name.replace("DATABASE", "POSTGRES"), names, n=1)
     return f"; did you mean {prefix}_{similar[0]}?" if similar else ""
 
 

@@ -258,7 +258,9 @@ def test_who_one_is_may_be_typed_or_named(run: Run, service: RunningService, tmp
         "only-here"
         not in run("models", "list", STATEWRIGHT_TOKEN="", STATEWRIGHT_TOKEN_FILE=str(tmp_path / "token")).stdout
     )
-    assert "UNAUTHORIZED" in run("models", "list", "--token", "nonsense", code=1).stderr
+    told = run("models", "list", "--token", "nonsense", code=1).stderr
+    assert told.startswith("error: UNAUTHORIZED: authentication failed. STATEWRIGHT_CLIENT_ID with ")
+    assert run("clients", "list", code=1).stderr.endswith("It is for administrators: ROLE_ADMIN\n")
 
 
 def test_a_client_gets_its_tokens_itself(run: Run, database_template: Template, tmp_path: Path) -> None:

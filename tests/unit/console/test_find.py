@@ -36,3 +36,16 @@ def test_a_name_finds_models_exact_ones_first():
     view = view_names("order", MODELS, None)
     assert [(hit.text, hit.is_exact) for hit in view.hits] == [("order/1", True), ("order/archive/1", False)]
     assert view.hits[1].href == "/console/models/order%2Farchive/1"
+
+
+def test_a_business_key_finds_instances_of_all_languages():
+    steps, flows = (
+        a_reply({"items": [{"id": "A", "status": "WAITING"}]}),
+        a_reply({"items": [{"id": "B", "status": "FAILED"}]}),
+    )
+    view = view_names("BK-7", MODELS, None, (steps, flows, a_problem(404, "NOT_FOUND")))
+    assert [(hit.kind, hit.text, hit.detail, hit.href) for hit in view.hits] == [
+        ("instance", "A", "BK-7, waiting", "/console/instances/A"),
+        ("instance", "B", "BK-7, failed", "/console/instances/B"),
+    ]
+    assert view.looked == ("model", "business key")

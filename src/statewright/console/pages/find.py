@@ -1,4 +1,6 @@
-"""Find: an id is looked up as all that has ids, other text as a name; one look-up each (docs/console.md#pages)."""
+"""Find: an id is looked up as all that has ids, other text as a name and a business key; one look-up each
+(docs/console.md#pages).
+"""
 
 import re
 from collections.abc import Callable
@@ -16,6 +18,8 @@ from statewright.console.views.records import Envelope
 
 MAX_CHARS: Final = 500
 MAX_HITS: Final = 50
+MAX_KEYED: Final = 10
+"""Instances of a language with the same business key that are shown."""
 NOT_FOUND: Final = frozenset({400, 404, 410})
 
 _PARAMETER: Final = re.compile(r"\{\w+\}")
@@ -58,6 +62,13 @@ class _Status(Struct, frozen=True):
 
     status: str = ""
     name: str = ""
+
+
+class _Keyed(Struct, frozen=True):
+    """An instance of any language, as lists have it."""
+
+    id: str
+    status: str = ""
 
 
 def _tell_entity(reply: Reply) -> str | None:
@@ -138,12 +149,22 @@ def view_ids(text: str, answers: tuple[tuple[Place, Reply], ...]) -> FindView:
 async def _find_name(request: PageContext, text: str) -> FindView:
     has_definitions = "/console/definitions/{definition}" in request.page_paths
     definition = (build_root_call("v1", "definitions", text),) if has_definitions else ()
-    models, *others = await request.call(build_models_call(), *definition)
-    return view_names(text, models, others[0] if others else None)
+    keyed = _list_keyed(text) if _INSTANCE in request.page_paths else ()
+    models, *others = await request.call(build_models_call(), *definition, *keyed)
+    found = others.pop(0) if definition else None
+    return view_names(text, models, found, tuple(others))
 
 
-def view_names(text: str, models: Reply, definition: Reply | None) -> FindView:
-    """Models with the text in their names, and the definition with this id."""
+def _list_keyed(text: str) -> tuple[ApiCall, ...]:
+    """The instances of each language that have a business key, the newest first."""
+    query: dict[str, str | int] = {"businessKey": text, "pageSize": MAX_KEYED}
+    return tuple(
+        build_root_call("v1", *path, query=query) for path in (("instances",), ("flows", "instances"), ("executions",))
+    )
+
+
+def view_names(text: str, models: Reply, definition: Reply | None, keyed: tuple[Reply, ...] = ()) -> FindView:
+    """Models with the text in their names, the definition with this id, and instances with this business key."""
     hits = [
         Hit(
             kind="model",
@@ -159,8 +180,11 @@ def view_names(text: str, models: Reply, definition: Reply | None) -> FindView:
     if definition is not None and definition.is_ok:
         href = f"/console/definitions/{quote(text, safe='')}"
         hits.append(Hit(kind="definition", text=text, detail=definition.pick(_Status).name, href=href))
+    for one in (each for reply in keyed if reply.is_ok for each in reply.pick_items(_Keyed)):
+        href = f"/console/instances/{quote(one.id, safe='')}"
+        hits.append(Hit(kind="instance", text=one.id, detail=f"{text}, {one.status.lower()}", href=href))
     problems = () if models.is_ok else (("models", build_problem(models)),)
-    looked = ("model",) if definition is None else ("model", "definition")
+    looked = ("model", *(("definition",) if definition else ()), *(("business key",) if keyed else ()))
     return FindView(text=text, hits=tuple(hits[:MAX_HITS]), looked=looked, problems=problems)
 
 
