@@ -53,7 +53,7 @@ def test_many_small_calls_end_soon_within_a_turn(call: str):
     assert measure(act) < MAX_UNCHARGED_S
 
 
-@pytest.mark.parametrize("shape", [*generate_shapes(2026, 120)], ids=lambda text: text[:60])
+@pytest.mark.parametrize("shape", [*generate_shapes(2026, 80)], ids=lambda text: text[:60])
 def test_any_combination_ends(shape: str):
     def act() -> None:
         with suppress(ExpressionError):

@@ -12,7 +12,7 @@ from statewright.flows import FlowLimits, LocalInstance, compile_graph, compile_
 from statewright.net import marking_from_document, marking_to_document
 from tests.unit.flows.oracle import Failed, Oracle, answer, show
 
-FLOWS = int(os.environ.get("FLOWS", "10000"))
+FLOWS = int(os.environ.get("FLOWS", "5000"))
 BATCHES = 10
 MAX_VISITS = 6
 GUARDS = ["$.n", "$[?(@.n>3)]", "$[?(@.n<3)]", "$.never", "$[*]", "$[0]"]

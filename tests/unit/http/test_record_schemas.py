@@ -43,7 +43,7 @@ VALIDATORS = {
 
 
 @pytest.mark.parametrize("name", RECORDS)
-@settings(max_examples=30, derandomize=True, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=15, derandomize=True, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(data=st.data())
 def test_whatever_a_record_holds_its_schema_allows(name: str, data: st.DataObject) -> None:
     type_ = RECORDS[name]

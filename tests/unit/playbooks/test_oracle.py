@@ -19,7 +19,7 @@ from tests.unit.playbooks.oracle import Simulator
 from tests.unit.playbooks.replay import replay, sort_tokens
 from tests.unit.playbooks.telling import tell
 
-PLAYBOOKS = int(os.environ.get("STATEWRIGHT_TEST_PLAYBOOKS", "10000"))
+PLAYBOOKS = int(os.environ.get("STATEWRIGHT_TEST_PLAYBOOKS", "5000"))
 SHARES = 4
 """Tests among which they are divided, so that several processes do them."""
 EVENTS = 14
