@@ -49,7 +49,7 @@ MIN_FREE_BYTES = 4 * 2**30
 DOCKER_SOCKETS = (Path("/var/run/docker.sock"), Path("~/.docker/run/docker.sock"))
 
 
-MIGRATIONS_WAIT = """
+_MIGRATIONS_WAIT = """
     SELECT count(*) FROM pg_locks
      WHERE NOT granted AND locktype = 'advisory'
        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
@@ -187,6 +187,12 @@ async def connected(url: str) -> AsyncIterator[asyncpg.Connection]:
         yield connection
     finally:
         await connection.close()
+
+
+async def wait_for_migrations(connection: asyncpg.Connection) -> None:
+    """Return when somebody waits for the lock of this database's migrations."""
+    while not await connection.fetchval(_MIGRATIONS_WAIT):  # noqa: ASYNC110 - the database has no event
+        await asyncio.sleep(0.02)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from time import time
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import httpx
@@ -30,6 +30,8 @@ from statewright import app
 from statewright.settings import Secret, Settings
 from tests.builders import SAMPLE, Json
 from tests.database import Template
+
+T = TypeVar("T")
 
 PATIENCE_S = 20.0
 """After so long a fact that has not come true is taken for a failure."""
@@ -286,6 +288,18 @@ def eventually(fact: Callable[[], object], *, within_s: float = PATIENCE_S) -> N
         pause.wait(pause_s)
         waited_s += pause_s
     raise AssertionError(f"it has not come true within {within_s:.0f} s")
+
+
+def wait_for(look: Callable[[], T], is_it: Callable[[T], bool], *, within_s: float = PATIENCE_S) -> T:
+    """What is seen, once it is what is waited for."""
+    seen = list[T]()
+
+    def fact() -> bool:
+        seen[:] = [look()]
+        return is_it(seen[0])
+
+    eventually(fact, within_s=within_s)
+    return seen[0]
 
 
 def names(items: Sequence[Json]) -> list[str]:

@@ -14,7 +14,7 @@ import pytest
 
 from statewright.storage import migrate
 from tests.builders import a_processor, a_workflow, manual
-from tests.database import MIGRATIONS_WAIT, connected
+from tests.database import connected, wait_for_migrations
 from tests.e2e.program import Program, started
 from tests.integration.grpc_rpcs.client import Rpcs
 from tests.integration.node import Node
@@ -247,8 +247,7 @@ def test_a_signal_while_migrations_wait_ends_the_wait(tmp_path: Path, database: 
             await other.execute(migrate.TAKE_LOCK, migrate.LOCK_KEY)
             process = await asyncio.to_thread(program.__enter__)
             async with asyncio.timeout(30):
-                while not await other.fetchval(MIGRATIONS_WAIT):
-                    pass
+                await wait_for_migrations(other)
             return await asyncio.to_thread(process.terminate)
 
     program = started(tmp_path, POSTGRES_URL=database)

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from statewright.storage import migrate
-from tests.database import MIGRATIONS_WAIT, connected
+from tests.database import connected, wait_for_migrations
 from tests.e2e.program import Program, started
 from tests.service import eventually
 
@@ -73,8 +73,7 @@ def test_a_signal_while_migrations_wait_ends_the_wait(tmp_path: Path, database: 
         async with connected(database) as other, other.transaction():
             await other.execute(migrate.TAKE_LOCK, migrate.LOCK_KEY)
             async with asyncio.timeout(WITHIN_S):
-                while not await other.fetchval(MIGRATIONS_WAIT):
-                    pass
+                await wait_for_migrations(other)
             program.tell(signal.SIGTERM)
             return await asyncio.to_thread(program.ended)
 
@@ -98,8 +97,7 @@ def test_a_hangup_before_there_are_workers_does_nothing(tmp_path: Path, database
         async with connected(database) as other, other.transaction():
             await other.execute(migrate.TAKE_LOCK, migrate.LOCK_KEY)
             async with asyncio.timeout(WITHIN_S):
-                while not await other.fetchval(MIGRATIONS_WAIT):
-                    pass
+                await wait_for_migrations(other)
             program.tell(signal.SIGHUP)
 
     with started(tmp_path, "serve", "--workers", "2", POSTGRES_URL=database) as program:

@@ -1,10 +1,7 @@
 """Declaring indexes as an administrator does."""
 
-import time
-from collections.abc import Callable
-
 from tests.builders import Json
-from tests.service import PATIENCE_S, Api, done
+from tests.service import Api, done, wait_for
 
 
 def declared(api: Api, path: str, **members: Json) -> Json:
@@ -18,18 +15,11 @@ def indexes(api: Api) -> list[Json]:
 def built(api: Api, path: str, **members: Json) -> Json:
     """An index that is ready."""
     wanted = declared(api, path, **members)["id"]
-    return eventually(
+    return wait_for(
         lambda: next(one for one in indexes(api) if one["id"] == wanted), lambda one: one["status"] == "READY"
     )
 
 
-def eventually(look: Callable[[], Json], is_it: Callable[[Json], bool]) -> Json:
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_it(seen := look()):
-        assert time.monotonic() < deadline, seen
-    return seen
-
-
 def gone(api: Api, index: str) -> None:
     done(api.delete(f"/model/parcel/1/index/{index}"))
-    eventually(lambda: indexes(api), lambda ones: all(one["id"] != index for one in ones))
+    wait_for(lambda: indexes(api), lambda ones: all(one["id"] != index for one in ones))

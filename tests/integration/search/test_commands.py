@@ -11,8 +11,8 @@ from statewright.cli import main
 from tests.commands import CommandRunner
 from tests.database import Template
 from tests.integration.search.finding import a_parcel_model, simple
-from tests.integration.search.indexing import eventually, indexes
-from tests.service import Api, RunningService, hosted
+from tests.integration.search.indexing import indexes
+from tests.service import Api, RunningService, hosted, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def test_an_index_is_created_listed_and_dropped(admin: Api) -> None:
     _, listed = said(run(admin, "index", "list", "parcel/1"))
     assert listed.split() == [name, "$.weight", "NUMBER", "it's", "[new]", "READY"]
     assert run(admin, "index", "drop", "parcel/1", name).exit_code == 0
-    eventually(lambda: indexes(admin), lambda ones: ones == [])
+    wait_for(lambda: indexes(admin), lambda ones: ones == [])
 
 
 def test_nobody_need_wait_for_a_build(admin: Api) -> None:

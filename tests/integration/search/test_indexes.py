@@ -11,8 +11,8 @@ import pytest
 from tests.builders import Json
 from tests.database import Template, connected
 from tests.integration.search.finding import a_parcel_model, asked, found, parcels, simple
-from tests.integration.search.indexing import built, declared, eventually, gone, indexes
-from tests.service import Api, RunningService, done, hosted, refused
+from tests.integration.search.indexing import built, declared, gone, indexes
+from tests.service import Api, RunningService, done, hosted, refused, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -76,9 +76,9 @@ async def test_an_index_can_be_withdrawn_while_it_is_built(service: RunningServi
             # A build waits for all who have written and are not done yet.
             await connection.execute("LOCK TABLE entity IN ROW EXCLUSIVE MODE")
             index = declared(admin, "$.weight")["id"]
-            eventually(lambda: indexes(admin), lambda ones: any("progress" in one for one in ones))
+            wait_for(lambda: indexes(admin), lambda ones: any("progress" in one for one in ones))
             done(admin.delete(f"/model/parcel/1/index/{index}"))
-        eventually(lambda: indexes(admin), lambda ones: ones == [])
+        wait_for(lambda: indexes(admin), lambda ones: ones == [])
         assert await relations(connection, index) == 0
 
 

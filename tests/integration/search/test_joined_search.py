@@ -9,7 +9,7 @@ import pytest
 from statewright.sdk import Node
 from tests.builders import SAMPLE, Json, a_processor, a_workflow, automated
 from tests.integration.search.finding import EVERYTHING, PARCEL, a_parcel_model, asked, found, parcels, simple
-from tests.service import Api, done, refused
+from tests.service import Api, done, refused, wait_for
 
 Work = Callable[[Api], Any]
 Transaction = Callable[[Work], httpx.Response]
@@ -138,6 +138,6 @@ def test_a_job_runs_on_committed_data_also_when_it_is_submitted_inside(api: Api,
         jobs.append(done(asked(joined, EVERYTHING, path="/search/async/parcel/1")))
 
     done(transaction(work))
-    while (status := done(api.get(f"/search/async/{jobs[0]}/status")))["searchJobStatus"] == "RUNNING":
-        pass
+    path = f"/search/async/{jobs[0]}/status"
+    status = wait_for(lambda: done(api.get(path)), lambda seen: seen["searchJobStatus"] != "RUNNING")
     assert status["entitiesCount"] == 1

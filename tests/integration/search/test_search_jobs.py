@@ -3,8 +3,7 @@ docs/reference/search.md#error-codes-of-searches, docs/reference/search.md#paths
 """
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from uuid import UUID, uuid4
@@ -22,7 +21,7 @@ from tests.integration.search.finding import (
     parcels,
     simple,
 )
-from tests.service import PATIENCE_S, Api, RunningService, done, hosted, refused
+from tests.service import PATIENCE_S, Api, RunningService, done, hosted, refused, wait_for
 
 PATTERN = simple("$.name", "MATCHES_PATTERN", ".*")
 """Of what SQL cannot judge alone."""
@@ -48,14 +47,7 @@ def status_of(api: Api, job: str) -> Json:
 
 def ended(api: Api, job: str) -> Json:
     """The status object of a job once it does not run any more."""
-    return eventually(lambda: status_of(api, job), lambda status: status["searchJobStatus"] != "RUNNING")
-
-
-def eventually(look: Callable[[], Json], is_it: Callable[[Json], bool]) -> Json:
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_it(seen := look()):
-        assert time.monotonic() < deadline, seen
-    return seen
+    return wait_for(lambda: status_of(api, job), lambda status: status["searchJobStatus"] != "RUNNING")
 
 
 def page(api: Api, job: str, query: str = "") -> Json:
@@ -339,7 +331,7 @@ async def test_a_job_that_was_running_when_its_process_ended_is_finished_by_the_
 def test_older_clients_find_their_snapshots(parcel_api: Api) -> None:
     [saved] = parcels(parcel_api, {})
     job = str(done(asked(parcel_api, lifecycle("state", "EQUALS", "CREATED"), path="/search/snapshot/parcel/1")))
-    status = eventually(
+    status = wait_for(
         lambda: done(parcel_api.get(f"/search/snapshot/{job}/status")), lambda it: it["snapshotStatus"] != "RUNNING"
     )
     assert (status["snapshotStatus"], status["entitiesCount"]) == ("SUCCESSFUL", 1)
