@@ -42,11 +42,6 @@ class TraceContext(Struct, frozen=True):
         """The place as a header."""
         return f"00-{self.trace_id}-{self.span_id}-{self.flags:02x}"
 
-    @property
-    def is_sampled(self) -> bool:
-        """Whether the spans of the trace are kept."""
-        return bool(self.flags & _SAMPLED)
-
 
 def parse_trace(traceparent: str, tracestate: str | None = None) -> TraceContext | None:
     """The place that headers name; None for what is malformed, which is ignored."""

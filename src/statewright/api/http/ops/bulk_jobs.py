@@ -5,11 +5,10 @@ from functools import partial
 from typing import Final
 from uuid import UUID
 
-from statewright.api.http.ops.paging import build_list_response, read_page_request
+from statewright.api.http.ops.paging import build_list_response, read_page_request, read_words
 from statewright.api.http.ops.route import read_body, read_id, refuse_member, serve, serve_act
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
-from statewright.failures import InvalidParameter
 from statewright.ids import parse_entity_id
 from statewright.loop.background import run_by_size
 from statewright.operations.bulk_jobs import (
@@ -126,7 +125,7 @@ def _read_ids(texts: Sequence[str]) -> list[UUID]:
 @serve(LIST_BULK_JOBS)
 async def list_bulk_jobs(request: Request) -> Response:
     """Bulk jobs, newest first."""
-    statuses = _read_words(request, "status", STATUSES)
+    statuses = read_words(request, "status", STATUSES)
     page = read_page_request(request, LIST_BULK_JOBS, BulkKey)
     found = await bulk_jobs.list_jobs(request.runtime.core, request.caller, statuses, page)
     return build_list_response(request, LIST_BULK_JOBS, found)
@@ -142,19 +141,12 @@ async def get_bulk_job(request: Request) -> Response:
 @serve(LIST_BULK_ITEMS)
 async def list_bulk_items(request: Request) -> Response:
     """The items of a job, and what became of them."""
-    codes = request.query_all("code")
-    wanted = ItemFilter(statuses=_read_words(request, "status", ITEM_STATUSES), codes=tuple(codes) or None)
+    statuses = read_words(request, "status", ITEM_STATUSES)
+    wanted = ItemFilter(statuses=statuses, codes=request.query_all("code") or None)
     page = read_page_request(request, LIST_BULK_ITEMS, ItemKey)
     id_ = read_id(request, LIST_BULK_ITEMS)
     found = await bulk_jobs.list_items(request.runtime.core, request.caller, id_, wanted, page)
     return build_list_response(request, LIST_BULK_ITEMS, found, lambda item: item[1])
-
-
-def _read_words(request: Request, name: str, known: Sequence[str]) -> tuple[str, ...] | None:
-    given = request.query_all(name)
-    if any(word not in known for word in given):
-        raise InvalidParameter(name)
-    return tuple(given) or None
 
 
 async def _start(runtime: Runtime, caller: Caller, id_: str, body: BulkStart) -> BulkJob:

@@ -5,11 +5,10 @@ from typing import Final, get_args
 import msgspec
 from msgspec.structs import replace
 
-from statewright.api.http.ops.paging import build_list_response, read_page_request, serve_list
+from statewright.api.http.ops.paging import build_list_response, read_page_request, read_words, serve_list
 from statewright.api.http.ops.route import ADMIN, OPERATOR, read_id, serve, serve_act
 from statewright.api.http.request import Request, read_entity_id
 from statewright.api.http.response import Response, encode_json
-from statewright.failures import InvalidParameter
 from statewright.operations.incidents import INCIDENT_KINDS, IncidentResolution, Retry, Severity
 from statewright.operations.table import (
     GET_INCIDENT,
@@ -29,9 +28,9 @@ SEVERITIES: Final = get_args(Severity)
 async def list_incidents(request: Request) -> Response:
     """Failed work, the last first."""
     wanted = IncidentFilter(
-        statuses=_read_words(request, "status", STATUSES) or ("OPEN",),
-        kinds=_read_words(request, "kind", INCIDENT_KINDS),
-        severities=_read_words(request, "severity", SEVERITIES),
+        statuses=read_words(request, "status", STATUSES) or ("OPEN",),
+        kinds=read_words(request, "kind", INCIDENT_KINDS),
+        severities=read_words(request, "severity", SEVERITIES),
         fingerprints=request.query_all("fingerprint") or None,
         models=request.query_all("model") or None,
         subjects=[read_entity_id(name, id_) for name in ("entityId", "instanceId") if (id_ := request.query(name))]
@@ -71,10 +70,3 @@ resolve = serve_act(
     IncidentResolution,
     lambda runtime, caller, id_, body: incidents.resolve(runtime.processes, caller, id_, body.reason),
 )
-
-
-def _read_words(request: Request, name: str, known: tuple[str, ...]) -> tuple[str, ...] | None:
-    given = request.query_all(name)
-    if any(word not in known for word in given):
-        raise InvalidParameter(name)
-    return given or None

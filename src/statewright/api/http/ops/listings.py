@@ -4,9 +4,15 @@ searching page by page, counting, estimating (docs/reference/operations.md#searc
 instances (docs/reference/operations.md#counts-of-instances).
 """
 
-from typing import Final, get_args
+from typing import get_args
 
-from statewright.api.http.ops.paging import build_cursor, build_list_response, read_page_request, serve_list
+from statewright.api.http.ops.paging import (
+    build_cursor,
+    build_list_response,
+    read_page_request,
+    read_words,
+    serve_list,
+)
 from statewright.api.http.ops.route import serve
 from statewright.api.http.request import Request
 from statewright.api.http.response import Framing, Response, encode_json, respond_with_envelopes
@@ -28,21 +34,16 @@ from statewright.services.ops import listings
 from statewright.services.ops.listings import EntityKey, MessageKey, NameVersionKey, ScanKey, SearchJobKey
 from statewright.services.search import Search, read_condition
 
-STATUSES: Final[tuple[str, ...]] = get_args(JobStatus)
-
-
 list_messages = serve_list(LIST_MESSAGES, MessageKey, listings.list_messages)
 
 
 @serve(LIST_SEARCH_JOBS)
 async def list_search_jobs(request: Request) -> Response:
     """Search jobs, the newest first."""
-    statuses = request.query_all("status")
-    if not {*statuses} <= {*STATUSES}:
-        raise InvalidParameter("status")
+    statuses = read_words(request, "status", get_args(JobStatus))
     page = read_page_request(request, LIST_SEARCH_JOBS, SearchJobKey)
     found = await listings.list_search_jobs(
-        request.runtime.core, request.caller, page, statuses=statuses or None, model=request.query("model")
+        request.runtime.core, request.caller, page, statuses=statuses, model=request.query("model")
     )
     return build_list_response(request, LIST_SEARCH_JOBS, found)
 
@@ -102,8 +103,8 @@ async def count_instances(request: Request) -> Response:
     found = await listings.count_instances(
         request.runtime.core,
         request.caller,
-        language=_read(request, "language"),
-        definition_id=_read(request, "definitionId"),
+        language=request.query("language"),
+        definition_id=request.query("definitionId"),
     )
     return Response(encode_json(found))
 
@@ -111,17 +112,10 @@ async def count_instances(request: Request) -> Response:
 @serve(COUNT_STEPS)
 async def count_steps(request: Request) -> Response:
     """How many executions are under way by step."""
-    language, definition_id = _read(request, "language"), _read(request, "definitionId")
+    language, definition_id = request.query("language"), request.query("definitionId")
     if not language or not definition_id:
         raise InvalidParameter("definitionId" if language else "language")
     found = await listings.count_steps(
         request.runtime.core, request.caller, language=language, definition_id=definition_id
     )
     return Response(encode_json(found))
-
-
-def _read(request: Request, name: str) -> str | None:
-    text = request.query(name)
-    if text is not None and "\0" in text:
-        raise InvalidParameter(name)
-    return text

@@ -2,7 +2,7 @@
 
 import hashlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -18,6 +18,7 @@ from statewright.services.ops.paging import Page, PageRequest
 
 Item = TypeVar("Item")
 Key = TypeVar("Key")
+Word = TypeVar("Word", bound=str)
 
 _encode = msgspec.json.Encoder().encode
 
@@ -67,6 +68,16 @@ def serve_list(
         return build_list_response(request, operation, await list_page(request.runtime.core, request.caller, page))
 
     return serve(operation)(list_items)
+
+
+def read_words(request: Request, name: str, known: Sequence[Word], wrong: str = "") -> tuple[Word, ...] | None:
+    """The words of a filter that may be repeated, in the order of the request; None without any. Raises
+    ``InvalidParameter``, which says what is ``wrong``, for one that is not known.
+    """
+    given, by_word = request.query_all(name), {str(word): word for word in known}
+    if not by_word.keys() >= set(given):
+        raise InvalidParameter(name, wrong)
+    return tuple(by_word[word] for word in given) or None
 
 
 def build_cursor(request: Request, operation: ApiOperation[object], last_key: object, *, body: bytes = b"") -> str:

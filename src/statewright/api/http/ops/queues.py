@@ -4,9 +4,9 @@ hour (docs/reference/operations.md#rates).
 """
 
 from datetime import timedelta
-from typing import Final
+from typing import Final, get_args
 
-from statewright.api.http.ops.paging import build_list_response, read_page_request, serve_list
+from statewright.api.http.ops.paging import build_list_response, read_page_request, read_words, serve_list
 from statewright.api.http.ops.route import serve
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
@@ -25,8 +25,8 @@ from statewright.operations.table import (
 from statewright.services.ops import queues
 from statewright.services.ops.queues import NameKey, NodeKey, WorkerFilter, show_queue, show_worker
 
-KINDS: Final[dict[str, WorkerKind]] = {"STREAM": "STREAM", "POLL": "POLL"}
-QUEUE_KINDS: Final[dict[str, QueueKind]] = {"JOB_TYPE": "JOB_TYPE", "TAG": "TAG"}
+KINDS: Final[tuple[WorkerKind, ...]] = get_args(WorkerKind)
+QUEUE_KINDS: Final[tuple[QueueKind, ...]] = get_args(QueueKind)
 
 STALE_AFTER: Final = timedelta(seconds=20)
 """Two intervals of keep-alive messages."""
@@ -38,14 +38,12 @@ MAX_DRAIN: Final = timedelta(hours=24)
 @serve(LIST_MEMBERS)
 async def list_members(request: Request) -> Response:
     """The calculation members of all nodes, and workers that hold jobs."""
-    kinds = request.query_all("kind")
     stale = None if request.query("stale") is None else request.query_flag("stale")
     limit = request.runtime.core.clock() - STALE_AFTER // timedelta(microseconds=1)
-    if not set(kinds) <= KINDS.keys():
-        raise InvalidParameter("kind")
+    kinds = read_words(request, "kind", KINDS)
     wanted = WorkerFilter(
         tags=frozenset(tag.lower() for tag in request.query_all("tag")) or None,
-        kinds=frozenset(KINDS[kind] for kind in kinds) or None,
+        kinds=frozenset(kinds) if kinds else None,
         nodes=frozenset(request.query_all("node")) or None,
         seen_before=limit if stale is True else None,
         seen_since=limit if stale is False else None,
@@ -58,16 +56,14 @@ async def list_members(request: Request) -> Response:
 @serve(LIST_QUEUES)
 async def list_queues(request: Request) -> Response:
     """What has unfinished jobs or callouts."""
-    kinds = request.query_all("kind")
-    if not set(kinds) <= QUEUE_KINDS.keys():
-        raise InvalidParameter("kind")
+    kinds = read_words(request, "kind", QUEUE_KINDS)
     page = read_page_request(request, LIST_QUEUES, NameKey)
     found = await queues.list_queues(
         request.runtime.operations.work,
         request.caller,
         page,
         without_worker=request.query_flag("withoutWorker"),
-        kinds=[QUEUE_KINDS[kind] for kind in kinds] or None,
+        kinds=kinds,
     )
     return build_list_response(request, LIST_QUEUES, found, show_queue)
 

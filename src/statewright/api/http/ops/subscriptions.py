@@ -2,17 +2,10 @@
 
 import msgspec
 
-from statewright.api.http.ops.paging import build_list_response, read_page_request
-from statewright.api.http.ops.route import (
-    read_body,
-    read_id,
-    read_json_body,
-    refuse_misfit,
-    serve,
-)
+from statewright.api.http.ops.paging import build_list_response, read_page_request, read_words
+from statewright.api.http.ops.route import read_body, read_id, read_json_body, refuse_misfit, serve
 from statewright.api.http.request import Request, read_entity_id
 from statewright.api.http.response import Response, encode_json
-from statewright.failures import InvalidParameter
 from statewright.operations.bulk_jobs import NoMembers
 from statewright.operations.subscriptions import (
     CHANGE_SUBSCRIPTION,
@@ -109,11 +102,9 @@ async def test_subscription(request: Request) -> Response:
 @serve(LIST_DELIVERIES)
 async def list_deliveries(request: Request) -> Response:
     """What became of the events of a subscription, newest first."""
-    statuses, subject = request.query_all("status"), request.query("subject")
-    if any(status not in DELIVERY_STATUSES for status in statuses):
-        raise InvalidParameter("status", ", ".join(DELIVERY_STATUSES))
+    subject = request.query("subject")
     wanted = DeliveryFilter(
-        statuses=statuses or None,
+        statuses=read_words(request, "status", DELIVERY_STATUSES, ", ".join(DELIVERY_STATUSES)),
         subject=None if subject is None else read_entity_id("subject", subject),
         since=request.query_instant("atFrom"),
         before=request.query_instant("atTo"),

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Final
 
-from statewright.api.http.ops.paging import build_list_response, read_page_request
+from statewright.api.http.ops.paging import build_list_response, read_page_request, read_words
 from statewright.api.http.ops.route import ADMIN, read_body, read_id, read_instance_id, refuse_member, serve, serve_act
 from statewright.api.http.request import Request, read_entity_id
 from statewright.api.http.response import Response, encode_json
 from statewright.entity import ModelKey
-from statewright.failures import Forbidden, InvalidParameter
+from statewright.failures import Forbidden
 from statewright.instants import from_rfc3339
 from statewright.operations.active_suspensions import Target
 from statewright.operations.suspensions import SCOPES, Resumption, Scope, SuspensionOrder
@@ -86,12 +86,9 @@ resume = serve_act(
 @serve(LIST_SUSPENSIONS)
 async def list_suspensions(request: Request) -> Response:
     """Suspensions, newest first."""
-    scopes = request.query_all("scope")
-    if any(scope not in SCOPES for scope in scopes):
-        raise InvalidParameter("scope")
-    entity_id = request.query("entityId")
+    scopes, entity_id = read_words(request, "scope", SCOPES), request.query("entityId")
     wanted = SuspensionFilter(
-        scopes=scopes or None,
+        scopes=scopes,
         model=request.query("model"),
         entity_id=None if entity_id is None else read_entity_id("entityId", entity_id),
         is_active=None if request.query("active") is None else request.query_flag("active"),
@@ -106,18 +103,9 @@ async def list_suspensions(request: Request) -> Response:
 @serve(GET_SUSPENSION)
 async def get_suspension(request: Request) -> Response:
     """One suspension, active or ended."""
-    return Response(
-        encode_json(
-            show_suspension(
-                await suspensions.get_suspension(
-                    request.runtime.core,
-                    request.runtime.operations.concerns.suspensions,
-                    request.caller,
-                    read_id(request, GET_SUSPENSION),
-                )
-            )
-        )
-    )
+    runtime, id_ = request.runtime, read_id(request, GET_SUSPENSION)
+    found = await suspensions.get_suspension(runtime.core, runtime.operations.concerns.suspensions, request.caller, id_)
+    return Response(encode_json(show_suspension(found)))
 
 
 def _read_target(body: SuspensionOrder) -> Target:
