@@ -37,6 +37,16 @@ class Principal(Struct, frozen=True, kw_only=True):
         """Whether every change is refused, whatever its other roles allow."""
         return READ_ONLY_ROLE in self.roles
 
+    @property
+    def actor(self) -> "Actor":
+        """What is recorded of it."""
+        return Actor(self.id, self.kind)
+
+
+def system_principal(tenant: TenantId) -> Principal:
+    """Who executes what no client asked for."""
+    return Principal(id="system", name="system", kind="system", tenant=tenant)
+
 
 class Actor(Struct, frozen=True):
     """The part of a principal that is recorded with what it wrote."""

@@ -24,6 +24,11 @@ _DATE_TIME: Final = re.compile(
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
+def to_us(span: timedelta) -> int:
+    """Microseconds, as instants are compared with; finer parts are none."""
+    return span // timedelta(microseconds=1)
+
+
 def to_rfc3339(instant: int) -> str:
     """The instant in UTC with ``Z``, with as many fraction digits as needed, none when the fraction is zero. One beyond
     the calendar, such as that of a timer with a delay of all milliseconds there are, is told as its first or last.

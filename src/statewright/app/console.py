@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from datetime import timedelta
 
 from statewright.api.http.asgi import Application
 from statewright.api.http.help.topics import read_version
@@ -15,6 +14,7 @@ from statewright.console.login_store import CookieRules, Grant, SessionLimits, S
 from statewright.console.session import MockSessions, SessionsUnavailable
 from statewright.failures import StorageUnavailable
 from statewright.ids import system_clock
+from statewright.instants import to_us
 from statewright.services.auth.providers import ConsoleProviders
 from statewright.services.runtime import Runtime
 from statewright.settings import Secret, Settings
@@ -45,7 +45,7 @@ def build_console(settings: Settings, runtime: Runtime, application: Application
     logins = StoredLogins(
         StoredConsoleSessions(ConsolePool(runtime.core.pool)),
         Sealer(secret, "tokens of console sessions"),
-        SessionLimits(idle=_to_us(settings.console_session_idle), longest=_to_us(settings.console_session_max)),
+        SessionLimits(idle=to_us(settings.console_session_idle), longest=to_us(settings.console_session_max)),
         CookieRules(public_url=settings.public_url, has_tls=settings.tls is not None),
         renew,
         system_clock,
@@ -88,7 +88,3 @@ def _find_secret(settings: Settings) -> bytes:
 def _read_secrets(settings: Settings) -> Mapping[str, Secret]:
     stored = settings.console_oidc_secrets
     return {} if stored is None else {name: Secret(text) for name, text in read_pairs(stored.reveal())}
-
-
-def _to_us(span: timedelta) -> int:
-    return span // timedelta(microseconds=1)

@@ -24,7 +24,7 @@ whether the cut is inside a string. A piece that begins inside one is read as if
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Final, cast
 
@@ -34,7 +34,7 @@ from statewright.jsonval.pieces import PIECE_BYTES, NotSplittable, Piece, Repeat
 from statewright.jsonval.scanning import MAX_DIGITS, MAX_EXPONENT, read_fraction, read_stored_whole, scan, scan_piece
 from statewright.jsonval.scanning import MAX_NESTING as MAX_NESTING
 from statewright.jsonval.scanning import MalformedJson as MalformedJson
-from statewright.jsonval.values import JsonValue
+from statewright.jsonval.values import JsonValue, list_children
 from statewright.loop.turns import take_apart
 
 _DECODER: Final = msgspec.json.Decoder(float_hook=read_fraction)
@@ -238,7 +238,7 @@ def _measure_expansion(value: JsonValue) -> int:
         if isinstance(current, Decimal):
             total += _count_added_digits(current)
         elif isinstance(current, (dict, list)):
-            pending.extend(_list_children(current))
+            pending.extend(list_children(current))
     return total
 
 
@@ -252,16 +252,10 @@ def is_nested_too_deep(value: JsonValue) -> bool:
     """Whether more than :data:`MAX_NESTING` arrays and objects surround some value."""
     level = [value]
     for _ in range(MAX_NESTING):
-        level = [child for parent in level for child in _list_children(parent) if type(child) in _CONTAINERS]
+        level = [child for parent in level for child in list_children(parent) if type(child) in _CONTAINERS]
         if not level:
             return False
     return True
-
-
-def _list_children(value: JsonValue) -> Iterable[JsonValue]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
 
 
 def _convert_long_ints(value: JsonValue) -> JsonValue:

@@ -242,6 +242,13 @@ def merge_deep(variables: JsonObject, delta: JsonObject) -> JsonObject:
     return result
 
 
+def list_children(value: JsonValue) -> Iterable[JsonValue]:
+    """The items of an array, the values of an object; none of what is neither."""
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
 def is_number(value: object) -> TypeGuard[int | Decimal]:
     """Whether a value is a number; a boolean is none."""
     return isinstance(value, int | Decimal) and not isinstance(value, bool)

@@ -6,6 +6,7 @@ from typing import Final
 from msgspec import Struct
 
 from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.playbooks.context import get_member
 from statewright.playbooks.convert_names import OUTCOME_NAMES, join_conditions, read_expression, rename
 from statewright.playbooks.place import Place
 
@@ -47,7 +48,7 @@ def convert_routes(step: Place, mode: JsonValue, known: frozenset[str]) -> "Json
     if router.is_absent and case.is_absent:
         return None
     outer = dict(router.value) if isinstance(router.value, dict) and "arcs" in router.value else {}
-    spec = _get_mapping(outer, "spec")
+    spec = get_member(outer, "spec")
     mode = mode or outer.pop("mode", None) or spec.get("mode")
     if outer and case.is_absent:
         arcs = [_convert_arc(arc) for arc in router.get("arcs").list_items()]
@@ -127,7 +128,7 @@ def _list_targets(then: Place) -> list[JsonObject]:
             assigned |= _read_actions(place)
     if assigned and not arcs:
         then.refuse("writes values and goes nowhere; expected set of the step, or a step to go to")
-    return [{**arc, "set": {**assigned, **_get_mapping(arc, "set")}} if assigned else arc for arc in arcs]
+    return [{**arc, "set": {**assigned, **get_member(arc, "set")}} if assigned else arc for arc in arcs]
 
 
 def _take_arcs(branch: _Branch) -> tuple[JsonObject, ...]:
@@ -150,11 +151,6 @@ def _read_actions(place: Place) -> JsonObject:
     return assigned
 
 
-def _get_mapping(value: JsonObject, name: str) -> JsonObject:
-    found = value.get(name)
-    return found if isinstance(found, dict) else {}
-
-
 def _convert_arc(place: Place) -> JsonObject:
     """An arc with the names of today; what is not known stays, and is found when it is read."""
     arc, seen = dict[str, JsonValue](), ""
@@ -162,7 +158,7 @@ def _convert_arc(place: Place) -> JsonObject:
         if name in _CONDITIONS:
             arc["when"] = value
         elif name in ("set_ctx", "vars"):
-            arc["set"] = {**read_assignments(place.get(name)), **_get_mapping(arc, "set")}
+            arc["set"] = {**read_assignments(place.get(name)), **get_member(arc, "set")}
         elif name in _ARGS and seen:
             place.get(name).refuse(f"means the same as {seen} beside it; expected args alone")
         elif name in _ARGS:

@@ -124,8 +124,8 @@ def pause_from_document(document: JsonObject) -> PausedRun:
     """What :func:`pause_to_document` wrote."""
     entries, since, outcome = (document.get(name) for name in ("entries", "since", "outcome"))
     return PausedRun(
-        state=_get_object(document, "state"),
-        visits=_get_object(document, "visits"),
+        state=get_member(document, "state"),
+        visits=get_member(document, "visits"),
         entries=entries if isinstance(entries, int) else 0,
         since=since if isinstance(since, int) else 0,
         outcome=outcome if isinstance(outcome, dict) else None,
@@ -229,12 +229,12 @@ def dispatch_from_document(document: JsonObject, pipeline: Pipeline | None = Non
             execution_id=_get_text(document, "executionId"),
             step_run=_get_text(document, "stepRun"),
             input=compiled.input,
-            workload=_get_object(document, "workload"),
-            ctx=_get_object(document, "ctx"),
-            args=_get_object(document, "args"),
-            results=_get_object(document, "results"),
+            workload=get_member(document, "workload"),
+            ctx=get_member(document, "ctx"),
+            args=get_member(document, "args"),
+            results=get_member(document, "results"),
             element=_read_element(document.get("loop")),
-            keychain=_get_object(document, "keychain"),
+            keychain=get_member(document, "keychain"),
             max_task_executions=limit if isinstance(limit, int) else Limits().max_task_executions,
             pauses=document.get("pauses") is True,
             resume=pause_from_document(resume) if isinstance(resume, dict) else None,
@@ -260,11 +260,6 @@ def _read_element(document: JsonValue) -> Element | None:
 def _get_text(document: JsonObject, name: str) -> str:
     value = document.get(name)
     return value if isinstance(value, str) else ""
-
-
-def _get_object(document: JsonObject, name: str) -> JsonObject:
-    value = document.get(name)
-    return value if isinstance(value, dict) else {}
 
 
 MAX_SOURCE_BYTES: Final = 4 * 1024 * 1024

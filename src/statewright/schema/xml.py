@@ -16,7 +16,7 @@ from xml.sax.xmlreader import AttributesImpl, IncrementalParser
 from defusedxml import DefusedXmlException, expatreader
 
 from statewright.jsonval.codec import EXPANDS_TOO_FAR, MAX_NESTING, encode_large, expands_too_far, is_nested_too_deep
-from statewright.jsonval.scanning import UnusableNumber, read_number
+from statewright.jsonval.scanning import UnusableNumber, format_depth_error, read_number
 from statewright.jsonval.values import JsonObject, JsonValue, member_path
 from statewright.loop.turns import take_apart
 
@@ -69,7 +69,7 @@ def xml_to_json(raw: bytes) -> JsonValue:
 
 def _require_storable(document: JsonObject) -> None:
     if is_nested_too_deep(document):
-        raise MalformedXml(_format_depth_error())
+        raise MalformedXml(format_depth_error())
     if expands_too_far(document, encode_large(document)):
         raise MalformedXml(EXPANDS_TOO_FAR)
 
@@ -136,7 +136,7 @@ class _Reader(ContentHandler):
     def startElement(self, name: str, attrs: AttributesImpl) -> None:  # noqa: N802 - SAX names it
         self.events += 1
         if len(self._open) == MAX_NESTING:
-            raise MalformedXml(_format_depth_error())
+            raise MalformedXml(format_depth_error())
         self._names.add(name)
         self._names.update(attrs.getNames())
         if len(self._names) > MAX_NAMES:
@@ -192,7 +192,3 @@ def _read_scalar(text: str, path: str) -> JsonValue:
 
 def _strip_prefix(name: str) -> str:
     return name.rpartition(":")[2]
-
-
-def _format_depth_error() -> str:
-    return f"nested more than {MAX_NESTING} levels deep"

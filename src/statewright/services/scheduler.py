@@ -31,7 +31,7 @@ from msgspec import Struct
 
 from statewright.engine.engine import ScheduledFire
 from statewright.engine.schedules import ExpireTask, FireTask, KeepTask, RemoveTask, decide_task
-from statewright.entity import ModelKey, Principal, ScheduledTask, TaskKey
+from statewright.entity import ModelKey, ScheduledTask, TaskKey, system_principal
 from statewright.failures import Conflict, Failure, StorageUnavailable, Suspended
 from statewright.ids import EntityId, TenantId
 from statewright.jsonval.codec import decode_stored
@@ -300,11 +300,6 @@ class ScheduleMetrics:
 
 def _name_model(key: ModelKey) -> str:
     return f"{key.name}/{key.version}"
-
-
-def system_principal(tenant: TenantId) -> Principal:
-    """Who executes what no client asked for."""
-    return Principal(id="system", name="system", kind="system", tenant=tenant)
 
 
 async def fire_task(core: Core, task: ScheduledTask, *, grace_ms: int) -> TaskOutcome:

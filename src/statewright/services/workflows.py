@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from statewright.conditions import KnownFields
-from statewright.entity import Actor, ModelKey, Principal
+from statewright.entity import ModelKey, Principal
 from statewright.failures import RevisionMismatch, WorkflowNotFound
 from statewright.ids import TenantId, model_id
 from statewright.jsonval.codec import decode
@@ -67,7 +67,7 @@ async def import_workflows(
     core.builtin.refuse_model(key)
     request = await run_by_size(len(body), partial(decode_import, body))
     request.require_model(key)
-    actor = Actor(principal.id, principal.kind)
+    actor = principal.actor
     new = NewRevision(by=actor, origin="IMPORT", mode=request.mode, note=options.note)
     act = _describe_import(key, request, body)
     given = NewWorkflows(request=request, size=len(body), new=new, act=act, if_match=options.if_match)

@@ -17,7 +17,7 @@ from msgspec import Struct
 from statewright.conditions import Function
 from statewright.failures import BadRequest, ValidationFailed
 from statewright.jsonval.codec import encode
-from statewright.jsonval.values import JsonValue, quote_name
+from statewright.jsonval.values import JsonValue, list_children, quote_name
 from statewright.workflow.definition import (
     EXECUTION_MODES,
     Contract,
@@ -352,7 +352,7 @@ def refuse_many_elements(request: JsonValue) -> None:
     """Refuse a request before it is read. Raises ``BadRequest``; what is no definition is not looked at."""
     count, level = 0, [request]
     for name in _LEVELS:
-        level = [inner for outer in level if isinstance(outer, dict) for inner in _list_inner(outer.get(name))]
+        level = [inner for outer in level if isinstance(outer, dict) for inner in list_children(outer.get(name))]
         count += len(level)
     if count > MAX_ELEMENTS:
         raise BadRequest(_describe_excess(count))
@@ -367,12 +367,6 @@ def find_many_elements(workflows: Iterable[Workflow]) -> Iterator[Violation]:
 
 def _describe_excess(count: int) -> str:
     return f"the model would have {count} workflows, states, transitions and processors, and {MAX_ELEMENTS} is the most"
-
-
-def _list_inner(value: JsonValue) -> Iterable[JsonValue]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
 
 
 def _count_elements(workflow: Workflow) -> int:

@@ -8,7 +8,7 @@ each other.
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from itertools import islice, product
-from typing import Final, TypeAlias, TypeGuard
+from typing import Final, TypeAlias
 
 from statewright.conditions import (
     Condition,
@@ -25,7 +25,7 @@ from statewright.conditions.planning import split_range
 from statewright.conditions.syntax import PRESENCE, RANGES
 from statewright.entity import EntityMeta
 from statewright.jsonval.numbers import NUMERIC_TYPES, Number
-from statewright.jsonval.values import DataType, JsonObject, JsonValue
+from statewright.jsonval.values import DataType, JsonObject, JsonValue, is_number
 from statewright.schema import DeclaredField
 
 MAX_GUESSES: Final = 64
@@ -232,12 +232,8 @@ def _is_empty_interval(demands: list[Simple]) -> bool:
         low, high = (bounds[0], bounds[1]) if bounds is not None else (leaf.value, leaf.value)
         excludes = leaf.operator in {"GREATER_THAN", "LESS_THAN", "BETWEEN"}
         one, other = _to_number(low), _to_number(high)
-        if leaf.operator in {"EQUALS", "GREATER_THAN", "GREATER_OR_EQUAL", *RANGES} and _is_number(one):
+        if leaf.operator in {"EQUALS", "GREATER_THAN", "GREATER_OR_EQUAL", *RANGES} and is_number(one):
             lows.append((one, excludes))
-        if leaf.operator in {"EQUALS", "LESS_THAN", "LESS_OR_EQUAL", *RANGES} and _is_number(other):
+        if leaf.operator in {"EQUALS", "LESS_THAN", "LESS_OR_EQUAL", *RANGES} and is_number(other):
             highs.append((other, excludes))
     return any(low > high or (low == high and (open_ or closed)) for low, open_ in lows for high, closed in highs)
-
-
-def _is_number(value: JsonValue) -> TypeGuard[Number]:
-    return isinstance(value, int | Decimal) and not isinstance(value, bool)

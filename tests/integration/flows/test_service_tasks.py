@@ -12,12 +12,12 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from statewright.entity import system_principal
 from statewright.ids import TenantId
 from statewright.net import uuid_to_ulid
 from statewright.services.core import Caller
 from statewright.services.flows.service_tasks import write_entity
 from statewright.services.processes.background import LeaseSweeper
-from statewright.services.scheduler import system_principal
 from tests.builders import Json
 from tests.database import Template
 from tests.integration.flows.conftest import Flows, done

@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from statewright.api.http.processes.bodies import BARE_ERRORS
+from statewright.entity import system_principal
 from statewright.failures import OutcomeUnknown
 from statewright.flows.process_language import FLOWS
 from statewright.ids import EntityId, TenantId
@@ -25,7 +26,6 @@ from statewright.processes.loop_results import PART_RESULTS
 from statewright.services.core import Caller
 from statewright.services.processes import writing
 from statewright.services.processes.background import purge
-from statewright.services.scheduler import system_principal
 from tests.builders import Json
 from tests.integration.flows.conftest import Flows, an_error, done
 from tests.service import Api, RunningService, eventually

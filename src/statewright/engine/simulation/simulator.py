@@ -24,7 +24,7 @@ from statewright.engine.schedules import ExpireTask, FireTask, KeepTask, RemoveT
 from statewright.engine.simulation.stubs import Answer, SimulationResult, Stubs, StubTransport
 from statewright.engine.simulation.world import SimulatedUnit, World
 from statewright.engine.unit import Unit
-from statewright.entity import Entity, Principal, ScheduledTask, TaskKey
+from statewright.entity import Entity, Principal, ScheduledTask, TaskKey, system_principal
 from statewright.failures import BadRequest, Failure
 from statewright.ids import EntityId, IdSource, TenantId
 from statewright.instants import to_rfc3339
@@ -238,7 +238,7 @@ class _Simulation:
     async def _settle(self, task: ScheduledTask) -> None:
         entity = self._world.entity
         decision = decide_task(task, entity, self._model, now=self._world.now // 1000, grace_ms=0)
-        unit = self._open_unit(_system(self._scenario.principal.tenant))
+        unit = self._open_unit(system_principal(self._scenario.principal.tenant))
         match decision:
             case FireTask():
                 request = ScheduledFire(
@@ -313,10 +313,6 @@ class _NoStoredTasks:
     async def list_for_entity(self, tenant: TenantId, entity: EntityId) -> Mapping[TaskKey, ScheduledTask]:
         await asyncio.sleep(0)
         return {}
-
-
-def _system(tenant: TenantId) -> Principal:
-    return Principal(id="system", name="system", kind="system", tenant=tenant)
 
 
 def simulate_sent(

@@ -118,7 +118,7 @@ class SimulatedUnit:
 
     @property
     def executor(self) -> Actor:
-        return Actor(self.principal.id, self.principal.kind)
+        return self.principal.actor
 
     origin = executor
     attributed = executor

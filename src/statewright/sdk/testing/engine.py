@@ -20,6 +20,7 @@ from statewright.sdk.functions import WORK_KINDS, Function, Kind
 from statewright.sdk.jobs import DaemonThreadPool
 from statewright.sdk.node import Node
 from statewright.sdk.operations import Entity
+from statewright.sdk.operations.calls import to_object
 from statewright.sdk.outcomes import encode_json
 from statewright.sdk.testing.jobs import Done, do_job
 from statewright.sdk.testing.playing import (
@@ -153,7 +154,7 @@ class FakeEngine:
     def schedule(self, name: str, subject: object, at: Place = Place()) -> Scheduled:  # noqa: B008 - frozen
         """Call a schedule function for a transition of an entity, or of a bare document."""
         met = self._call("function", name, self._resolve_subject(subject), at)
-        return Scheduled(**met.common, result=_decode_members(met.response.result))
+        return Scheduled(**met.common, result=to_object(met.response.result))
 
     def do(
         self,
@@ -244,11 +245,6 @@ def _run(work: Coroutine[object, object, ResultT]) -> ResultT:
     """Run a coroutine on an event loop of its own, also when the test has one."""
     with ThreadPoolExecutor(max_workers=1) as pool:
         return pool.submit(asyncio.run, work).result()
-
-
-def _decode_members(text: msgspec.Raw) -> JsonObject:
-    value = decode(bytes(text)) if text else None
-    return value if isinstance(value, dict) else {}
 
 
 def _to_json(data: object) -> JsonValue:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from statewright.auth.clients import Client, hash_secret, make_client_id, make_secret
 from statewright.auth.keys import Audience, KeyCipher, read_audience
 from statewright.egress import Egress
-from statewright.entity import Actor, Principal
+from statewright.entity import Principal
 from statewright.failures import BadRequest, ClientNotFound, FeatureDisabled, Forbidden, NotImplementedHere
 from statewright.ids import Clock, TenantId
 from statewright.operations.service import Act
@@ -39,7 +39,7 @@ def describe_act(
     """An act of the caller, in the trail of its tenant. ``details`` hold no secrets."""
     principal = caller.principal
     act = Act(action=action, target_kind=target_kind, target_id=target_id, details=details or {})
-    return TenantAct(caller.tenant, Actor(principal.id, principal.kind), act)
+    return TenantAct(caller.tenant, principal.actor, act)
 
 
 ADMIN: Final = "ROLE_ADMIN"

@@ -26,6 +26,7 @@ from statewright.auth.providers import (
 )
 from statewright.egress import Egress, HttpFailure, HttpRequest, HttpResponse
 from statewright.ids import Clock
+from statewright.instants import to_us
 from statewright.loop.lru import LruCache
 from statewright.telemetry import logs
 
@@ -96,9 +97,9 @@ class KeySource:
         if self.fetched_at is None or self.fetched_at < since:
             return None
         age = now - self.fetched_at
-        if age > _to_us(KEY_LIFETIME - REFRESH_AHEAD):
+        if age > to_us(KEY_LIFETIME - REFRESH_AHEAD):
             self.refresh_soon(now)
-            if age > _to_us(KEY_LIFETIME) + (_to_us(self._policy.grace) if self._failures else 0):
+            if age > to_us(KEY_LIFETIME) + (to_us(self._policy.grace) if self._failures else 0):
                 return None
         return self._keys.get(kid)
 
@@ -106,10 +107,10 @@ class KeySource:
         """Whether the source may be asked now for a key that it is not known to have."""
         if now < self._next_attempt:
             return False
-        if self.fetched_at is None or self.fetched_at < since or now - self.fetched_at > _to_us(KEY_LIFETIME):
+        if self.fetched_at is None or self.fetched_at < since or now - self.fetched_at > to_us(KEY_LIFETIME):
             return True
         missed_at = self._absent.peek(kid)
-        if missed_at is not None and now - missed_at < _to_us(ABSENCE):
+        if missed_at is not None and now - missed_at < to_us(ABSENCE):
             return False
         return self._count_looks(now) >= 1
 
@@ -153,7 +154,7 @@ class KeySource:
             self._task.cancel()
 
     def _count_looks(self, now: int) -> float:
-        return min(float(MAX_LOOKS), self._looks + (now - self._looked_at) / _to_us(LOOK_INTERVAL))
+        return min(float(MAX_LOOKS), self._looks + (now - self._looked_at) / to_us(LOOK_INTERVAL))
 
     async def _fetch(self) -> None:
         self._begun += 1
@@ -164,7 +165,7 @@ class KeySource:
         except UnusableDocument as unusable:
             self._failures += 1
             pause = min(FIRST_PAUSE * 2 ** min(self._failures - 1, 10), LONGEST_PAUSE)
-            self._next_attempt = self._clock() + _to_us(pause)
+            self._next_attempt = self._clock() + to_us(pause)
             log.warning("oidc_fetch_failed", source=hash_text(self.uri), reason=str(unusable))
             return
         self._failures = self._next_attempt = 0
@@ -220,10 +221,6 @@ def _take_key_set(response: HttpResponse | HttpFailure) -> bytes:
 def _keep_same(known: RSAPublicKey | None, key: RSAPublicKey) -> RSAPublicKey:
     """The object that is known already, if it is the same key: tokens are remembered with it."""
     return known if known is not None and known.public_numbers() == key.public_numbers() else key
-
-
-def _to_us(span: timedelta) -> int:
-    return span // timedelta(microseconds=1)
 
 
 def hash_text(text: str) -> str:

@@ -19,7 +19,6 @@ from typing import Final, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.entity import Actor
 from statewright.failures import EventsGone, EventsNotRecorded, TooManyRequests
 from statewright.ids import ModelId, TenantId, model_id
 from statewright.instants import to_rfc3339
@@ -100,7 +99,7 @@ async def switch_recording(
     core: Core, follower: SwitchFollower, events: "EventLog", caller: Caller, *, enabled: bool
 ) -> EventRecording:
     """Have a tenant record events, or stop it; waits until all nodes know."""
-    by = Actor(caller.principal.id, caller.principal.kind)
+    by = caller.principal.actor
 
     async def switch(pool: Pool) -> RecordingState:
         return await stored.switch_recording(pool, caller.tenant, by, enabled=enabled)

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from statewright.engine.engine import UpdateEntity, list_declared_transitions
 from statewright.engine.models import may_segment_on_update
 from statewright.engine.run import check_if_match
-from statewright.entity import Actor, Entity
+from statewright.entity import Entity
 from statewright.failures import (
     BadRequest,
     EntityNotFound,
@@ -260,7 +260,7 @@ async def restore(operations: Operations, caller: Caller, entity_id: EntityId, r
         definition = await validate_and_stage(operations.core, unit, definition, document)
         require_complete_keys(definition, document.value)
         act = _build_act(entity_id, former.version.entity.transaction_id, request)
-        unit.parts[ACTS.name] = build_staged_act(caller.tenant, _to_actor(caller), act)
+        unit.parts[ACTS.name] = build_staged_act(caller.tenant, caller.principal.actor, act)
         caller.convert_result(conclude)
         update = UpdateEntity(
             entity=entity,
@@ -293,10 +293,6 @@ def _build_act(entity_id: EntityId, version: TransactionId, request: RestoreRequ
     return Act(
         action="entity.restore", target_kind="ENTITY", target_id=entity_id, reason=request.reason, details=details
     )
-
-
-def _to_actor(caller: Caller) -> Actor:
-    return Actor(caller.principal.id, caller.principal.kind)
 
 
 async def find_changes(core: Core, caller: Caller, wanted: ChangeFilter, page: PageRequest[ChangeKey]) -> FoundChanges:

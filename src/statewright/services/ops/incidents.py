@@ -126,7 +126,7 @@ async def resolve(processes: Processes, caller: Caller, id_: str, reason: str) -
 async def resolve_within(pool: Pool, processes: Processes, caller: Caller, id_: str, reason: str) -> bool:
     """The same by the connections of a pool, which may be those of one transaction."""
     incident = (await get_incident(processes.core, caller, id_)).incident
-    act, by = _build_act(incident, "incident.resolve", reason), _to_actor(caller)
+    act, by = _build_act(incident, "incident.resolve", reason), caller.principal.actor
     if incident.kind == "POISONED" and incident.status == "OPEN":
         await _drop_parked(processes, caller, incident, reason)
     if not await stored.close_incident(pool, caller.tenant, id_, by, act=act, reason=reason):
@@ -169,15 +169,11 @@ def _build_act(incident: Incident, action: str, reason: str | None = None) -> Ac
     return Act(action=action, target_kind="INCIDENT", target_id=incident.id, reason=reason, details=details)
 
 
-def _to_actor(caller: Caller) -> Actor:
-    return Actor(caller.principal.id, caller.principal.kind)
-
-
 async def _repeat(
     processes: Processes, caller: Caller, found: StoredIncident, request: Retry, claim: int
 ) -> JsonObject:
     incident = found.incident
-    act, by = _build_act(incident, "incident.retry"), _to_actor(caller)
+    act, by = _build_act(incident, "incident.retry"), caller.principal.actor
     if incident.kind in ("TIMER_FAILED", "TIMER_DEAD", "TIMER_EXPIRED"):
         return await _repeat_timer(processes.core, caller, incident, by, act)
     if incident.kind == "POISONED":
@@ -195,7 +191,7 @@ def _foretell(core: Core, caller: Caller, incident: Incident, result: JsonObject
     closed = replace(
         incident,
         status="RESOLVED",
-        resolution=IncidentEnd(by=_to_actor(caller), at=to_rfc3339(core.clock()), how="RETRIED", reason=None),
+        resolution=IncidentEnd(by=caller.principal.actor, at=to_rfc3339(core.clock()), how="RETRIED", reason=None),
     )
     return RetryResult(incident=closed, result=result)
 

@@ -18,7 +18,6 @@ from statewright.cluster.heartbeat import PeerTable
 from statewright.cluster.node import MemberDrains
 from statewright.compute.members import Member, Members
 from statewright.conditions.wire import parse_tags
-from statewright.entity import Actor
 from statewright.failures import MemberNotFound
 from statewright.ids import NodeId, TenantId
 from statewright.instants import to_rfc3339
@@ -146,7 +145,7 @@ async def drain(
 
     async def apply(pool: Pool) -> bool:
         async with pool.connection() as connection, connection.transaction():
-            by = Actor(caller.principal.id, caller.principal.kind)
+            by = caller.principal.actor
             await record_act(connection, caller.tenant, by, act)
             await drains.drain(caller.tenant, node, member_id, within=within)  # what fails leaves no act behind
         return True

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import asdict, replace
 
-from statewright.entity import Actor, ModelKey
+from statewright.entity import ModelKey
 from statewright.failures import RevisionNotFound
 from statewright.ids import ModelId, model_id
 from statewright.operations.checks import (
@@ -69,9 +69,7 @@ async def activate_revision(
         caller.tenant,
         key,
         found.text,
-        new=NewRevision(
-            by=Actor(caller.principal.id, caller.principal.kind), origin="ROLLBACK", note=activation.reason
-        ),
+        new=NewRevision(by=caller.principal.actor, origin="ROLLBACK", note=activation.reason),
         act=describe_act("workflow.activate", key, details, activation.reason),
         if_match=activation.if_match,
     )

@@ -21,7 +21,7 @@ from statewright.conditions import MalformedCondition, read_search_condition
 from statewright.conditions.search import is_large_condition
 from statewright.conditions.syntax import Condition, Function, Group, Lifecycle
 from statewright.egress import Egress
-from statewright.entity import Actor, ModelKey
+from statewright.entity import ModelKey
 from statewright.failures import BadRequest, InvalidCondition, RevisionMismatch, TargetNotAllowed
 from statewright.ids import EntityId, TenantId, make_uuid7
 from statewright.instants import from_rfc3339, to_rfc3339
@@ -153,8 +153,9 @@ async def create(
     def show_made(made: StoredSubscription) -> Subscription:
         return replace(show(made, parts.core.clock()), secret=secret)
 
+    by = caller.principal.actor
     made = await caller.carry_out(
-        parts.core.pool, lambda pool: stored.add_subscription(pool, caller.tenant, _get_actor(caller), new), show_made
+        parts.core.pool, lambda pool: stored.add_subscription(pool, caller.tenant, by, new), show_made
     )
     await follower.refresh()
     switch = await recording.find_recording(parts.core.pool, caller.tenant)
@@ -316,7 +317,7 @@ async def _store_change(
         parts.core.pool,
         lambda pool: stored.change_subscription(
             pool,
-            _get_actor(caller),
+            caller.principal.actor,
             before,
             enabled=order.enabled,
             plan=_write_plan(order),
@@ -359,7 +360,7 @@ async def delete(parts: Subscriptions, follower: SwitchFollower, caller: Caller,
 
     ended = await caller.carry_out(
         parts.core.pool,
-        lambda pool: stored.delete_subscription(pool, caller.tenant, _get_actor(caller), id_),
+        lambda pool: stored.delete_subscription(pool, caller.tenant, caller.principal.actor, id_),
         show_ended,
     )
     await follower.refresh()
@@ -390,9 +391,10 @@ async def redeliver(parts: Subscriptions, caller: Caller, id_: str, wish: Redeli
     except ValueError:
         raise _refuse("/deliveryIds", "not a UUID") from None
     await stored.find_subscription(parts.core.pool, caller.tenant, id_)
+    by = caller.principal.actor
     count = await caller.carry_out(
         parts.core.pool,
-        lambda pool: stored.requeue(pool, caller.tenant, _get_actor(caller), id_, ids=ids, since=since, before=until),
+        lambda pool: stored.requeue(pool, caller.tenant, by, id_, ids=ids, since=since, before=until),
         lambda made: Requeued(count=made),
     )
     return Requeued(count=count)
@@ -407,10 +409,6 @@ def _read_instant(pointer: str, text: str | None) -> int | None:
 
 def _refuse(pointer: str, wrong: str) -> BadRequest:
     return BadRequest(f"invalid body: {pointer}: {wrong}", {"parameter": pointer})
-
-
-def _get_actor(caller: Caller) -> Actor:
-    return Actor(caller.principal.id, caller.principal.kind)
 
 
 def show(subscription: StoredSubscription, now: int) -> Subscription:

@@ -124,7 +124,7 @@ async def suspend(
 
 
 def _build_begin(caller: Caller, wanted: NewSuspension) -> Callable[[Pool], Awaitable[Suspension]]:
-    by = Actor(caller.principal.id, caller.principal.kind)
+    by = caller.principal.actor
     return lambda pool: stored.begin_suspension(pool, caller.tenant, by, wanted)
 
 
@@ -140,7 +140,7 @@ async def resume_one(core: Core, caller: Caller, id_: str, reason: str | None) -
     found = await stored.list_single(core.pool, caller.tenant, id_)
 
     async def end(pool: Pool) -> bool:
-        by, now_ms = Actor(caller.principal.id, caller.principal.kind), core.clock() // 1000
+        by, now_ms = caller.principal.actor, core.clock() // 1000
         ended = [
             await stored.end_suspension(pool, caller.tenant, each, by, reason=reason, timers="FIRE", now_ms=now_ms)
             for each in found
@@ -156,7 +156,7 @@ async def resume(
     core: Core, follower: "SuspensionFollower", caller: Caller, id_: str, *, timers: TimerPolicy, reason: str | None
 ) -> SuspensionState:
     """Let movement go on; waits until all nodes know. Raises ``SuspensionNotFound``."""
-    by = Actor(caller.principal.id, caller.principal.kind)
+    by = caller.principal.actor
     now_ms = core.clock() // 1000
 
     async def end(pool: Pool) -> Suspension:

@@ -15,6 +15,7 @@ from typing import Final, Protocol
 import msgspec
 
 from statewright.compute.callout import Callout, CalloutResult
+from statewright.entity import system_principal
 from statewright.failures import (
     ComputationKilled,
     ComputeMemberDisconnected,
@@ -45,7 +46,6 @@ from statewright.services.processes.hosting import Processes, RefusedJob
 from statewright.services.processes.jobs import ClaimedJob
 from statewright.services.processes.service_workers import JobHolder, ServiceWorker
 from statewright.services.processes.writing import to_entity_id
-from statewright.services.scheduler import system_principal
 from statewright.storage.processes.jobs import LockedJob
 from statewright.telemetry import logs
 from statewright.telemetry.tracing import get_trace

@@ -12,6 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from statewright.entity import system_principal
 from statewright.failures import ProcessBadRequest
 from statewright.ids import EntityId
 from statewright.loop.background import log_failures, repeat, run_in_background
@@ -25,7 +26,6 @@ from statewright.services.processes.kept_reports import ReportKeeper
 from statewright.services.processes.successors import build_end_teller, build_successor_starter
 from statewright.services.processes.timers import TimerScanner
 from statewright.services.processes.writing import build_entry_event
-from statewright.services.scheduler import system_principal
 from statewright.storage.processes import instances, jobs, leases
 from statewright.storage.processes.jobs import WorkOwner
 from statewright.storage.processes.leases import LostJob

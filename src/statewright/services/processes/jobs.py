@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright.conditions.wire import parse_tags
-from statewright.entity import Principal
+from statewright.entity import Principal, system_principal
 from statewright.failures import (
     ComputationKilled,
     Conflict,
@@ -46,7 +46,6 @@ from statewright.services.processes.documents import decode_text, encode_text, r
 from statewright.services.processes.hosting import HostedLanguage, JobQueue, Processes, ProcessHost, RefusedJob
 from statewright.services.processes.wakeups import Topic
 from statewright.services.processes.writing import to_entity_id
-from statewright.services.scheduler import system_principal
 from statewright.storage.pool import Pool
 from statewright.storage.processes import jobs as stored
 from statewright.storage.processes import leases

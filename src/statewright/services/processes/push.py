@@ -24,6 +24,7 @@ import msgspec
 from statewright.compute.callout import Callout, CalloutResult
 from statewright.compute.members import Members
 from statewright.conditions.wire import parse_tags
+from statewright.entity import system_principal
 from statewright.failures import ComputeMemberDisconnected, DispatchTimeout, Failure, NoComputeMember, ProcessBadRequest
 from statewright.ids import TenantId
 from statewright.instants import to_rfc3339
@@ -39,7 +40,6 @@ from statewright.services.processes.jobs import ClaimedJob, JobClaim, render_job
 from statewright.services.processes.service_workers import JobHolder
 from statewright.services.processes.wakeups import ANY_TYPE, TAGGED, Topic
 from statewright.services.processes.writing import to_entity_id
-from statewright.services.scheduler import system_principal
 from statewright.storage.processes import jobs as queue
 from statewright.storage.processes.jobs import PushRoute
 from statewright.telemetry import logs

@@ -15,6 +15,7 @@ from datetime import timedelta
 from typing import Final, Generic
 from uuid import uuid4
 
+from statewright.entity import system_principal
 from statewright.failures import Failure
 from statewright.ids import TenantId
 from statewright.jsonval.values import JsonObject, JsonValue
@@ -29,7 +30,6 @@ from statewright.services.processes import failed_jobs, jobs
 from statewright.services.processes.hosting import JobQueue, ProcessHost, get_own_queue
 from statewright.services.processes.jobs import ClaimedJob, JobClaim
 from statewright.services.processes.wakeups import TypeListener
-from statewright.services.scheduler import system_principal
 from statewright.storage.processes import jobs as stored
 from statewright.telemetry import logs
 

@@ -24,6 +24,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
+from statewright.entity import system_principal
 from statewright.failures import BusinessKeyInUse, Conflict, Failure, ProcessConflict, ProcessNotFound
 from statewright.ids import Clock, EntityId, TenantId
 from statewright.jsonval.values import JsonObject
@@ -38,7 +39,6 @@ from statewright.services.processes.hosting import Processes, ProcessHost
 from statewright.services.processes.incident_rows import build_given_up_parts
 from statewright.services.processes.wakeups import DueRows
 from statewright.services.processes.writing import OUTBOX_DELAY_US, build_entry_event, encode_outcome
-from statewright.services.scheduler import system_principal
 from statewright.services.takings import Round, Takings
 from statewright.storage.commit.unit_of_work import UnitOfWork
 from statewright.storage.processes import children

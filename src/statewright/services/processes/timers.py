@@ -14,6 +14,7 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
+from statewright.entity import system_principal
 from statewright.failures import ProcessConflict, ProcessNotFound
 from statewright.loop.background import log_failures, repeat
 from statewright.net import uuid_to_ulid
@@ -21,7 +22,6 @@ from statewright.processes.language import I, P
 from statewright.services.core import Caller
 from statewright.services.processes import advancing
 from statewright.services.processes.hosting import Processes, ProcessHost
-from statewright.services.scheduler import system_principal
 from statewright.storage.processes import timers
 from statewright.storage.processes.timers import DueTimer
 from statewright.storage.work import COUNTED, TIMERS

@@ -84,7 +84,7 @@ ADD: Final = """
 
 async def add_job(pool: Pool, principal: Principal, job: NewBulkJob) -> BulkJob:
     """Store a job. Raises ``LimitReached``."""
-    tenant, by = principal.tenant, Actor(principal.id, principal.kind)
+    tenant, by = principal.tenant, principal.actor
 
     async def act(connection: asyncpg.Connection) -> BulkJob:
         await connection.execute("SELECT pg_advisory_xact_lock(5372, hashtext($1))", tenant)
@@ -191,7 +191,7 @@ async def change_status(pool: Pool, principal: Principal, id_: str, action: str)
             raise BulkState(row["status"])
         who = (principal.id, principal.kind, list(principal.roles))
         await connection.execute(CHANGE, tenant, id_, wanted, *who)
-        await _record(connection, tenant, Actor(principal.id, principal.kind), action, id_)
+        await _record(connection, tenant, principal.actor, action, id_)
         return await _require(connection, tenant, id_)
 
     return await pool.transact(act)
@@ -214,7 +214,7 @@ async def set_pace(pool: Pool, principal: Principal, id_: str, rate: int | None,
         if changed is None:
             raise BulkState(found.status)
         details = {"ratePerSecond": rate, "concurrency": concurrency}
-        await _record(connection, tenant, Actor(principal.id, principal.kind), "pace", id_, None, details)
+        await _record(connection, tenant, principal.actor, "pace", id_, None, details)
         return found
 
     return await pool.transact(act)

@@ -42,6 +42,7 @@ from statewright.conditions.paths import Path, parse_path
 from statewright.conditions.sql_terms import DOCUMENT, Argument, resolve_place
 from statewright.failures import StorageUnavailable
 from statewright.ids import ModelId, TenantId
+from statewright.instants import to_us
 from statewright.operations.listings import BuildProgress, DeclaredIndex, IndexKind, IndexStatus
 from statewright.storage.connections import DatabaseUrl
 from statewright.storage.pool import DatabaseConnection, Pool, connect
@@ -266,7 +267,7 @@ class SearchIndexes:
     async def claim(self, worker: str, *, lease: timedelta) -> DeclaredIndex | None:
         """An index that is to be built or dropped, now ``worker``'s."""
         async with self._pool.connection() as connection:
-            row = await connection.fetchrow(self.CLAIM, worker, _to_us(lease))
+            row = await connection.fetchrow(self.CLAIM, worker, to_us(lease))
         return None if row is None else _to_index(row)
 
     RENEW = """
@@ -276,7 +277,7 @@ class SearchIndexes:
     async def renew(self, index: DeclaredIndex, worker: str, *, lease: timedelta) -> bool:
         """Keep the index for longer; False when something else is to be done with it by now."""
         async with self._pool.connection() as connection:
-            tag = await connection.execute(self.RENEW, index.id, worker, index.status, _to_us(lease))
+            tag = await connection.execute(self.RENEW, index.id, worker, index.status, to_us(lease))
         return tag == "UPDATE 1"
 
     RELEASE = "UPDATE search_index SET worker = NULL, lease_until = 0 WHERE id = $1 AND worker = $2"
@@ -442,7 +443,3 @@ def _to_index(row: asyncpg.Record) -> DeclaredIndex:
         failure=row["failure"],
         progress=BuildProgress(row["phase"], row["percent"]) if row["phase"] is not None else None,
     )
-
-
-def _to_us(span: timedelta) -> int:
-    return span // timedelta(microseconds=1)

@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from statewright.entity import ModelKey
 from statewright.ids import EntityId, ModelId, TenantId
+from statewright.instants import to_us
 from statewright.operations.listings import JobId, JobStatus, SearchJob
 from statewright.storage.deletion import require_kept
 from statewright.storage.entities import wait_until_visible
@@ -58,7 +59,7 @@ class SearchJobs:
     def __init__(self, pool: Pool, workers: Pool, *, retention: timedelta) -> None:
         self._pool = pool
         self._workers = workers
-        self.retention_us = _to_us(retention)
+        self.retention_us = to_us(retention)
 
     SUBMIT = """
         INSERT INTO search_job (tenant, id, model, name, version, condition, sort, instant, status, created_at)
@@ -134,7 +135,7 @@ class SearchJobs:
         async with self._pool.connection() as connection:
             for others in (list(served), []) if served else ([],):
                 if len(rows) < most:
-                    rows += await connection.fetch(self.CLAIM, worker, _to_us(lease), most - len(rows), others)
+                    rows += await connection.fetch(self.CLAIM, worker, to_us(lease), most - len(rows), others)
         return [_to_job(row) for row in rows]
 
     RENEW = """
@@ -145,7 +146,7 @@ class SearchJobs:
     async def renew(self, job: SearchJob, worker: str, *, lease: timedelta) -> bool:
         """Keep the job for longer; False when it was cancelled or is another process's by now."""
         async with self._pool.connection() as connection:
-            return await connection.execute(self.RENEW, job.tenant, job.id, worker, _to_us(lease)) == "UPDATE 1"
+            return await connection.execute(self.RENEW, job.tenant, job.id, worker, to_us(lease)) == "UPDATE 1"
 
     RELEASE = """
         UPDATE search_job SET worker = NULL, lease_until = 0, attempts = attempts - 1
@@ -279,7 +280,3 @@ def _to_job(row: asyncpg.Record) -> SearchJob:
         failure=row["failure"],
         attempts=row["attempts"],
     )
-
-
-def _to_us(span: timedelta) -> int:
-    return span // timedelta(microseconds=1)
