@@ -40,7 +40,8 @@ def compile_text(text: str, rules: Rules = CURRENT) -> FlowGraph:
     """
     program = parse(text, rules)
     if not program.statements:
-        raise InvalidFlow("NO_STATEMENTS", Position(), "The workflow contains no flows.")
+        empty = "" if text.strip() else " The text is empty."
+        raise InvalidFlow("NO_STATEMENTS", Position(), f"The workflow contains no flows.{empty}")
     declarations = Declarations(program.declarations)
     builder = _GraphBuilder(declarations)
     start = builder.add("start", Position())

@@ -272,6 +272,19 @@ class OpenJoin(Struct, frozen=True, kw_only=True):
     missing: tuple[MissingBranch, ...]
 
 
+class OpenWaits(Struct, frozen=True, kw_only=True):
+    """What only other tokens, or other data, can end. ``denied``: where tokens wait to be admitted."""
+
+    joins: tuple[OpenJoin, ...] = ()
+    denied: tuple[NodeId, ...] = ()
+
+
+def list_open_waits(marking: Marking) -> OpenWaits:
+    """What an instance waits for besides jobs, people, signals and timers."""
+    denied = dict.fromkeys(token.node for token in marking.tokens if token.stage == "PENDING")
+    return OpenWaits(joins=list_open_joins(marking), denied=tuple(denied))
+
+
 def list_open_joins(marking: Marking) -> tuple[OpenJoin, ...]:
     """The joins that have not released although branches have arrived, in the order in which these were opened."""
     found: list[OpenJoin] = []

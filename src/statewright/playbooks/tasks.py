@@ -91,7 +91,7 @@ def read_tasks(tool: Place, step: str, context: TaskContext) -> tuple[PipelineTa
 
 def _refuse_disabled(kind: Place, context: TaskContext) -> None:
     if isinstance(kind.value, str) and kind.value in context.disabled_kinds:
-        kind.refuse(f"must be another kind: {kind.value} is disabled here")
+        kind.refuse(f"must be another kind: {kind.value} is disabled here (STATEWRIGHT_PLAYBOOKS_REQUESTS)")
 
 
 def _list_written(tool: Place, step: str) -> list[_Written]:

@@ -6,6 +6,7 @@ The context of a callout, which a function may have besides the document.
 import asyncio
 import contextvars
 import inspect
+import re
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from functools import cached_property, partial
@@ -277,6 +278,10 @@ SLIPS: Final = (
 """What Python raises for a slip of the code. The text alone says too little: that of a ``KeyError`` is a mere key."""
 
 
+_MIXES_FLOATS: Final = re.compile(r"decimal\.Decimal' and 'float'|float' and 'decimal\.Decimal'")
+_ON_FLOATS: Final = '. Numbers of documents are int and Decimal: write Decimal("1.5"), not 1.5'
+
+
 def quote_error(error: Exception) -> str:
     """Type and text of an exception for one line of a log, whatever the text has in it."""
     return ascii(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
@@ -287,4 +292,5 @@ def describe_error(error: Exception) -> str:
     name = type(error).__name__
     if not str(error):
         return name
-    return f"{name}: {error}" if isinstance(error, SLIPS) else str(error)
+    advice = _ON_FLOATS if isinstance(error, TypeError) and _MIXES_FLOATS.search(str(error)) else ""
+    return f"{name}: {error}{advice}" if isinstance(error, SLIPS) else str(error)

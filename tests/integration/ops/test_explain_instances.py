@@ -113,3 +113,19 @@ def test_a_join_names_the_branch_that_is_missing(v1: Api, ops: Api) -> None:
     assert joins() == [{"stepId": "j", "waitsFor": "JOIN", "arrived": 2, "missing": [{"branch": 2, "at": ["b"]}]}]
     assert v1.post(f"/instances/{instance}/signals/b", {}).is_success
     assert joins() == []
+
+
+def test_a_token_that_no_rule_admits_is_told_with_its_step(v1: Api, ops: Api) -> None:
+    rules = "{on_deny: pending, rules: [{when: ctx.ready, then: {allow: true}}, {else: {then: {allow: false}}}]}"
+    text = (
+        f"metadata: {{name: gate}}\nworkflow: [{{step: s, spec: {{policy: {{admit: {rules}}}}}, tool: {{kind: noop}}}}]"
+    )
+    assert v1.post("/playbooks", text.encode()).is_success
+    execution = str(v1.post("/executions", {"path": "gate"}).json()["id"])
+    told = explain(ops, execution)
+    assert (told["verdict"], told["summary"]) == (
+        "WAITS_FOR_ADMISSION",
+        "Waits to be admitted at s: no rule there holds yet.",
+    )
+    v1.post(f"/executions/{execution}/patch", {"ctx": {"ready": True}})
+    assert explain(ops, execution)["verdict"] == "COMPLETED"

@@ -286,7 +286,9 @@ def test_requests_are_refused_at_registration_unless_the_service_is_set_to_send_
     text = HEADER + "workflow: [{step: get, tool: {kind: http, url: 'http://127.0.0.1:1/'}}]"
     answer = playbooks.api.post(f"/v1/playbooks{door}", text.encode(), Content_Type="application/yaml")
     refusal = an_error(answer, 400, "bad-request")
-    assert refusal["findings"] == ["/workflow/0/tool/kind: must be another kind: http is disabled here"]
+    assert refusal["findings"] == [
+        "/workflow/0/tool/kind: must be another kind: http is disabled here (STATEWRIGHT_PLAYBOOKS_REQUESTS)"
+    ]
     beside = text.replace("{kind: http,", "[{kind: python}, {kind: http,").replace("'}}]", "'}]}]")
     answer = playbooks.api.post(f"/v1/playbooks{door}", beside.encode(), Content_Type="application/yaml")
     assert answer.status_code in (200, 201), "workers send it"

@@ -1,5 +1,6 @@
 """Callouts and answers as events."""
 
+from collections.abc import Callable
 from decimal import Decimal
 
 import pytest
@@ -240,3 +241,10 @@ def test_a_slip_of_the_code_is_told_with_its_type_and_a_refusal_by_its_text(erro
 )
 def test_a_server_that_does_not_tell_how_long_answers_may_be_takes_what_grpc_does(told: str | bytes | None, limit: int):
     assert read_max_message(told) == limit
+
+
+@pytest.mark.parametrize("multiply", [lambda n: n * 1.5, lambda n: 1.5 * n])
+def test_a_number_of_a_document_that_meets_a_float_is_told_with_what_to_write(multiply: Callable[[Decimal], object]):
+    with pytest.raises(TypeError) as slip:
+        multiply(Decimal(2))
+    assert describe_error(slip.value).endswith(' are int and Decimal: write Decimal("1.5"), not 1.5')

@@ -24,7 +24,8 @@ from statewright.engine.explanation import (
 from statewright.entity import Entity, ModelKey, ScheduledTask
 from statewright.failures import EntityNotFound, Failure, ProcessNotFound
 from statewright.ids import EntityId
-from statewright.net.arrivals import OpenJoin
+from statewright.net import NodeId
+from statewright.net.arrivals import OpenJoin, OpenWaits
 from statewright.operations.explanations import Phase, WaitsFor
 from statewright.services.core import Caller, Core
 from statewright.services.definitions import ModelDefinition
@@ -228,7 +229,8 @@ async def explain_instance(
     types = dict.fromkeys(place.execution.job.type for place in places if place.execution.job is not None)
     active, core = operations.concerns.active, operations.core
     obstacles = await find_instance_obstacles(core, active, caller, instance, observed.definition_id, types)
-    verdict, summary = _decide_verdict(observed, places, obstacles)
+    waits = await _list_waits(operations.processes, caller, instance, observed)
+    verdict, summary = _decide_verdict(observed, places, obstacles, waits.denied)
     return InstanceExplanation(
         id=instance,
         observed=observed,
@@ -236,17 +238,17 @@ async def explain_instance(
         summary=summary,
         places=places,
         obstacles=obstacles,
-        joins=await _list_joins(operations.processes, caller, instance, observed),
+        joins=waits.joins,
     )
 
 
-async def _list_joins(
+async def _list_waits(
     processes: Processes, caller: Caller, instance: EntityId, observed: ObservedInstance
-) -> tuple[OpenJoin, ...]:
+) -> OpenWaits:
     if observed.status in ENDED:
-        return ()
+        return OpenWaits()
     hosted = processes.hosts.get_hosted(observed.language)
-    return await hosted.list_joins(caller.tenant, instance)
+    return await hosted.list_waits(caller.tenant, instance)
 
 
 async def _find_place(operations: Operations, caller: Caller, execution: ObservedExecution) -> Place:
@@ -268,7 +270,9 @@ def _find_phase(job: ObservedJob) -> Phase:
     return "DELAYED" if job.locked_at is None else "LEASED"
 
 
-def _decide_verdict(observed: ObservedInstance, places: tuple[Place, ...], obstacles: Obstacles) -> tuple[str, str]:
+def _decide_verdict(
+    observed: ObservedInstance, places: tuple[Place, ...], obstacles: Obstacles, denied: tuple[NodeId, ...]
+) -> tuple[str, str]:
     """The first that holds, and one sentence."""
     if observed.status in ENDED:
         return observed.status, f"It is {observed.status.lower()}."
@@ -284,6 +288,8 @@ def _decide_verdict(observed: ObservedInstance, places: tuple[Place, ...], obsta
         if place is not None:
             named = place.execution.job.type if place.execution.job is not None else place.execution.node
             return verdict, summary.format(named)
+    if denied:
+        return "WAITS_FOR_ADMISSION", f"Waits to be admitted at {', '.join(denied[:5])}: no rule there holds yet."
     if observed.timers:
         return "WAITS_FOR_TIMER", "Waits for a timer."
     return "TERMINAL", "Nothing leads on from where it stands."

@@ -34,7 +34,7 @@ from statewright.ids import Clock, EntityId, ModelId, TenantId, TransactionId, m
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.loop.lru import LruCache
 from statewright.net import Moment
-from statewright.net.arrivals import OpenJoin
+from statewright.net.arrivals import OpenWaits
 from statewright.network.sockets import PrivateConnections
 from statewright.processes.changes import JobPolicy
 from statewright.processes.computing import DefinitionSource
@@ -274,8 +274,8 @@ class HostedLanguage(Struct, frozen=True, kw_only=True):
     """With the reason."""
     tell_end: Callable[[DueEnd], Awaitable[None]]
     """Let the parent hear of the end of an instance."""
-    list_joins: Callable[[TenantId, EntityId], Awaitable[tuple[OpenJoin, ...]]]
-    """The joins of an instance that wait for branches; none when there is no such instance."""
+    list_waits: Callable[[TenantId, EntityId], Awaitable[OpenWaits]]
+    """What an instance waits for besides jobs, people, signals and timers; nothing when there is no such instance."""
     task_types: tuple[str, ...]
     complete_task: Callable[[Caller, EntityId, str, JsonValue, str, ProcessNotFound], Awaitable[TransactionId]] | None
     """With the instance, the user task, the answer, who gave it, and the failure where there is no such instance; the

@@ -10,7 +10,7 @@ from statewright.compute.members import Members
 from statewright.ids import EntityId, ModelId, TenantId
 from statewright.jsonval.values import JsonObject
 from statewright.net import uuid_to_ulid
-from statewright.net.arrivals import OpenJoin, list_open_joins
+from statewright.net.arrivals import OpenWaits, list_open_waits
 from statewright.processes.language import BuiltinModel, I, P, ProcessLanguage
 from statewright.services.processes.advancing import find_instance
 from statewright.services.processes.hosting import (
@@ -122,9 +122,9 @@ def host_language(
     async def tell_end(end: DueEnd) -> None:
         await tell_parent(host, end)
 
-    async def list_joins(tenant: TenantId, instance_id: EntityId) -> tuple[OpenJoin, ...]:
+    async def list_waits(tenant: TenantId, instance_id: EntityId) -> OpenWaits:
         found = await find_instance(host, tenant, uuid_to_ulid(instance_id))
-        return () if found is None else list_open_joins(found.marking)
+        return OpenWaits() if found is None else list_open_waits(found.marking)
 
     losses, reports, answer = language.lease_losses, language.run_reports, language.complete_task
     hosted = HostedLanguage(
@@ -140,7 +140,7 @@ def host_language(
         add_secrets=add_secrets,
         find_policy=partial(find_policy, host),
         fire_timer=fire_timer,
-        list_joins=list_joins,
+        list_waits=list_waits,
         start_child=start_child,
         give_up_child=partial(give_up, host),
         tell_end=tell_end,
