@@ -127,5 +127,6 @@ def test_a_token_that_no_rule_admits_is_told_with_its_step(v1: Api, ops: Api) ->
         "WAITS_FOR_ADMISSION",
         "Waits to be admitted at s: no rule there holds yet.",
     )
+    assert done(v1.get(f"/executions/{execution}/history"))["items"] == []
     v1.post(f"/executions/{execution}/patch", {"ctx": {"ready": True}})
     assert explain(ops, execution)["verdict"] == "COMPLETED"

@@ -296,8 +296,8 @@ async def list_history_page(
     lines, total = await stored.fetch_execution_page(
         host.core.pool, caller.tenant, host.language.name, id_, offset=asked.offset, limit=asked.size
     )
-    if not total:
-        raise build_not_found(host, instance_id)
+    if not total:  # a token may wait to be admitted to the first node
+        await get_instance(host, caller, instance_id)
     read = await _to_executions(id_, lines)
     return HistoryPage(lines=read, page=asked.number, page_size=asked.size, total=total)
 
