@@ -14,79 +14,44 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
-from itertools import pairwise
 from statistics import median
-from typing import Protocol
-from uuid import uuid4
 
 import psutil
 import uvloop
 from msgspec import Struct
 from rich.console import Console
-from rich.table import Table
 
 from benchmarks.report import show_machine
-from benchmarks.steps import BATCH, TENTHS, TYPES, WORKERS, Engine, Measured, chains, start_sides
-from statewright.entity import Principal
+from benchmarks.steps import TYPES, Engine, Measured, ProcessEngine, chains, compute_rates, drain, start_sides, tabulate
 from statewright.flows import compile_graph, compile_text
 from statewright.flows.advancing import FlowEvent
 from statewright.flows.definition import FlowSource
-from statewright.ids import TenantId
 from statewright.jsonval.values import JsonObject
-from statewright.services.core import Caller
 from statewright.services.flows import events
 from statewright.services.flows.dialect import FLOW_DIALECT
-from statewright.services.processes import dialects, jobs
-from statewright.services.processes.dialects import TransitionMembers
-from statewright.services.processes.hosting import find_shared_queue
-from statewright.services.processes.jobs import ClaimedJob, JobClaim
-from statewright.services.runtime import Runtime
 
 CHAIN = " → ".join(TYPES)
 INPUT = {"applicant": "Ada Lovelace", "amount": 12_345, "note": "x" * 200}
 MIB = 1024 * 1024
 
 
-class FlowEngine:
+class FlowEngine(ProcessEngine):
     """The use cases of flows in this process."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-        self._queue = find_shared_queue(runtime.processes)
-        principal = Principal(id="bench", name="bench", kind="user", tenant=TenantId(f"bench-{uuid4().hex[:8]}"))
-        self._caller = Caller(principal)
-        self.pickups: list[int] = []
+    dialect = FLOW_DIALECT
 
     async def prepare(self, source: str) -> None:
         """Store the flow that is started."""
-        flow = FlowSource(id="bench", text=source)
-        await dialects.upload_definition(FLOW_DIALECT, self._runtime.processes, self._caller, flow)
+        await self.upload(FlowSource(id="bench", text=source))
 
     async def start(self, value: object = INPUT) -> str:
         """A new instance; its id."""
-        body = TransitionMembers({"definitionId": "bench", "input": value})  # type: ignore[dict-item]
-        return (await dialects.start_instance(FLOW_DIALECT, self._runtime.processes, self._caller, body)).id
+        return await self.begin({"definitionId": "bench", "input": value})  # type: ignore[dict-item]
 
     async def deliver(self, kind: str, fields: JsonObject) -> int:
         """Send an event; how many tasks it completed."""
         event = FlowEvent(kind=kind, fields=fields)
-        return (await events.deliver(self._runtime.processes, self._caller, event)).tasks
-
-    async def read_status(self, instance: str) -> str:
-        """What became of an instance."""
-        return (await dialects.get_instance(FLOW_DIALECT, self._runtime.processes, self._caller, instance)).status
-
-    async def claim(self, worker: str, types: tuple[str, ...]) -> tuple[ClaimedJob, ...]:
-        """Up to a batch of jobs."""
-        claimed = await jobs.claim(
-            self._queue, self._caller, JobClaim(worker_id=worker, job_types=types, max_jobs=BATCH)
-        )
-        self.pickups += [(job.locked_at - job.created_at) * 1000 for job in claimed]
-        return claimed
-
-    async def complete(self, job: ClaimedJob) -> None:
-        """What its task answers."""
-        await jobs.complete(self._queue, self._caller, job.id, {job.job_type: "done"})
+        return (await events.deliver(self.processes, self.caller, event)).tasks
 
 
 class Iterated(Struct, frozen=True, kw_only=True):
@@ -98,40 +63,16 @@ class Iterated(Struct, frozen=True, kw_only=True):
     grown_mib: float
 
 
-class LoopEngine(Protocol):
-    """What instances with a loop are run by."""
-
-    async def read_status(self, instance: str, /) -> str: ...
-
-    async def claim(self, worker: str, types: tuple[str, ...]) -> tuple[ClaimedJob, ...]: ...
-
-    async def complete(self, job: ClaimedJob) -> None: ...
-
-
-async def iterate(engine: LoopEngine, begin: Callable[[], Awaitable[str]], elements: int) -> Iterated:
+async def iterate(engine: ProcessEngine, begin: Callable[[], Awaitable[str]], elements: int) -> Iterated:
     """One loop over so many elements, whose jobs are of the type ``a``, to its end."""
     process = psutil.Process()
-    before, marks, done = process.memory_info().rss, [time.perf_counter()], 0
-    largest = before
+    sizes, marks = [process.memory_info().rss], [time.perf_counter()]
     instance = await begin()
-
-    async def work(name: str) -> None:
-        nonlocal done, largest
-        while done < elements:
-            claimed = await engine.claim(name, ("a",))
-            await asyncio.gather(*map(engine.complete, claimed))
-            done += len(claimed)
-            largest = max(largest, process.memory_info().rss)
-            if not claimed:
-                await asyncio.sleep(0.005)  # a claim that can find nothing returns without a turn of the loop
-            while len(marks) <= min(done * TENTHS // elements, TENTHS):
-                marks.append(time.perf_counter())
-
-    await asyncio.gather(*(work(f"w{n}") for n in range(WORKERS)))
+    await drain(engine, elements, "a", marks, lambda: sizes.append(process.memory_info().rss))
     if (status := await engine.read_status(instance)) != "COMPLETED":
         raise RuntimeError(f"it is {status}")
-    rates = [elements / TENTHS / max(b - a, 1e-9) for a, b in pairwise(marks)]
-    return Iterated(rates=rates, took_s=marks[-1] - marks[0], grown_mib=(largest - before) / MIB)
+    grown = max(sizes) - sizes[0]
+    return Iterated(rates=compute_rates(marks, elements), took_s=marks[-1] - marks[0], grown_mib=grown / MIB)
 
 
 def describe_loop(found: Iterated, elements: int) -> str:
@@ -183,7 +124,9 @@ async def run(options: argparse.Namespace, console: Console) -> None:
             step_engine = Engine(runtime)
             await step_engine.prepare()
             steps.append(await chains(step_engine, options.instances, database))
-        console.print(tabulate(options.instances, flows, steps))
+        title = f"{options.instances:,} chains of three tasks in flight together"
+        caption = "Flows do {:.2f} of the step engine's instances per second (wanted: 0.9)."
+        console.print(tabulate(title, {"flows": flows, "step engine": steps}, caption))
         engine = FlowEngine(runtime)
         await engine.prepare("* a")
         begin = partial(engine.start, [{"n": n} for n in range(options.elements)])
@@ -196,19 +139,6 @@ async def run(options: argparse.Namespace, console: Console) -> None:
     )
     seconds = median(measure_compiling(options.nodes) for _ in range(3))
     console.print(f"A text of {options.nodes:,} tasks compiles in {seconds:.2f} s of processor time.")
-
-
-def tabulate(count: int, flows: list[Measured], steps: list[Measured]) -> Table:
-    """The chains of both languages."""
-    table = Table(title=f"{count:,} chains of three tasks in flight together: medians of the rounds")
-    for heading in ("", "instances/s", "pick-up p50 ms", "p95 ms", "transactions per job"):
-        table.add_column(heading, justify="right")
-    for name, rounds in (("flows", flows), ("step engine", steps)):
-        figures = [median(getattr(one, field) for one in rounds) for field in Measured.__struct_fields__]
-        table.add_row(name, f"{figures[0]:,.0f}", f"{figures[1]:,.1f}", f"{figures[2]:,.1f}", f"{figures[3]:.2f}")
-    ratio = median(mine.rate / theirs.rate for mine, theirs in zip(flows, steps, strict=True))
-    table.caption = f"Flows do {ratio:.2f} of the step engine's instances per second (wanted: 0.9)."
-    return table
 
 
 def main() -> None:

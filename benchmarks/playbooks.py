@@ -14,25 +14,18 @@ import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from statistics import median
-from uuid import uuid4
 
 import uvloop
 from rich.console import Console
-from rich.table import Table
 
 from benchmarks.flows import describe_loop, iterate
 from benchmarks.report import show_machine
-from benchmarks.steps import BATCH, Engine, Measured, chains, start_sides
-from statewright.entity import Principal
-from statewright.ids import TenantId
+from benchmarks.steps import Engine, Measured, ProcessEngine, chains, start_sides, tabulate
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.playbooks.source import PlaybookSource
-from statewright.services.core import Caller
 from statewright.services.playbooks.dialect import PLAYBOOK_DIALECT
-from statewright.services.processes import dialects, jobs
-from statewright.services.processes.dialects import TransitionMembers
-from statewright.services.processes.hosting import find_shared_queue
-from statewright.services.processes.jobs import ClaimedJob, JobClaim
+from statewright.services.processes import dialects
+from statewright.services.processes.jobs import ClaimedJob
 from statewright.services.runtime import Runtime
 
 HEADER = "metadata: {name: bench}\nworkflow:\n"
@@ -60,53 +53,38 @@ WORKLOAD: JsonObject = {"applicant": "Ada Lovelace", "note": "x" * 200}
 COMPLETION: JsonObject = {"status": "ok", "result": {"done": True}}
 
 
-class PlaybookEngine:
+class PlaybookEngine(ProcessEngine):
     """The use cases of playbooks in this process."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-        self._queue = find_shared_queue(runtime.processes)
-        principal = Principal(id="bench", name="bench", kind="user", tenant=TenantId(f"bench-{uuid4().hex[:8]}"))
-        self._caller = Caller(principal)
-        self.pickups: list[int] = []
+    dialect = PLAYBOOK_DIALECT
 
     async def prepare(self, text: str) -> None:
         """Store the playbook that is started."""
-        source = PlaybookSource(text=text)
-        await dialects.upload_definition(PLAYBOOK_DIALECT, self._runtime.processes, self._caller, source)
+        await self.upload(PlaybookSource(text=text))
 
     async def start(self, workload: JsonObject = WORKLOAD) -> str:
         """A new execution; its id."""
-        body = TransitionMembers({"path": "bench", "workload": workload})
-        started = await dialects.start_instance(PLAYBOOK_DIALECT, self._runtime.processes, self._caller, body)
-        return started.id
+        return await self.begin({"path": "bench", "workload": workload})
 
     async def patch(self, execution: str, value: int) -> int:
         """Change what admission looks at; how many tokens wait afterwards."""
         patch: JsonObject = {"ctx": {"n": value}}
-        patched = await dialects.ask(PLAYBOOK_DIALECT, self._runtime.processes, self._caller, execution, "patch", patch)
+        patched = await dialects.ask(PLAYBOOK_DIALECT, self.processes, self.caller, execution, "patch", patch)
         return sum(token.stage == "PENDING" for token in patched.instance.marking.tokens)
 
-    async def read_status(self, execution: str) -> str:
-        """What became of an execution."""
-        return (await dialects.get_instance(PLAYBOOK_DIALECT, self._runtime.processes, self._caller, execution)).status
-
     async def claim(self, worker: str, types: tuple[str, ...]) -> tuple[ClaimedJob, ...]:
-        """Up to a batch of jobs."""
-        request = JobClaim(worker_id=worker, job_types=("playbook:one",), max_jobs=BATCH)
-        claimed = await jobs.claim(self._queue, self._caller, request)
-        self.pickups += [(job.locked_at - job.created_at) * 1000 for job in claimed]
-        return claimed
+        """Up to a batch of jobs, which are of one type."""
+        return await super().claim(worker, ("playbook:one",))
 
-    async def complete(self, job: ClaimedJob, completion: JsonObject = COMPLETION) -> None:
+    async def complete(self, job: ClaimedJob) -> None:
         """What the pipeline comes to."""
-        await jobs.complete(self._queue, self._caller, job.id, {**completion})
+        await self.finish(job, {**COMPLETION})
 
     async def begin_loop(self, elements: int, result: JsonValue) -> str:
         """An execution whose first step has had its result, before its loop over so many elements."""
         execution = await self.start({"numbers": list(range(elements))})
         [job] = await self.claim("fetch", ())
-        await self.complete(job, {"status": "ok", "result": result})
+        await self.finish(job, {"status": "ok", "result": result})
         return execution
 
 
@@ -151,7 +129,9 @@ async def run(options: argparse.Namespace, console: Console) -> None:
             step_engine = Engine(runtime)
             await step_engine.prepare()
             steps.append(await chains(step_engine, options.executions, database))
-        console.print(tabulate(options.executions, playbooks, steps))
+        title = f"{options.executions:,} executions of five steps, three for workers, in flight together"
+        caption = "playbooks : step engine = {:.2f}"
+        console.print(tabulate(title, {"playbooks": playbooks, "step engine": steps}, caption))
         engine = PlaybookEngine(runtime)
         await engine.prepare(build_fan_out())
         took = [await measure(engine.start) for _ in range(options.rounds)]
@@ -193,21 +173,6 @@ async def compare_loops(runtime: Runtime, elements: int, rounds: int, console: C
             seconds.append(found.took_s)
     alone, beside_rows = took.values()
     console.print(f"beside 1 MB : beside nothing = {median(beside_rows) / median(alone):.2f} (wanted: at most 1.2)")
-
-
-def tabulate(count: int, playbooks: list[Measured], steps: list[Measured]) -> Table:
-    """Executions beside chains of the step engine."""
-    table = Table(
-        title=f"{count:,} executions of five steps, three for workers, in flight together: medians of the rounds"
-    )
-    for heading in ("", "instances/s", "pick-up p50 ms", "p95 ms", "transactions per job"):
-        table.add_column(heading, justify="right")
-    for name, rounds in (("playbooks", playbooks), ("step engine", steps)):
-        figures = [median(getattr(one, field) for one in rounds) for field in Measured.__struct_fields__]
-        table.add_row(name, f"{figures[0]:,.0f}", f"{figures[1]:,.1f}", f"{figures[2]:,.1f}", f"{figures[3]:.2f}")
-    ratio = median(mine.rate / theirs.rate for mine, theirs in zip(playbooks, steps, strict=True))
-    table.caption = f"playbooks : step engine = {ratio:.2f}"
-    return table
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ import asyncio
 import json
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from math import inf
@@ -36,10 +36,12 @@ from statewright.entity import Principal
 from statewright.ids import TenantId
 from statewright.jsonval.values import JsonObject
 from statewright.operations.active_suspensions import ActiveSuspensions
+from statewright.processes.language import ProcessInstance
 from statewright.services.core import Caller
 from statewright.services.processes import dialects, jobs
 from statewright.services.processes import instances as hosted
 from statewright.services.processes.background import ProcessHostConfig, run_process_services
+from statewright.services.processes.dialects import ProcessDialect, TransitionMembers
 from statewright.services.processes.hosting import find_shared_queue
 from statewright.services.processes.instances import StartRequest
 from statewright.services.processes.jobs import ClaimedJob, JobClaim
@@ -77,34 +79,64 @@ class Measured(Struct, frozen=True, kw_only=True):
     transactions_per_job: float
 
 
-class Engine:
-    """The use cases of a service in this process."""
+class ProcessEngine:
+    """The use cases of a process language in this process, for a tenant of its own."""
+
+    dialect: ProcessDialect[Any, Any, Any]
 
     def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-        principal = Principal(id="bench", name="bench", kind="user", tenant=TenantId(f"bench-{uuid4().hex[:8]}"))
-        self._caller = Caller(principal)
-        self.tenant = principal.tenant
-        self.pickups: list[int] = []
-
-    async def prepare(self) -> None:
-        await dialects.upload_definition(STEP_DIALECT, self._runtime.processes, self._caller, json.dumps(CHAIN))
-
-    async def start(self) -> None:
-        await hosted.start(
-            STEP_DIALECT.find_host(self._runtime.processes),
-            self._caller,
-            StartRequest(definition_id="bench::chain", variables={**VARIABLES}),
+        self.processes = runtime.processes
+        self.caller = Caller(
+            Principal(id="bench", name="bench", kind="user", tenant=TenantId(f"bench-{uuid4().hex[:8]}"))
         )
+        self.pickups: list[int] = []
+        self._queue = find_shared_queue(self.processes)
+
+    async def upload(self, source: object) -> None:
+        """Store a definition."""
+        await dialects.upload_definition(self.dialect, self.processes, self.caller, source)
+
+    async def begin(self, members: JsonObject) -> str:
+        """A new instance; its id."""
+        body = TransitionMembers(members)
+        started: ProcessInstance = await dialects.start_instance(self.dialect, self.processes, self.caller, body)
+        return started.id
+
+    async def read_status(self, instance: str) -> str:
+        """What became of an instance."""
+        found: ProcessInstance = await dialects.get_instance(self.dialect, self.processes, self.caller, instance)
+        return found.status
 
     async def claim(self, worker: str, types: tuple[str, ...]) -> tuple[ClaimedJob, ...]:
+        """Up to a batch of jobs."""
         claim = JobClaim(worker_id=worker, job_types=types, max_jobs=BATCH)
-        claimed = await jobs.claim(find_shared_queue(self._runtime.processes), self._caller, claim)
+        claimed = await jobs.claim(self._queue, self.caller, claim)
         self.pickups += [(job.locked_at - job.created_at) * 1000 for job in claimed]
         return claimed
 
     async def complete(self, job: ClaimedJob) -> None:
-        await jobs.complete(find_shared_queue(self._runtime.processes), self._caller, job.id, {job.job_type: "done"})
+        """What its task answers."""
+        await self.finish(job, {job.job_type: "done"})
+
+    async def finish(self, job: ClaimedJob, result: JsonObject) -> None:
+        """Complete a job with a result."""
+        await jobs.complete(self._queue, self.caller, job.id, result)
+
+
+class Engine(ProcessEngine):
+    """Those of the step engine."""
+
+    dialect = STEP_DIALECT
+
+    async def prepare(self) -> None:
+        await self.upload(json.dumps(CHAIN))
+
+    async def start(self) -> None:
+        await hosted.start(
+            STEP_DIALECT.find_host(self.processes),
+            self.caller,
+            StartRequest(definition_id="bench::chain", variables={**VARIABLES}),
+        )
 
 
 class Floor:
@@ -206,20 +238,36 @@ async def drained(engine: Engine, count: int) -> list[float]:
     """Jobs per second for each tenth of a backlog."""
     for begun in range(0, count, 256):
         await _many(engine.start, min(256, count - begun))
-    marks, done = [time.perf_counter()], 0
+    marks = [time.perf_counter()]
+    await drain(engine, count, TYPES[0], marks)
+    return compute_rates(marks, count)
+
+
+async def drain(
+    engine: ProcessEngine, count: int, job_type: str, marks: list[float], watch: Callable[[], object] = lambda: None
+) -> None:
+    """Do ``count`` jobs of a type. ``marks``, which has the begin, gets the end of each tenth; ``watch`` is called after
+    each batch.
+    """
+    done = 0
 
     async def work(name: str) -> None:
         nonlocal done
         while done < count:
-            claimed = await engine.claim(name, (TYPES[0],))
+            claimed = await engine.claim(name, (job_type,))
             await asyncio.gather(*map(engine.complete, claimed))
             done += len(claimed)
+            watch()
             if not claimed:
                 await asyncio.sleep(0.005)  # a claim that can find nothing returns without a turn of the loop
             while len(marks) <= min(done * TENTHS // count, TENTHS):
                 marks.append(time.perf_counter())
 
     await asyncio.gather(*(work(f"w{n}") for n in range(WORKERS)))
+
+
+def compute_rates(marks: Sequence[float], count: int) -> list[float]:
+    """How many of ``count`` per second, by tenth."""
     return [count / TENTHS / max(b - a, 1e-9) for a, b in pairwise(marks)]
 
 
@@ -270,7 +318,9 @@ async def run(options: argparse.Namespace, console: Console) -> None:
             await engine.prepare()
             ours.append(await chains(engine, options.instances, database))
             theirs.append(await chains(floor, options.instances, database))
-        console.print(_table(options.instances, ours, theirs))
+        title = f"{options.instances:,} chains of three service tasks in flight together"
+        caption = "The engine does {:.2f} of the floor's instances per second."
+        console.print(tabulate(title, {"step engine": ours, "bare SQL": theirs}, caption))
         if options.backlog:
             engine = Engine(runtime)
             await engine.prepare()
@@ -281,15 +331,16 @@ async def run(options: argparse.Namespace, console: Console) -> None:
             console.print(f"Last tenth against the median: {rates[-1] / median(rates):.2f}")
 
 
-def _table(count: int, ours: list[Measured], theirs: list[Measured]) -> Table:
-    table = Table(title=f"{count:,} chains of three service tasks in flight together: medians of the rounds")
+def tabulate(title: str, sides: Mapping[str, list[Measured]], caption: str) -> Table:
+    """What both sides took; the ``caption`` is given the ratio of their rates."""
+    table = Table(title=f"{title}: medians of the rounds")
     for heading in ("", "instances/s", "pick-up p50 ms", "p95 ms", "transactions per job"):
         table.add_column(heading, justify="right")
-    for name, rounds in (("step engine", ours), ("bare SQL", theirs)):
+    for name, rounds in sides.items():
         figures = [median(getattr(one, field) for one in rounds) for field in Measured.__struct_fields__]
         table.add_row(name, f"{figures[0]:,.0f}", f"{figures[1]:,.1f}", f"{figures[2]:,.1f}", f"{figures[3]:.2f}")
-    ratio = median(mine.rate / floor.rate for mine, floor in zip(ours, theirs, strict=True))
-    table.caption = f"The engine does {ratio:.2f} of the floor's instances per second."
+    ratio = median(mine.rate / other.rate for mine, other in zip(*sides.values(), strict=True))
+    table.caption = caption.format(ratio)
     return table
 
 
