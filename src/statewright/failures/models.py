@@ -83,6 +83,11 @@ class EntityNotFound(Failure):
 
     code, status = "ENTITY_NOT_FOUND", 404
 
+    @classmethod
+    def of(cls, entity_id: str) -> "EntityNotFound":
+        """That of an entity which a request names."""
+        return cls(f"entity id={entity_id} not found", {"entityId": entity_id})
+
 
 class EntityModified(Failure):
     """``If-Match`` names a version that is no longer current."""

@@ -302,7 +302,7 @@ async def get_for_update(unit: UnitOfWork, entity_id: EntityId) -> Entity:
 
 def _require_entity(entity: Entity | None, entity_id: EntityId) -> Entity:
     if entity is None:
-        raise EntityNotFound(f"entity id={entity_id} not found", {"entityId": entity_id})
+        raise EntityNotFound.of(entity_id)
     return entity
 
 

@@ -79,7 +79,7 @@ class View:
     def get(self, entity_id: str) -> Entity:
         entity = self.get_all().get(entity_id)
         if entity is None:
-            raise EntityNotFound(f"entity id={entity_id} not found", {"entityId": entity_id})
+            raise EntityNotFound.of(entity_id)
         return entity
 
     def put(self, entity: Entity) -> None:

@@ -91,7 +91,7 @@ async def get_entity(item: ItemContext, id_: EntityId) -> Entity:
     """The entity of an item. Raises ``EntityNotFound``."""
     found = await item.core.reader.get(item.caller.tenant, id_)
     if found is None:
-        raise EntityNotFound(f"entity id={id_} not found", {"entityId": id_})
+        raise EntityNotFound.of(id_)
     return found
 
 

@@ -203,7 +203,7 @@ async def _get_entity(
 ) -> Entity:
     entity = await core.reader.get(caller.tenant, entity_id)
     if entity is None or entity.model != model.id:
-        raise EntityNotFound(f"entity id={entity_id} not found", {"entityId": entity_id})
+        raise EntityNotFound.of(entity_id)
     if transaction is None or transaction == entity.transaction_id:
         return entity
     found = await history.find_version(core.pool, caller.tenant, entity_id, transaction=transaction)

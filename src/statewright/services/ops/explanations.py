@@ -79,7 +79,7 @@ async def explain(
     if instant is None:
         observed = await observe_entity(operations.core.pool, caller.tenant, entity_id)
         if observed is None:
-            raise _build_not_found(entity_id)
+            raise EntityNotFound.of(entity_id)
         definition = await _get_definition(operations.core, caller, observed.entity)
         answers = await _ask_members(operations.core, caller, definition, observed.entity) if asks_members else {}
         explained = await _explain(
@@ -88,7 +88,7 @@ async def explain(
         return await _add_obstacles(operations, caller, explained)
     entity = await entities.fetch_entity_at(operations.core.pool, caller.tenant, entity_id, instant)
     if entity is None:
-        raise _build_not_found(entity_id)
+        raise EntityNotFound.of(entity_id)
     definition = await _get_definition(operations.core, caller, entity)
     return await _explain(operations, definition, entity, instant=instant)
 
@@ -176,12 +176,8 @@ async def _ask_members(
 async def _get_definition(core: Core, caller: Caller, entity: Entity) -> ModelDefinition:
     definition = await core.definitions.find_by_id(caller.tenant, entity.model)
     if definition is None:  # deleted between the two reads, with its entities
-        raise _build_not_found(entity.id)
+        raise EntityNotFound.of(entity.id)
     return definition
-
-
-def _build_not_found(entity_id: EntityId) -> EntityNotFound:
-    return EntityNotFound(f"entity id={entity_id} not found", {"entityId": entity_id})
 
 
 ENDED: Final = frozenset({"COMPLETED", "CANCELLED", "TERMINATED"})

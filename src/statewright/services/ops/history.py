@@ -113,9 +113,26 @@ async def list_versions(
     return build_page(page, found, lambda version: VersionKey(version.at))
 
 
-async def get_version(core: Core, caller: Caller, entity_id: EntityId, transaction: TransactionId) -> VersionDocument:
-    """The version that a transaction wrote. Raises ``EntityNotFound``, ``VersionNotFound``."""
-    return await _find(core, caller, entity_id, transaction)
+async def get_version(core: Core, caller: Caller, entity_id: EntityId, name: VersionName) -> VersionDocument:
+    """A version by its transaction or an instant, or the current one. Raises ``EntityNotFound``, ``VersionNotFound``,
+    ``HistoryPruned``.
+    """
+    tenant = caller.tenant
+    if isinstance(name, int):
+        found = await stored.find_version(core.pool, tenant, entity_id, at=name)
+        until = None if found is None else found.version.until
+        if until is not None and until <= name:
+            raise HistoryPruned(name)
+        if found is None and await _has_existed_at(core, caller, entity_id, name):
+            raise HistoryPruned(name)
+    elif name == "current":
+        found = await stored.find_version(core.pool, tenant, entity_id)
+    else:
+        found = await stored.find_version(core.pool, tenant, entity_id, transaction=TransactionId(name))
+    if found is None:
+        await _require_existed(core, caller, entity_id)
+        raise VersionNotFound(f"entity id={entity_id} has no such version, or keeps it no longer")
+    return found
 
 
 async def find_named(core: Core, caller: Caller, entity_id: EntityId, name: VersionName) -> VersionDocument:
@@ -123,8 +140,8 @@ async def find_named(core: Core, caller: Caller, entity_id: EntityId, name: Vers
     ``HistoryPruned``.
     """
     if name != "previous":
-        return await _find(core, caller, entity_id, name)
-    current = await _find(core, caller, entity_id, "current")
+        return await get_version(core, caller, entity_id, name)
+    current = await get_version(core, caller, entity_id, "current")
     found = await _find_before(core, caller, entity_id, current.version)
     if found is None:
         raise VersionNotFound("the entity has one version only")
@@ -142,7 +159,7 @@ async def compare(
     if older == "previous":
         first = await _find_before(core, caller, entity_id, last.version)
     else:
-        first = await _find(core, caller, entity_id, older)
+        first = await get_version(core, caller, entity_id, older)
     before, after = _read(first), _read(last)
     size = len(last.document or "") + (len(first.document or "") if first else 0)
     patch = await run_by_size(size, lambda: build_json_patch(before(), after()))
@@ -169,25 +186,6 @@ class _Decode(Struct, frozen=True):
         return {} if self.text is None else decode_stored(self.text)
 
 
-async def _find(core: Core, caller: Caller, entity_id: EntityId, name: VersionName) -> VersionDocument:
-    tenant = caller.tenant
-    if isinstance(name, int):
-        found = await stored.find_version(core.pool, tenant, entity_id, at=name)
-        until = None if found is None else found.version.until
-        if until is not None and until <= name:
-            raise HistoryPruned(name)
-        if found is None and await _has_existed_at(core, caller, entity_id, name):
-            raise HistoryPruned(name)
-    elif name == "current":
-        found = await stored.find_version(core.pool, tenant, entity_id)
-    else:
-        found = await stored.find_version(core.pool, tenant, entity_id, transaction=TransactionId(name))
-    if found is None:
-        await _require_existed(core, caller, entity_id)
-        raise VersionNotFound(f"entity id={entity_id} has no such version, or keeps it no longer")
-    return found
-
-
 async def _has_existed_at(core: Core, caller: Caller, entity_id: EntityId, instant: int) -> bool:
     """Whether the entity had been created by then, as its last version knows."""
     last = await stored.find_version(core.pool, caller.tenant, entity_id)
@@ -206,7 +204,7 @@ async def _find_before(core: Core, caller: Caller, entity_id: EntityId, version:
 
 async def _require_existed(core: Core, caller: Caller, entity_id: EntityId) -> None:
     if not await entities.has_existed(core.pool, caller.tenant, entity_id):
-        raise EntityNotFound(f"entity id={entity_id} not found", {"entityId": entity_id})
+        raise EntityNotFound.of(entity_id)
 
 
 class RestoreRequest(Struct, frozen=True, kw_only=True):
@@ -239,7 +237,7 @@ async def restore(operations: Operations, caller: Caller, entity_id: EntityId, r
     async with operations.core.open_unit(caller) as unit:
         entity = await unit.get_entity(entity_id)
         if entity is None:
-            raise EntityNotFound(f"entity id={entity_id} not found", {"entityId": entity_id})
+            raise EntityNotFound.of(entity_id)
         operations.core.builtin.refuse_entities(entity.model)
         if request.if_match is not None:
             check_if_match(entity, request.if_match)
@@ -318,7 +316,7 @@ async def list_events(
         core.pool, caller.tenant, entity_id, limit=page.size + 1, after=page.after, transaction=transaction
     )
     if not found and not await entities.has_existed(core.pool, caller.tenant, entity_id):
-        raise EntityNotFound(f"entity id={entity_id} not found", {"entityId": entity_id})
+        raise EntityNotFound.of(entity_id)
     shown = build_page(page, found, lambda filed: filed.key)
     return Page(items=[filed.event for filed in shown.items], last_key=shown.last_key)
 
@@ -358,7 +356,7 @@ async def wait_for_entity(
     """
     entity = await operations.core.reader.get(caller.tenant, entity_id)
     if entity is None:
-        raise EntityNotFound(f"entity id={entity_id} not found", {"entityId": entity_id})
+        raise EntityNotFound.of(entity_id)
     since = entity.updated_at - 1
     if after is not None:
         written = await find_instant(operations.core.pool, caller.tenant, entity_id, after)

@@ -162,7 +162,7 @@ async def _flag(connection: asyncpg.Connection, tenant: TenantId, scope: Scope, 
     if scope == "INSTANCE" and not await connection.fetchval(IS_INSTANCE, tenant, id_):
         raise ProcessNotFound(f"instance {uuid_to_ulid(id_)} not found")
     if not await connection.fetchval(FLAG_ENTITY, tenant, id_):
-        raise EntityNotFound(f"entity id={id_} not found", {"entityId": id_})
+        raise EntityNotFound.of(id_)
 
 
 async def _check_limit(connection: asyncpg.Connection, tenant: TenantId, scope: Scope) -> None:
