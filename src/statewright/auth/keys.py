@@ -163,10 +163,9 @@ def _decode_base64url(part: str, name: str) -> bytes:
 
 
 def _decode_object(part: str, name: str) -> Claims:
+    text = _decode_base64url(part, name)
     try:
-        return _OBJECT.decode(_decode_base64url(part, name))
-    except MalformedToken:
-        raise
+        return _OBJECT.decode(text)
     except (ValueError, RecursionError, msgspec.MsgspecError):
         raise MalformedToken(f"{name} is not a JSON object") from None
 

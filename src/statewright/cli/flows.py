@@ -27,7 +27,7 @@ from statewright.cli.local_definitions import (
 )
 
 if TYPE_CHECKING:
-    from statewright.flows import FlowGraph, Invocation, LocalInstance
+    from statewright.flows import FlowGraph, FlowNode, Invocation, LocalInstance
     from statewright.jsonval.values import JsonValue
     from statewright.sdk import Client
 
@@ -113,7 +113,7 @@ def run(
             parameters = node.parameters
             if node.kind != "task" and isinstance(parameters, dict):
                 parameters = {**parameters, "uri": node.uri if isinstance(node.uri, str) else None}
-            return call_function(functions[_name_task(invocation)], invocation.input, parameters)
+            return call_function(functions[_name_task(node)], invocation.input, parameters)
         except Exception as error:
             raise TaskError(f"{type(error).__name__}: {error}") from error
 
@@ -138,7 +138,7 @@ def simulate(
     answers = read_stubs(stubs, _list_tasks(graph), "task of the flow")
 
     def implement(invocation: "Invocation") -> "JsonValue":
-        name = _name_task(invocation)
+        name = _name_task(invocation.node)
         typer.echo(f"{name}.{invocation.node.index} <- {show(invocation.input)}", err=True)
         answer = take_answer(answers.get(name, invocation.input))
         if isinstance(answer, dict) and "$fail" in answer:
@@ -244,14 +244,13 @@ def _pass_on(given: Any) -> Any:
 
 def _list_tasks(graph: "FlowGraph") -> set[str]:
     """What implements the nodes of a flow: base names of tasks, ``read`` and ``write``."""
-    return {str(node.base) if node.kind == "task" else node.kind for node in graph.nodes} - _NO_TASKS
+    return {_name_task(node) for node in graph.nodes} - _NO_TASKS
 
 
 _NO_TASKS: Final = {"start", "end", "fork", "join", "literal"}
 
 
-def _name_task(invocation: "Invocation") -> str:
-    node = invocation.node
+def _name_task(node: "FlowNode") -> str:
     return str(node.base) if node.kind == "task" else node.kind
 
 

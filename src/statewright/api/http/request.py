@@ -309,6 +309,13 @@ class Request:
             raise InvalidParameter("If-Match", "not the number of a revision")
         return int32("If-Match", found[1] or found[2])
 
+    def path_text(self, name: str) -> str:
+        """A parameter of the path. Raises ``InvalidParameter`` for a NUL, which PostgreSQL does not take."""
+        text = self.path_params[name]
+        if "\0" in text:
+            raise InvalidParameter(name)
+        return text
+
     def model_key(self) -> ModelKey:
         """The model named by the path."""
         key = ModelKey(self.path_params["entityName"], int32("modelVersion", self.path_params["modelVersion"]))

@@ -84,11 +84,8 @@ class LiveProviders:
         """Outcomes of the requests to providers."""
         return self._policy.discovery.outcomes + self._policy.key_sets.outcomes
 
-    def find_candidates(self, issuer: str) -> Sequence[KnownProvider]:
+    def find_candidates(self, issuer: str) -> Sequence[_Known]:
         """The providers whose tokens name ``issuer``."""
-        return self._find_candidates(issuer)
-
-    def _find_candidates(self, issuer: str) -> Sequence[_Known]:
         if not self._is_indexed:
             self._build_index()
         return self._by_issuer.get(issuer, ())
@@ -145,7 +142,7 @@ class LiveProviders:
     async def learn(self, kid: str, issuer: str) -> None:
         """Ask the providers that ``issuer`` may be one of for a key that is not known; until one has it, or none."""
         now = self._clock()
-        candidates = (*self._find_candidates(issuer), *self._undiscovered)
+        candidates = (*self.find_candidates(issuer), *self._undiscovered)
         wanted = {
             known.keys.source.uri: known.keys
             for known in candidates

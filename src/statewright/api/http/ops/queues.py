@@ -81,9 +81,7 @@ async def get_tag_queue(request: Request) -> Response:
 
 
 async def _get_queue(request: Request, kind: QueueKind, parameter: str) -> Response:
-    name = request.path_params[parameter]
-    if "\0" in name:
-        raise InvalidParameter(parameter)
+    name = request.path_text(parameter)
     queue = await queues.get_queue(request.runtime.operations.work, request.caller, name, kind=kind)
     return Response(encode_json(show_queue(queue)))
 

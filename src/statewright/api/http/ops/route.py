@@ -14,7 +14,7 @@ from msgspec.inspect import CollectionType, DictType, LiteralType, Metadata, Str
 from statewright.api.http.request import Request, uuid_text
 from statewright.api.http.response import Response, encode_json
 from statewright.api.http.router import Endpoint, Route
-from statewright.failures import BadRequest, InvalidParameter, ProcessNotFound
+from statewright.failures import BadRequest, ProcessNotFound
 from statewright.ids import EntityId, parse_entity_id
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.values import JsonObject, guess_name, quote
@@ -178,12 +178,7 @@ def read_id(request: Request, operation: ApiOperation[object]) -> str:
     ``InvalidParameter``.
     """
     [name] = _PARAMETER.findall(operation.path)
-    given = request.path_params[name]
-    if name != "fingerprint":
-        return uuid_text(name, given)
-    if "\0" in given:  # PostgreSQL takes none
-        raise InvalidParameter(name)
-    return given
+    return request.path_text(name) if name == "fingerprint" else uuid_text(name, request.path_params[name])
 
 
 def serve_act(

@@ -286,14 +286,6 @@ def _read_choice(request: Request, name: str, default: str, other: str) -> bool:
     return given == other
 
 
-def read_definition_id(request: Request, name: str = "id") -> str:
-    """The id of a definition in the path. Raises ``InvalidParameter`` for a NUL, which PostgreSQL does not take."""
-    given = request.path_params[name]
-    if "\0" in given:
-        raise InvalidParameter(name)
-    return given
-
-
 def read_version(request: Request) -> int:
     """The version in the path. Raises ``ProcessBadRequest``, and ``ProcessNotFound`` for what no version can be."""
     given = request.path_params["version"]

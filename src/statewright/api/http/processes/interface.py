@@ -193,7 +193,7 @@ class ProcessInterface(Generic[S, P, I]):
         return request.query_int32(name, 0)
 
     def _read_definition_id(self, request: Request) -> str:
-        return bodies.read_definition_id(request, self.dialect.nouns.id_member)
+        return request.path_text(self.dialect.nouns.id_member)
 
     def _read_drawing(self, request: Request) -> Drawing:
         return bodies.read_drawing(request, frozenset(self.dialect.drawing_options))

@@ -119,7 +119,7 @@ class StepInterface(ProcessInterface[StepSource, Process, Instance]):
 
     async def list_warnings(self, request: Request) -> Response:
         """What looks like a mistake in the latest version."""
-        id_ = bodies.read_definition_id(request)
+        id_ = request.path_text("id")
         found = await dialects.get_version(self.dialect, request.runtime.processes, request.caller, id_)
         warnings = await collect_in_turns(iterate_warnings(found.process.definition))
         return reply(to_builtins(DefinitionWarnings(version=found.version, warnings=warnings)))
