@@ -9,6 +9,7 @@ import atexit
 import gc
 import json
 import os
+import runpy
 import select
 import signal
 import socket
@@ -46,12 +47,14 @@ class ForkServer:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(
-        self, arguments: Sequence[str], home: Path, environment: Mapping[str, str], out: BinaryIO, errors: BinaryIO
+        self, called: Sequence[str], home: Path, environment: Mapping[str, str], out: BinaryIO, errors: BinaryIO
     ) -> Process:
-        """The program, called with ``arguments`` in a session of its own."""
-        call = {"arguments": list(arguments), "home": str(home), "environment": dict(environment)}
+        """The program in a session of its own, called with the arguments that follow its name; a Python file, if that
+        is what the name is, which calls the program.
+        """
+        call = {"called": list(called), "home": str(home), "environment": dict(environment)}
         pid = self._ask(call, out.fileno(), errors.fileno())
-        return _Forked(self, pid, ["statewright", *arguments])
+        return _Forked(self, pid, list(called))
 
     def poll(self, pid: int) -> int | None:
         """The exit code of a process that has ended, and which is forgotten then."""
@@ -125,7 +128,7 @@ def _launch() -> "tuple[socket.socket, subprocess.Popen[bytes]]":
 
 
 def _serve(connection: socket.socket) -> list[str]:
-    """Answers until the client is gone; in a process that it has forked, the arguments of the program."""
+    """Answers until the client is gone; in a process that it has forked, what was called, with its arguments."""
     while True:
         message, descriptors, _, _ = socket.recv_fds(connection, _MAX_MESSAGE, 2)
         if not message:
@@ -149,8 +152,8 @@ def _serve(connection: socket.socket) -> list[str]:
         os.chdir(call["home"])
         os.environ.clear()
         os.environ.update(call["environment"])
-        arguments: list[str] = call["arguments"]
-        return arguments
+        called: list[str] = call["called"]
+        return called
 
 
 def _main() -> None:
@@ -160,8 +163,11 @@ def _main() -> None:
     assert threading.active_count() == 1, "another thread would not be there after a fork"
     gc.freeze()
     sys.path[:] = [place for place in sys.path if place != str(Path.cwd())]  # `-m` put it there; a command has none
-    sys.argv[1:] = _serve(socket.socket(fileno=int(sys.argv[1])))
-    main()
+    sys.argv[:] = _serve(socket.socket(fileno=int(sys.argv[1])))
+    if sys.argv[0].endswith(".py"):
+        runpy.run_path(sys.argv[0], run_name="__main__")
+    else:
+        main()
 
 
 if __name__ == "__main__":

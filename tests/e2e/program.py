@@ -25,8 +25,10 @@ PORTS = range(20_000, 32_000)
 
 OWN_PREFIX = "STATEWRIGHT_"
 
-PLAIN_STARTS = (), ("serve",)
-"""The arguments with which the installed command becomes a service: such starts are forked, others are made."""
+PLAIN_STARTS = (), ("serve",), ("serve", "--workers", "2")
+"""The arguments with which the installed command becomes a service: such starts are forked, as are those of a Python
+file that calls the program; others are made.
+"""
 
 PORT_NAMES: Mapping[str, Mapping[str, str]] = {"WE_": {"HTTP": "REST", "ADMIN": "METRICS"}}
 """What a dialect calls its ports where it has other names, by its prefix."""
@@ -135,6 +137,13 @@ def environment(home: Path, settings: Mapping[str, str]) -> dict[str, str]:
     return {**inherited, "HOME": str(home), "LANG": "C.UTF-8", **settings}
 
 
+def is_forked(executable: Sequence[str | Path], arguments: Sequence[str]) -> bool:
+    """Whether the start is one that a fork shows as well."""
+    if [*executable] == [EXECUTABLE]:
+        return tuple(arguments) in PLAIN_STARTS
+    return len(executable) == 2 and executable[0] == sys.executable and str(executable[1]).endswith(".py")
+
+
 @contextmanager
 def started(
     home: Path,
@@ -158,8 +167,8 @@ def started(
     log, errors = home / f"run-{run}.log", home / f"run-{run}.err"
     with log.open("wb") as out, errors.open("wb") as err:
         variables = environment(home, named)
-        if [*executable] == [EXECUTABLE] and arguments in PLAIN_STARTS:
-            process: Process = FORK_SERVER.start(arguments, home, variables, out, err)
+        if is_forked(executable, arguments):
+            process: Process = FORK_SERVER.start([str(executable[-1]), *arguments], home, variables, out, err)
         else:
             process = subprocess.Popen(
                 [*executable, *arguments],
