@@ -6,8 +6,11 @@ import msgspec
 import pytest
 
 from statewright.cli.client import print_answer, show_table
+from statewright.cli.entities import AUDIT_COLUMNS
+from statewright.jsonval.values import JsonObject
 from statewright.operations.records import Command
 from statewright.operations.table import OPERATIONS, ApiOperation
+from statewright.sdk.operations.audit import AuditEvent
 from statewright.sdk.operations.models import Model
 
 COMMANDS = [(one, one.command) for one in OPERATIONS if one.command is not None]
@@ -56,3 +59,19 @@ def test_a_table_shows_structs_and_what_a_member_holds(capsys: pytest.CaptureFix
 def test_an_answer_is_a_text_a_document_or_nothing(answer: Any, told: str, capsys: pytest.CaptureFixture[str]) -> None:
     print_answer(answer)
     assert capsys.readouterr().out == told
+
+
+def test_the_trail_says_why_a_processor_failed_that_undid_only_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    failed: JsonObject = {"success": False, "reason": "processor mail failed: down"}
+    event = AuditEvent(
+        kind="StateMachine",
+        type="STATE_PROCESS_RESULT",
+        time="2026-03-04T09:00:01Z",
+        transaction_id="",
+        state="A",
+        text='Processor "mail" completed',
+        data=failed,
+        details={},
+    )
+    show_table(AUDIT_COLUMNS)([event])
+    assert "processor mail failed: down" in " ".join(capsys.readouterr().out.split())

@@ -35,7 +35,7 @@ from statewright.cli.client import (
 )
 
 if TYPE_CHECKING:
-    from statewright.sdk import Client
+    from statewright.sdk import Client, WriteResult
 
 
 entities = typer.Typer(help="Entities: documents with a state.", no_args_is_help=True)
@@ -46,7 +46,10 @@ IfMatch = Annotated[
     str | None,
     typer.Option(help="Transaction of the version that may be replaced.", metavar="TRANSACTION", show_default=False),
 ]
-Fire = Annotated[str | None, typer.Option("--fire", help="A transition to fire.", metavar="NAME", show_default=False)]
+AUDIT_COLUMNS: Final = "time | event: type | state | what: text | why: data.reason"
+Fire = Annotated[
+    str | None, typer.Option("--fire", "--transition", help="A transition to fire.", metavar="NAME", show_default=False)
+]
 Limit = Annotated[int, typer.Option(min=1, help="How many at most.")]
 
 
@@ -59,7 +62,7 @@ def create(client: "Client", model: Model, file: DocumentFile) -> str:
         made = client.create_many(name, version, document)
     else:
         made = client.create(name, version, document)
-    return "\n".join(made.entity_ids)
+    return "\n".join(_tell(made).entity_ids)
 
 
 @command(entities)
@@ -112,16 +115,23 @@ def count(client: "Client", model: Model, at: At = None, as_json: AsJson = False
         print_table(("state", "entities"), ((one.state, one.count) for one in found))
 
 
+def _tell(written: "WriteResult") -> "WriteResult":
+    """Print what the run has warned of."""
+    for warning in written.warnings:
+        typer.echo(f"warning: {warning}", err=True)
+    return written
+
+
 @command(entities)
 def update(client: "Client", entity: EntityId, file: DocumentFile, fire: Fire = None, if_match: IfMatch = None) -> str:
     """Replace the document of an entity; print the transaction."""
-    return client.update(entity, read_document(file), transition=fire, if_match=if_match).transaction_id
+    return _tell(client.update(entity, read_document(file), transition=fire, if_match=if_match)).transaction_id
 
 
 @command(entities)
 def patch(client: "Client", entity: EntityId, file: DocumentFile, fire: Fire = None, if_match: IfMatch = None) -> str:
     """Merge a change into the document of an entity (RFC 7386); print the transaction."""
-    return client.patch(entity, read_document(file), transition=fire, if_match=if_match or "*").transaction_id
+    return _tell(client.patch(entity, read_document(file), transition=fire, if_match=if_match or "*")).transaction_id
 
 
 @command(entities)
@@ -157,11 +167,11 @@ def fire(
 ) -> str:
     """Fire a transition; print the state that comes of it."""
     if file is None and if_match is None:
-        client.transition(entity, name)
+        _tell(client.transition(entity, name))
     elif file is None:
         raise ValueError("--if-match needs a document")
     else:
-        client.update(entity, read_document(file), transition=name, if_match=if_match)
+        _tell(client.update(entity, read_document(file), transition=name, if_match=if_match))
     return client.get(entity).state
 
 
@@ -224,7 +234,7 @@ def audit(
     if as_json:
         print_answer([event.details for event in found])
     else:
-        show_table("time | event: type | state | what: text")(found)
+        show_table(AUDIT_COLUMNS)(found)
 
 
 @with_client

@@ -293,6 +293,13 @@ def test_an_entity_is_explained(prizes: Run) -> None:
     assert json.loads(prizes("ops", "explain", entity, "--json").stdout)["verdict"] == "WAITS_FOR_MANUAL"
 
 
+def test_warnings_of_a_run_are_told_beside_what_is_printed(run: Run) -> None:
+    run("models", "import", "plain/1", "-", "--lock", given="{}")
+    made = run("entities", "create", "plain/1", "-", given="{}")
+    assert made.stderr == "warning: no workflows imported for model — using default workflow\n"
+    assert len(made.stdout.split()) == 1
+
+
 def test_acts_of_operators_are_for_operators(prizes: Run) -> None:
     assert "FORBIDDEN" in prizes("ops", "audit", code=1).stderr
 
