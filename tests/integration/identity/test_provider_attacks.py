@@ -96,7 +96,8 @@ def test_no_forged_token_of_a_provider_opens_anything(guarded: RunningService, a
 )
 def test_an_internal_address_is_not_registered(guarded: RunningService, host: str):
     body = {"wellKnownConfigUri": f"http://{host}:8443{DISCOVERY}"}
-    refused(administrator(guarded, str(uuid4())).post(PROVIDERS, body), 400, "OIDC_SSRF_BLOCKED")
+    blocked = refused(administrator(guarded, str(uuid4())).post(PROVIDERS, body), 400, "OIDC_SSRF_BLOCKED")
+    assert blocked["detail"].endswith("; STATEWRIGHT_EGRESS_NETWORKS permits networks that are not public")
 
 
 def test_a_name_that_is_not_to_be_resolved_is_a_bad_request(admin: Api):

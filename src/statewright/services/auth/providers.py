@@ -206,7 +206,8 @@ async def _check_uri(identity: Identity, uri: str | None) -> str:
     if failure is None:
         return uri
     if failure.reason in _BLOCKED:
-        raise ProviderAddressBlocked(f"wellKnownConfigUri: {failure.detail}")
+        permitting = "STATEWRIGHT_EGRESS_NETWORKS permits networks that are not public"
+        raise ProviderAddressBlocked(f"wellKnownConfigUri: {failure.detail}; {permitting}")
     raise BadRequest(f"wellKnownConfigUri: {failure.detail}")
 
 
