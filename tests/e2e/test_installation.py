@@ -76,9 +76,13 @@ def test_a_node_is_tested_without_the_server(python: Path, tmp_path: Path) -> No
     assert (told.returncode, told.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("command", ["serve", "migrate", "openapi"])
+SIMULATE = ("ops", "workflow", "simulate", "{}", "--model", "m/1", "--sample", "{}")
+
+
+@pytest.mark.parametrize("command", ["serve", "migrate", "openapi", "simulate --sample"])
 def test_a_command_of_the_service_says_what_is_missing(python: Path, tmp_path: Path, command: str) -> None:
-    told = run(python, tmp_path, "-c", ENTRY, command)
+    words = SIMULATE if command.startswith("simulate") else (command,)
+    told = run(python, tmp_path, "-c", ENTRY, *words)
     assert (told.returncode, told.stdout) == (1, "")
     missing = re.search(r"not installed here \((\w+)\)", told.stderr)
     assert missing, told.stderr

@@ -255,6 +255,22 @@ def build_model_path(model: str) -> str:
     return f"{quote(name, safe='')}/{version}"
 
 
+class ServerNotInstalled(Exception):
+    """A command of the service, where only the SDK and the client commands are installed."""
+
+
+@contextmanager
+def require_server(command: str) -> Iterator[None]:
+    """Tells which extra is missing when an import in the block fails."""
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        raise ServerNotInstalled(
+            f"{command} needs the service, which is not installed here ({missing.name}): pip install"
+            ' "statewright[server]"'
+        ) from missing
+
+
 @contextmanager
 def report_failures() -> Iterator[None]:
     """What an operator can do something about ends the program with one line and code 1."""
@@ -264,7 +280,7 @@ def report_failures() -> Iterator[None]:
         yield
     except CallFailed as failure:
         fail(explain_call(failure))
-    except (OSError, ValueError, EOFError) as failure:
+    except (OSError, ValueError, EOFError, ServerNotInstalled) as failure:
         fail(explain(failure))
 
 

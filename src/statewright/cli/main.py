@@ -33,7 +33,7 @@ from statewright.cli import (
     transfer,
 )
 from statewright.cli import help as help_pages
-from statewright.cli.client import add_command, explain, fail
+from statewright.cli.client import add_command, explain, fail, require_server
 from statewright.cli.workflows import workflows
 
 if TYPE_CHECKING:
@@ -114,11 +114,11 @@ def serve(
         _configure_logs(settings)
         gc.set_threshold(*_LOADING_THRESHOLDS)
         if settings.workers > 1:
-            with _require_server("serve"):
+            with require_server("serve"):
                 from statewright.supervisor import serving
 
             raise typer.Exit(_run(serving.serve(settings)))
-        with _require_server("serve"):
+        with require_server("serve"):
             from statewright import app
 
         raise typer.Exit(_run(app.serve(settings)))
@@ -135,7 +135,7 @@ def migrate(
 
         settings = Settings.for_migration(os.environ)
         _configure_logs(settings)
-        with _require_server("migrate"):
+        with require_server("migrate"):
             from statewright import app
 
         raise typer.Exit(_run(app.apply_migrations(settings, limit)))
@@ -167,7 +167,7 @@ def show_version() -> None:
 def openapi() -> None:
     """Print the OpenAPI document of the REST API as JSON."""
     with _report_failures():
-        with _require_server("openapi"):
+        with require_server("openapi"):
             from statewright.api.http.openapi import build_openapi_document
 
         typer.echo(json.dumps(build_openapi_document(), indent=2, ensure_ascii=False))
@@ -184,7 +184,7 @@ class SchemaName(StrEnum):
 @program.command()
 def schema(name: Annotated[SchemaName, typer.Argument(help="What is written.", show_default=False)]) -> None:
     """Print the JSON Schema of workflows, steps or playbooks, by which editors check and complete them."""
-    with _report_failures(), _require_server("schema"):
+    with _report_failures(), require_server("schema"):
         match name:
             case SchemaName.WORKFLOW:
                 from statewright.workflow.json_schema import build_workflow_schema as build
@@ -226,22 +226,6 @@ def node(
         from statewright.sdk import cli as sdk
 
         raise typer.Exit(sdk.run(target, endpoint=endpoint, api=url))
-
-
-class ServerNotInstalled(Exception):
-    """A command of the service, where only the SDK and the client commands are installed."""
-
-
-@contextmanager
-def _require_server(command: str) -> Iterator[None]:
-    """Tells which extra is missing when an import in the block fails."""
-    try:
-        yield
-    except ModuleNotFoundError as missing:
-        raise ServerNotInstalled(
-            f"{command} needs the service, which is not installed here ({missing.name}): pip install"
-            ' "statewright[server]"'
-        ) from missing
 
 
 def _run(work: Coroutine[object, object, int]) -> int:

@@ -20,6 +20,7 @@ from statewright.cli.client import (
     print_answer,
     read_document,
     read_object,
+    require_server,
     show_table,
     split_model,
 )
@@ -156,7 +157,8 @@ def simulate(
     if sample is None:
         found = ask(client, SIMULATE_WORKFLOWS, name, str(version), body=scenario)
     else:
-        found = simulate_here(scenario, name, version, read_object(sample))
+        with require_server("simulate --sample"):
+            found = simulate_here(scenario, name, version, read_object(sample))
     print_answer(found, None if as_json else _show_simulation)
     if found["outcome"] == "FAILED":
         raise typer.Exit(1)
