@@ -324,7 +324,9 @@ def find_criterion_doubts(condition: Condition, fields: KnownFields) -> Iterator
             yield "FUNCTION_WITHOUT_TAGS", message
         return
     for part in walk_parts(_split_bounds(condition)):
-        if isinstance(part, Simple | Array) and part.path.strip() and not fields.has(part.path):
+        if isinstance(part, Simple) and not part.path.strip() and part.operator != "IS_NULL":
+            yield "PATH_NOT_IN_MODEL", "a simple condition has no jsonPath: it matches nothing"
+        elif isinstance(part, Simple | Array) and part.path.strip() and not fields.has(part.path):
             yield "PATH_NOT_IN_MODEL", f'the model has no field "{part.path}"'
         elif isinstance(part, Simple) and (path := parse_path(part.path)):
             for finding in _check_data_leaf(part, path, fields.declared):

@@ -375,6 +375,13 @@ def test_a_misspelt_member_that_the_first_release_ignores_is_told_on_demand(priz
     assert told == [{"workflow": "w", "state": None, "transition": None, "message": message}]
 
 
+def test_a_criterion_whose_path_has_another_name_is_told_to_match_nothing(prize: Api) -> None:
+    criterion = {"type": "simple", "path": "$.year", "operatorType": "EQUALS", "value": 2024}
+    ignoring = a_workflow("w", A=[automated("GO", to="B", criterion=criterion)], B=[])
+    [told] = done(prize.post(f"{IMPORT}?warnings=true", {"workflows": [ignoring]}))["warnings"]
+    assert told["message"] == "a simple condition has no jsonPath: it matches nothing"
+
+
 def test_findings_are_no_part_of_an_ordinary_answer(prize: Api) -> None:
     assert imports(prize, HOPELESS) == {"success": True}
 
