@@ -26,7 +26,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Final, Protocol, Self, TypeVar, cast
+from typing import Any, Final, Protocol, Self, TypeVar, cast
 
 import asyncpg
 from msgspec import Struct
@@ -298,6 +298,26 @@ class Pool:
         than ``limit`` loses its connection. With None it may take its time, as long as the database answers others.
         """
         return ConnectionLease(self, within, limit)
+
+    async def fetch(self, statement: str, *args: object) -> list[asyncpg.Record]:
+        """The rows of a statement on a connection of its own. Raises ``StorageUnavailable``; so do the three below."""
+        async with self.connection() as connection:
+            return await connection.fetch(statement, *args)
+
+    async def fetchrow(self, statement: str, *args: object) -> asyncpg.Record | None:
+        """The first row, if there is one."""
+        async with self.connection() as connection:
+            return await connection.fetchrow(statement, *args)
+
+    async def fetchval(self, statement: str, *args: object) -> Any:  # Any: whatever type the column has
+        """The first column of the first row; None without any."""
+        async with self.connection() as connection:
+            return await connection.fetchval(statement, *args)
+
+    async def execute(self, statement: str, *args: object) -> str:
+        """Carry out a statement; its command tag."""
+        async with self.connection() as connection:
+            return await connection.execute(statement, *args)
 
     async def transact(self, act: Callable[[DatabaseConnection], Awaitable[R]]) -> R:
         """What an act does in a transaction of its own. PostgreSQL ends one of two that wait for each other: it has

@@ -58,10 +58,6 @@ class AdministeredRows:
         """The same, whose statements go over this pool."""
         return type(self)(pool, self._configured)
 
-    async def _fetch(self, statement: str, *args: object) -> list[asyncpg.Record]:
-        async with self._pool.connection() as connection:
-            return await connection.fetch(statement, *args)
-
     async def _change(self, statement: str, *args: object, act: TenantAct | None) -> asyncpg.Record | None:
         """The row that a statement returns because it has changed it; with the act, unless there is none."""
         async with self._pool.connection() as connection, connection.transaction(isolation="read_committed"):
@@ -119,7 +115,7 @@ class StoredClients(AdministeredRows):
 
     async def list_for_tenant(self, tenant: TenantId) -> list[Client]:
         """The clients of a tenant, the oldest first."""
-        return [_to_client(row) for row in await self._fetch(self.LIST, tenant, self._configured)]
+        return [_to_client(row) for row in await self._pool.fetch(self.LIST, tenant, self._configured)]
 
     CREATE = """
         INSERT INTO auth_client (tenant, id, user_id, roles, secret_hash, configured, created_at, updated_at)
@@ -166,8 +162,7 @@ class StoredClients(AdministeredRows):
     async def enter_configured(self, client: Client) -> bool:
         """Make the client of the settings what they say; False when its id is that of a client of the API."""
         values = (client.tenant, client.id, client.user_id, list(client.roles), client.secret_hash.reveal())
-        async with self._pool.connection() as connection:
-            return await connection.execute(self.ENTER, *values, client.updated_at) == "INSERT 0 1"
+        return await self._pool.execute(self.ENTER, *values, client.updated_at) == "INSERT 0 1"
 
 
 def _to_client(row: asyncpg.Record) -> Client:
@@ -201,6 +196,5 @@ class StoredAssertions:
         """Remember an assertion until it expires; False when it was used before, or the client is gone. Times in
         microseconds since 1970. Raises ``StorageUnavailable``.
         """
-        async with self._pool.connection() as connection:
-            tag: str = await connection.execute(self.RECORD, tenant, client, digest, expires_at, now)
+        tag: str = await self._pool.execute(self.RECORD, tenant, client, digest, expires_at, now)
         return tag == "INSERT 0 1"

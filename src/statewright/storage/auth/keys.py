@@ -39,7 +39,7 @@ class StoredKeyPairs(AdministeredRows):
 
     async def list_all(self) -> list[KeyPair]:
         """All pairs that this node knows, the oldest first."""
-        return [_to_pair(row) for row in await self._fetch(self.LIST, self._configured)]
+        return [_to_pair(row) for row in await self._pool.fetch(self.LIST, self._configured)]
 
     CURRENT = f"""
         SELECT {COLUMNS} FROM signing_key
@@ -51,7 +51,7 @@ class StoredKeyPairs(AdministeredRows):
 
     async def find_current(self, audience: Audience, *, now: int) -> KeyPair | None:
         """The active pair of an audience whose validity began last."""
-        rows = await self._fetch(self.CURRENT, self._configured, audience, now)
+        rows = await self._pool.fetch(self.CURRENT, self._configured, audience, now)
         return _to_pair(rows[0]) if rows else None
 
     LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('statewright signing_key', 0))"
@@ -120,7 +120,7 @@ class StoredKeyPairs(AdministeredRows):
 
     async def find(self, kid: str) -> KeyPair | None:
         """The pair with this id."""
-        rows = await self._fetch(self.FIND, kid, self._configured)
+        rows = await self._pool.fetch(self.FIND, kid, self._configured)
         return _to_pair(rows[0]) if rows else None
 
     # A key that was invalidated or deleted stays so, whatever is started with it, and so does a window that was set.
@@ -148,8 +148,7 @@ class StoredKeyPairs(AdministeredRows):
     async def renew_encryption(self, pair: KeyPair, encrypted: Encrypted) -> None:
         """Store the private key of a pair as it is encrypted now."""
         before = pair.private_key.key_name if pair.private_key is not None else None
-        async with self._pool.connection() as connection:
-            await connection.execute(self.RENEW, pair.kid, before, encrypted.ciphertext, encrypted.key_name)
+        await self._pool.execute(self.RENEW, pair.kid, before, encrypted.ciphertext, encrypted.key_name)
 
     async def _change_pair(self, statement: str, kid: str, *values: int, act: TenantAct | None) -> bool:
         async with self._open_change(self.LOCK) as connection:
@@ -224,7 +223,7 @@ class StoredTrustedKeys(AdministeredRows):
 
     async def list_for_tenant(self, tenant: TenantId) -> list[TrustedKey]:
         """The keys of a tenant, the oldest first."""
-        return [_to_key(row) for row in await self._fetch(self.LIST, tenant)]
+        return [_to_key(row) for row in await self._pool.fetch(self.LIST, tenant)]
 
     # Registrations of a tenant follow one another, or two of them would overlook each other and exceed the most.
     LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('statewright trusted_key ' || $1::text, 0))"

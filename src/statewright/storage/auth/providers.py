@@ -53,8 +53,7 @@ class StoredProviders(AdministeredRows):
 
     async def read_revision(self) -> int:
         """Another number after every change."""
-        async with self._pool.connection() as connection:
-            revision: int = await connection.fetchval(self.REVISION)
+        revision: int = await self._pool.fetchval(self.REVISION)
         return revision
 
     # One that a process of the previous version has registered has claimed its own issuers since then.
@@ -65,7 +64,7 @@ class StoredProviders(AdministeredRows):
 
     async def list_active(self) -> list[Provider]:
         """The active providers of all tenants, those first that have claimed their issuers first."""
-        return [_to_provider(row) for row in await self._fetch(self.ACTIVE)]
+        return [_to_provider(row) for row in await self._pool.fetch(self.ACTIVE)]
 
     LIST = f"""
         SELECT {COLUMNS} FROM oidc_provider
@@ -75,13 +74,13 @@ class StoredProviders(AdministeredRows):
 
     async def list_for_tenant(self, tenant: TenantId, *, active_only: bool) -> list[Provider]:
         """The providers of a tenant, the oldest first."""
-        return [_to_provider(row) for row in await self._fetch(self.LIST, tenant, active_only)]
+        return [_to_provider(row) for row in await self._pool.fetch(self.LIST, tenant, active_only)]
 
     OWNERS = "SELECT tenant FROM oidc_uri_owner WHERE uri_hash = $2 AND tenant <> $1 ORDER BY since, tenant LIMIT 100"
 
     async def list_other_owners(self, tenant: TenantId, uri: str) -> list[TenantId]:
         """Other tenants that have or had a provider at ``uri``, the oldest first; a hundred at most."""
-        return [TenantId(row["tenant"]) for row in await self._fetch(self.OWNERS, tenant, _hash_uri(uri))]
+        return [TenantId(row["tenant"]) for row in await self._pool.fetch(self.OWNERS, tenant, _hash_uri(uri))]
 
     COUNT = "SELECT count(*) FROM oidc_provider WHERE tenant = $1"
 
@@ -223,7 +222,7 @@ class StoredProviders(AdministeredRows):
 
     async def find(self, tenant: TenantId, id_: UUID) -> Provider | None:
         """The provider with this id, if it is one of the tenant."""
-        rows = await self._fetch(self.FIND, tenant, id_)
+        rows = await self._pool.fetch(self.FIND, tenant, id_)
         return _to_provider(rows[0]) if rows else None
 
     async def _switch(self, statement: str, tenant: TenantId, id_: UUID, *values: int, act: TenantAct) -> bool | None:

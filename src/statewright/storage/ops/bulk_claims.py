@@ -147,48 +147,40 @@ class BulkJobs:
 
     async def claim(self, worker: str, *, lease: timedelta, most: int) -> list[BulkClaim]:
         """Up to ``most`` jobs that no node works on, now this one's."""
-        async with self._pool.connection() as connection:
-            rows = await connection.fetch(CLAIM, worker, lease // _US, most)
+        rows = await self._pool.fetch(CLAIM, worker, lease // _US, most)
         return [_to_claimed(row) for row in rows]
 
     async def renew(self, job: BulkClaim, *, lease: timedelta, running: int = 0, ran_us: int = 0) -> Beat | None:
         """Keep the job for longer, and say how far it is; None when it is another node's."""
         limit = MAX_RUNNING // _US
-        async with self._pool.connection() as connection:
-            row = await connection.fetchrow(RENEW, *name_claim(job), lease // _US, running, ran_us, limit)
+        row = await self._pool.fetchrow(RENEW, *name_claim(job), lease // _US, running, ran_us, limit)
         if row is None:
             return None
         return Beat(status=row["status"], rate=row["rate"], concurrency=row["concurrency"], principal=_read_runner(row))
 
     async def release(self, job: BulkClaim) -> None:
         """Nothing of the job is under way any more."""
-        async with self._pool.connection() as connection:
-            await connection.execute(RELEASE, *name_claim(job))
+        await self._pool.execute(RELEASE, *name_claim(job))
 
     async def end_freeze(self, job: BulkClaim, status: BulkStatus) -> None:
         """The set is frozen, and judged if that was wanted."""
-        async with self._pool.connection() as connection:
-            await connection.execute(END_FREEZE, *name_claim(job), status)
+        await self._pool.execute(END_FREEZE, *name_claim(job), status)
 
     async def give_up(self, job: BulkClaim, reason: str) -> None:
         """The set cannot be frozen."""
-        async with self._pool.connection() as connection:
-            await connection.execute(GIVE_UP, *name_claim(job), reason)
+        await self._pool.execute(GIVE_UP, *name_claim(job), reason)
 
     async def complete(self, job: BulkClaim) -> None:
         """All items have a result."""
-        async with self._pool.connection() as connection:
-            await connection.execute(COMPLETE, *name_claim(job))
+        await self._pool.execute(COMPLETE, *name_claim(job))
 
     async def count(self) -> dict[str, int]:
         """Jobs of all tenants by their status."""
-        async with self._pool.connection() as connection:
-            return {row["status"]: row["jobs"] for row in await connection.fetch(COUNT_JOBS)}
+        return {row["status"]: row["jobs"] for row in await self._pool.fetch(COUNT_JOBS)}
 
     async def remove_old(self, *, older_than: timedelta) -> int:
         """Remove a portion of what ended so long ago; how many rows."""
-        async with self._pool.connection() as connection:
-            removed: int = await connection.fetchval(REMOVE, older_than // _US, MAX_BATCH)
+        removed: int = await self._pool.fetchval(REMOVE, older_than // _US, MAX_BATCH)
         return removed
 
 

@@ -116,8 +116,7 @@ FREEZE_INCIDENTS: Final = f"""
 async def freeze_entities(pool: Pool, scans: Pool, job: BulkClaim, query: EntityQuery) -> None:
     """Keep the ids of what matches at the instant of the job, which is taken now. Raises ``TooManyItems``,
     ``FreezeLost``."""
-    async with pool.connection() as connection:
-        instant = await connection.fetchval(FREEZE_INSTANT, *name_claim(job))
+    instant = await pool.fetchval(FREEZE_INSTANT, *name_claim(job))
     if instant is None:
         return
     await wait_until_visible(pool, instant)
@@ -217,8 +216,7 @@ async def write_verdicts(
 ) -> None:
     """Store what would become of successive items: why they would be skipped, None for one that would not."""
     statuses = ["ELIGIBLE" if code is None else "SKIPPED" for code in codes]
-    async with pool.connection() as connection:
-        await connection.execute(WRITE_VERDICTS, *name_claim(job), first, ids, statuses, codes)
+    await pool.execute(WRITE_VERDICTS, *name_claim(job), first, ids, statuses, codes)
 
 
 async def write_result(
@@ -233,8 +231,7 @@ async def write_result(
     """Store what became of an item; the status of the job, None when it is another node's."""
     told = None if message is None else message[:MAX_MESSAGE_CHARS]
     arguments = (*name_claim(job), n, entity, status, code, told)
-    async with pool.connection() as connection:
-        found: BulkStatus | None = await connection.fetchval(WRITE_RESULT, *arguments)
+    found: BulkStatus | None = await pool.fetchval(WRITE_RESULT, *arguments)
     return found
 
 

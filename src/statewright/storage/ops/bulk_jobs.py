@@ -142,8 +142,7 @@ async def list_jobs(
     pool: Pool, tenant: TenantId, statuses: Sequence[str] | None, *, limit: int, after: UUID | None
 ) -> list[BulkJob]:
     """The jobs of the tenant, newest first."""
-    async with pool.connection() as connection:
-        rows = await connection.fetch(LIST, tenant, statuses, after, limit)
+    rows = await pool.fetch(LIST, tenant, statuses, after, limit)
     return [read_record(BulkJob, row) for row in rows]
 
 
@@ -152,8 +151,7 @@ READ_PLAN: Final = "SELECT plan, rate, concurrency, stop_after, reason FROM bulk
 
 async def read_plan(pool: Pool, tenant: TenantId, id_: str) -> asyncpg.Record:
     """What a job does, and how quickly. Raises ``BulkJobNotFound``."""
-    async with pool.connection() as connection:
-        row = await connection.fetchrow(READ_PLAN, tenant, id_)
+    row = await pool.fetchrow(READ_PLAN, tenant, id_)
     if row is None:
         raise BulkJobNotFound
     return row

@@ -86,8 +86,7 @@ RECORDED: Final = "SELECT tenant FROM event_recording WHERE enabled OR subscribe
 
 async def load_recorded(pool: Pool) -> frozenset[TenantId]:
     """The tenants that record."""
-    async with pool.connection() as connection:
-        return frozenset(TenantId(row["tenant"]) for row in await connection.fetch(RECORDED))
+    return frozenset(TenantId(row["tenant"]) for row in await pool.fetch(RECORDED))
 
 
 MARK_SINCE: Final = """
@@ -115,8 +114,7 @@ PENDING: Final = """
 
 async def list_pending_nodes(pool: Pool, revision: int) -> tuple[str, ...]:
     """The names of nodes that are alive and may not act by this revision yet."""
-    async with pool.connection() as connection:
-        return tuple(row["name"] for row in await connection.fetch(PENDING, revision))
+    return tuple(row["name"] for row in await pool.fetch(PENDING, revision))
 
 
 class OutboxState(Struct, frozen=True):
@@ -134,8 +132,7 @@ COUNT: Final = """
 
 async def count_rows(pool: Pool, tenant: TenantId) -> OutboxState:
     """What is kept of a tenant."""
-    async with pool.connection() as connection:
-        [row] = await connection.fetch(COUNT, tenant, MAX_COUNT + 1)
+    [row] = await pool.fetch(COUNT, tenant, MAX_COUNT + 1)
     return OutboxState(**row)
 
 
@@ -240,8 +237,7 @@ async def fetch_bodies(
 ) -> list[tuple[StoredBody, StoredBody]]:
     """The documents after and before each change, in order."""
     ids, instants = [row.entity for row in rows], [row.at for row in rows]
-    async with pool.connection() as connection:
-        found = await connection.fetch(BODIES, tenant, ids, instants, MAX_BODY_BYTES, with_before)
+    found = await pool.fetch(BODIES, tenant, ids, instants, MAX_BODY_BYTES, with_before)
     return [
         (
             StoredBody(row["document"], bool(row["large"]), row["pruned"]),
@@ -272,8 +268,7 @@ REMOVE: Final = """
 
 async def remove_old(pool: Pool, *, older_than: timedelta) -> int:
     """Remove up to ``MAX_BATCH`` rows that are older; how many."""
-    async with pool.connection() as connection:
-        removed: int = await connection.fetchval(REMOVE, older_than // _US, MAX_BATCH)
+    removed: int = await pool.fetchval(REMOVE, older_than // _US, MAX_BATCH)
     return removed
 
 
@@ -284,6 +279,5 @@ ESTIMATE: Final = """
 
 async def estimate_rows(pool: Pool) -> int:
     """How many rows there are of all tenants, as the database estimates it."""
-    async with pool.connection() as connection:
-        count: int | None = await connection.fetchval(ESTIMATE)
+    count: int | None = await pool.fetchval(ESTIMATE)
     return count or 0

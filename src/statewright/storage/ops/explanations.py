@@ -49,8 +49,7 @@ _decode_rows = msgspec.json.Decoder(tuple[tuple[object, ...], ...]).decode
 
 async def observe_entity(pool: Pool, tenant: TenantId, entity_id: EntityId) -> ObservedEntity | None:
     """The entity as it is now, with its timers; None when there is none (any more)."""
-    async with pool.connection() as connection:
-        row = await connection.fetchrow(OBSERVE, tenant, entity_id)
+    row = await pool.fetchrow(OBSERVE, tenant, entity_id)
     if row is None:
         return None
     *columns, created_at, timers, versions, since = row
@@ -146,8 +145,7 @@ _decode_timers = msgspec.json.Decoder(tuple[ObservedTimer, ...]).decode
 
 async def observe_instance(pool: Pool, tenant: TenantId, instance: EntityId) -> ObservedInstance | None:
     """The instance as it is now; None when there is none (any more)."""
-    async with pool.connection() as connection:
-        row = await connection.fetchrow(INSTANCES_OBSERVE, tenant, instance)
+    row = await pool.fetchrow(INSTANCES_OBSERVE, tenant, instance)
     if row is None:
         return None
     return ObservedInstance(
@@ -201,8 +199,7 @@ SINCE: Final = f"""
 async def fetch_since(pool: Pool, positions: Sequence[Position]) -> list[list[SeenVersion]]:
     """For each position the versions behind it, in order; by one statement."""
     tenants, ids = [each.tenant for each in positions], [each.entity for each in positions]
-    async with pool.connection() as connection:
-        rows = await connection.fetch(SINCE, tenants, ids, [each.since for each in positions])
+    rows = await pool.fetch(SINCE, tenants, ids, [each.since for each in positions])
     found: list[list[SeenVersion]] = [[] for _ in positions]
     for n, transaction, state, at, is_deleted in rows:
         found[n - 1].append(SeenVersion(TransactionId(str(transaction)), state, at, is_deleted))
@@ -221,6 +218,5 @@ WRITTEN: Final = """
 
 async def find_instant(pool: Pool, tenant: TenantId, entity: EntityId, transaction: TransactionId) -> int | None:
     """When a transaction wrote an entity first (epoch microseconds); None when it never did, or that is not kept."""
-    async with pool.connection() as connection:
-        at: int | None = await connection.fetchval(WRITTEN, tenant, entity, transaction)
+    at: int | None = await pool.fetchval(WRITTEN, tenant, entity, transaction)
     return at

@@ -123,8 +123,7 @@ async def fetch_versions(
 ) -> list[Version]:
     """Up to ``limit`` versions that are kept, newest first; those before one when ``after`` is its key."""
     until = None if after is None else after.valid_from
-    async with pool.connection() as connection:
-        rows = await connection.fetch(LIST, tenant, entity, wanted.states, wanted.since, wanted.before, until, limit)
+    rows = await pool.fetch(LIST, tenant, entity, wanted.states, wanted.since, wanted.before, until, limit)
     return [_to_version(row) for row in rows]
 
 
@@ -141,8 +140,7 @@ async def find_version(
     """
     if at is not None:
         await wait_until_visible(pool, at)
-    async with pool.connection() as connection:
-        row = await connection.fetchrow(ONE, tenant, entity, transaction, at)
+    row = await pool.fetchrow(ONE, tenant, entity, transaction, at)
     return None if row is None else VersionDocument(_to_version(row), row["document"])
 
 
@@ -456,11 +454,8 @@ async def fetch_events(
     when ``after`` is one. ``transaction``: only those of one run.
     """
     begin = after or LAST
-    async with pool.connection() as connection:
-        # Of the first run there may be nothing left to tell: one run more is read than events are wanted.
-        rows = await connection.fetch(
-            RUNS, tenant, entity, begin.at, begin.transaction, begin.number, transaction, limit + 1
-        )
+    # Of the first run there may be nothing left to tell: one run more is read than events are wanted.
+    rows = await pool.fetch(RUNS, tenant, entity, begin.at, begin.transaction, begin.number, transaction, limit + 1)
     found: list[FiledEvent] = []
     for row in rows:
         events, id_ = _decode(row["events"]), str(row["transaction_id"])

@@ -158,15 +158,13 @@ async def list_incidents(
 ) -> list[Incident]:
     """Up to ``limit``, the one that occurred last first, without payload; those behind a key."""
     at, id_ = after or (None, None)
-    async with pool.connection() as connection:
-        rows = await connection.fetch(LIST, tenant, *list_arguments(wanted), at, id_, limit)
+    rows = await pool.fetch(LIST, tenant, *list_arguments(wanted), at, id_, limit)
     return [read_record(Incident, row) for row in rows]
 
 
 async def count_incidents(pool: Pool, tenant: TenantId, wanted: IncidentFilter, *, limit: int) -> int:
     """How many there are, counted up to ``limit``."""
-    async with pool.connection() as connection:
-        count: int = await connection.fetchval(COUNT, tenant, *list_arguments(wanted), limit)
+    count: int = await pool.fetchval(COUNT, tenant, *list_arguments(wanted), limit)
     return count
 
 
@@ -186,8 +184,7 @@ OPEN_OF: Final = f"""
 
 async def list_open_of(pool: Pool, tenant: TenantId, subject: str, *, limit: int) -> list[Incident]:
     """Up to ``limit`` open ones of an entity or instance, the one that occurred last first."""
-    async with pool.connection() as connection:
-        rows = await connection.fetch(OPEN_OF, tenant, subject, limit)
+    rows = await pool.fetch(OPEN_OF, tenant, subject, limit)
     return [read_record(Incident, row) for row in rows]
 
 
@@ -196,8 +193,7 @@ FIND: Final = f"SELECT {_MEMBERS}, language, payload FROM incident WHERE tenant 
 
 async def find_incident(pool: Pool, tenant: TenantId, id_: str) -> StoredIncident | None:
     """One, with its payload."""
-    async with pool.connection() as connection:
-        row = await connection.fetchrow(FIND, tenant, id_)
+    row = await pool.fetchrow(FIND, tenant, id_)
     if row is None:
         return None
     incident = read_record(Incident, row, payload=UNSET)
@@ -212,8 +208,7 @@ async def list_groups(
 ) -> list[IncidentGroup]:
     """Up to ``limit`` causes, that of most incidents first; those behind a key."""
     count, fingerprint = after or (None, None)
-    async with pool.connection() as connection:
-        rows = await connection.fetch(GROUPS, tenant, count, fingerprint, limit)
+    rows = await pool.fetch(GROUPS, tenant, count, fingerprint, limit)
     return [read_record(IncidentGroup, row) for row in rows]
 
 
@@ -340,15 +335,13 @@ async def close_settled(pool: Pool) -> int:
 
 async def remove_resolved(pool: Pool, *, older_than_us: int) -> int:
     """Remove up to ``MAX_BATCH`` incidents that were closed so long ago; how many."""
-    async with pool.connection() as connection:
-        removed: int = await connection.fetchval(REMOVE_RESOLVED, older_than_us, MAX_BATCH)
+    removed: int = await pool.fetchval(REMOVE_RESOLVED, older_than_us, MAX_BATCH)
     return removed
 
 
 async def count_open(pool: Pool) -> dict[tuple[str, str], int]:
     """Open incidents by tenant and kind."""
-    async with pool.connection() as connection:
-        rows = await connection.fetch(COUNT_OPEN)
+    rows = await pool.fetch(COUNT_OPEN)
     return {(row["tenant"], row["kind"]): row["open"] for row in rows}
 
 
@@ -387,8 +380,7 @@ async def claim_incident(
 
 async def unclaim_incident(pool: Pool, tenant: TenantId, id_: str, claim: int, *, counts: bool = False) -> None:
     """Let others retry it. ``counts``: as if the node had died."""
-    async with pool.connection() as connection:
-        await connection.execute(UNCLAIM, tenant, id_, claim, counts)
+    await pool.execute(UNCLAIM, tenant, id_, claim, counts)
 
 
 class StagedRetry(StagedPart, frozen=True, kw_only=True):

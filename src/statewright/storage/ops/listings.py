@@ -121,10 +121,7 @@ async def list_search_jobs(
     Results are kept for ``retention_us`` after the end of a job.
     """
     begin = after or _LAST
-    async with pool.connection() as connection:
-        rows = await connection.fetch(
-            SEARCH_JOBS, tenant, begin.created_at, begin.id, statuses, model, retention_us, limit
-        )
+    rows = await pool.fetch(SEARCH_JOBS, tenant, begin.created_at, begin.id, statuses, model, retention_us, limit)
     return [
         read_record(
             ListedSearchJob,

@@ -189,10 +189,9 @@ OF_TENANT: Final = tuple(build("tenant = $2") for build in _BUILDERS)
 async def count_work(pool: Pool, tenant: TenantId | None = None, *, max_jobs: int = MAX_JOBS) -> WorkCensus:
     """What waits for a tenant, or for all of them, up to ``max_jobs`` jobs of each."""
     statements, arguments = (OF_ALL, ()) if tenant is None else (OF_TENANT, (tenant,))
-    async with pool.connection() as connection:
-        jobs, holders, pollers, callouts, rates = [
-            await connection.fetch(statement, max_jobs + 1, *arguments) for statement in statements
-        ]
+    jobs, holders, pollers, callouts, rates = [
+        await pool.fetch(statement, max_jobs + 1, *arguments) for statement in statements
+    ]
     return WorkCensus(
         jobs=tuple(JobTypeQueue(**_to_fields(row, without="jobs")) for row in jobs),
         holders=tuple(LeaseHolder(**_to_fields(row)) for row in holders),
@@ -261,14 +260,12 @@ async def raise_alert(pool: Pool, row: IncidentRow) -> bool:
 
 async def list_open_alerts(pool: Pool) -> list[OpenAlert]:
     """The open incidents of queues, of all tenants."""
-    async with pool.connection() as connection:
-        return [OpenAlert(**dict(row)) for row in await connection.fetch(OPEN, MAX_ALERTS)]
+    return [OpenAlert(**dict(row)) for row in await pool.fetch(OPEN, MAX_ALERTS)]
 
 
 async def close_alerts(pool: Pool, closed: Sequence[ClosedAlert]) -> None:
     """Close incidents of queues."""
-    async with pool.connection() as connection:
-        await connection.execute(CLOSE, _encode(closed).decode())
+    await pool.execute(CLOSE, _encode(closed).decode())
 
 
 class NodeKey(Struct, frozen=True, array_like=True):
@@ -293,15 +290,13 @@ COUNT_NODES: Final = """
 
 async def list_nodes(pool: Pool, tenant: TenantId, *, limit: int, after: NodeKey | None) -> list[ServiceNode]:
     """Up to ``limit`` nodes that are alive, by id; those behind ``after``."""
-    async with pool.connection() as connection:
-        rows = await connection.fetch(NODES, tenant, after.id if after else "", limit)
+    rows = await pool.fetch(NODES, tenant, after.id if after else "", limit)
     return [read_record(ServiceNode, row) for row in rows]
 
 
 async def count_nodes(pool: Pool, *, limit: int) -> int:
     """How many nodes are alive, counted up to ``limit``."""
-    async with pool.connection() as connection:
-        count: int = await connection.fetchval(COUNT_NODES, limit)
+    count: int = await pool.fetchval(COUNT_NODES, limit)
     return count
 
 
@@ -337,8 +332,7 @@ MEMBERS: Final = """
 
 async def list_members_elsewhere(pool: Pool, tenant: TenantId, node: NodeId) -> Sequence[ObservedMember]:
     """The members of a tenant that are connected to other nodes than this one."""
-    async with pool.connection() as connection:
-        rows = await connection.fetch(MEMBERS, tenant, node)
+    rows = await pool.fetch(MEMBERS, tenant, node)
     return [ObservedMember(**{**dict(row), "tags": _decode_tags(row["tags"])}) for row in rows]
 
 
@@ -402,14 +396,12 @@ TELL: Final = """
 
 async def publish_workers(pool: Pool, node: NodeId, workers: Sequence[WorkerRow]) -> None:
     """Tell which workers poll at a node."""
-    async with pool.connection() as connection:
-        await connection.execute(SEE, node, _encode(workers).decode())
+    await pool.execute(SEE, node, _encode(workers).decode())
 
 
 async def forget_workers(pool: Pool, *, older_than_us: int) -> int:
     """Remove up to ``MAX_BATCH`` workers that have not polled for so long; how many."""
-    async with pool.connection() as connection:
-        status: str = await connection.execute(FORGET, older_than_us, MAX_BATCH)
+    status: str = await pool.execute(FORGET, older_than_us, MAX_BATCH)
     return int(status.rsplit(" ", 1)[1])
 
 
@@ -460,6 +452,5 @@ SEEN_TAGS: Final = "SELECT tag FROM tag_seen WHERE tenant = $1"
 
 async def list_seen_tags(pool: Pool, tenant: TenantId) -> frozenset[str]:
     """The tags that calculation members of the tenant ever had, in lower case."""
-    async with pool.connection() as connection:
-        rows = await connection.fetch(SEEN_TAGS, tenant)
+    rows = await pool.fetch(SEEN_TAGS, tenant)
     return frozenset(row["tag"] for row in rows)

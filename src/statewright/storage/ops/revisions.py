@@ -125,8 +125,7 @@ async def fetch_revisions(
     pool: Pool, tenant: TenantId, model: ModelId, *, limit: int, after: RevisionKey | None
 ) -> list[WorkflowRevision]:
     """Up to ``limit`` revisions of a model, newest first; those older than ``after``."""
-    async with pool.connection() as connection:
-        rows = await connection.fetch(REVISIONS, tenant, model, after.revision if after else None, limit)
+    rows = await pool.fetch(REVISIONS, tenant, model, after.revision if after else None, limit)
     return [read_record(WorkflowRevision, row) for row in rows]
 
 
@@ -140,8 +139,7 @@ ONE: Final = f"""
 
 async def find_revision(pool: Pool, tenant: TenantId, model: ModelId, revision: int) -> StoredRevision | None:
     """A revision of a model; None when it has no such one."""
-    async with pool.connection() as connection:
-        row = await connection.fetchrow(ONE, tenant, model, revision)
+    row = await pool.fetchrow(ONE, tenant, model, revision)
     return None if row is None else StoredRevision(read_record(WorkflowRevision, row), row["document"])
 
 

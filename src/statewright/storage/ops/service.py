@@ -93,15 +93,13 @@ async def fetch_acts(
 ) -> list[OperatorAct]:
     """Up to ``limit`` acts, newest first; those that follow one when ``after`` is its key."""
     at, id_ = (after.at, after.id) if after else (None, None)
-    async with pool.connection() as connection:
-        rows = await connection.fetch(ACTS, tenant, *_list_arguments(wanted), at, id_, limit)
+    rows = await pool.fetch(ACTS, tenant, *_list_arguments(wanted), at, id_, limit)
     return [_to_act(row) for row in rows]
 
 
 async def count_acts(pool: Pool, tenant: TenantId, wanted: ActFilter, *, limit: int) -> int:
     """How many acts there are, counted up to ``limit``."""
-    async with pool.connection() as connection:
-        count: int = await connection.fetchval(COUNT, tenant, *_list_arguments(wanted), limit)
+    count: int = await pool.fetchval(COUNT, tenant, *_list_arguments(wanted), limit)
     return count
 
 
@@ -131,8 +129,7 @@ REMOVE: Final = """
 
 async def remove_old_acts(pool: Pool, *, older_than: timedelta) -> int:
     """Remove up to ``MAX_BATCH`` acts, of all tenants, that are too old; how many."""
-    async with pool.connection() as connection:
-        removed: int = await connection.fetchval(REMOVE, older_than // timedelta(microseconds=1), MAX_BATCH)
+    removed: int = await pool.fetchval(REMOVE, older_than // timedelta(microseconds=1), MAX_BATCH)
     return removed
 
 
@@ -180,6 +177,5 @@ async def add_rates(pool: Pool, rates: Mapping[tuple[TenantId, int], Rate]) -> N
 
 async def list_recent_rates(pool: Pool, tenant: TenantId) -> list[MinuteRate]:
     """The minutes of the last hour, the oldest first; the last one is not over."""
-    async with pool.connection() as connection:
-        rows = await connection.fetch(RECENT, tenant, WINDOW_MINUTES)
+    rows = await pool.fetch(RECENT, tenant, WINDOW_MINUTES)
     return [read_record(MinuteRate, row) for row in rows]

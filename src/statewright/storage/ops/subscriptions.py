@@ -170,14 +170,12 @@ async def list_subscriptions(
     pool: Pool, tenant: TenantId, *, limit: int, after: str | None
 ) -> list[StoredSubscription]:
     """Up to ``limit``, by id; those behind one."""
-    async with pool.connection() as connection:
-        return [_to_subscription(row) for row in await connection.fetch(LIST, tenant, after, limit)]
+    return [_to_subscription(row) for row in await pool.fetch(LIST, tenant, after, limit)]
 
 
 async def find_subscription(pool: Pool, tenant: TenantId, id_: str) -> StoredSubscription:
     """One of the tenant's. Raises ``SubscriptionNotFound``."""
-    async with pool.connection() as connection:
-        row = await connection.fetchrow(FIND, tenant, id_)
+    row = await pool.fetchrow(FIND, tenant, id_)
     if row is None:
         raise SubscriptionNotFound("no subscription has this id")
     return _to_subscription(row)
@@ -202,8 +200,7 @@ BEGIN_ANEW: Final = """
 
 async def begin_anew(pool: Pool, tenant: TenantId, id_: str) -> None:
     """Have all attempts that are repeated be made now, as if they were the first."""
-    async with pool.connection() as connection:
-        await connection.execute(BEGIN_ANEW, tenant, id_)
+    await pool.execute(BEGIN_ANEW, tenant, id_)
 
 
 async def change_subscription(
@@ -265,8 +262,7 @@ RELEASE: Final = "UPDATE event_subscription SET lease_until = 0 WHERE tenant = $
 
 async def claim_subscriptions(pool: Pool, worker: str, *, lease: timedelta, most: int) -> list[StoredSubscription]:
     """Up to ``most`` that no node works on, now the worker's. What stands before its slash is the node."""
-    async with pool.connection() as connection:
-        return [_to_subscription(row) for row in await connection.fetch(CLAIM, worker, lease // _US, most)]
+    return [_to_subscription(row) for row in await pool.fetch(CLAIM, worker, lease // _US, most)]
 
 
 class Claim(Struct, frozen=True):
@@ -286,15 +282,13 @@ async def renew(pool: Pool, claim: Claim, position: EventPosition, *, lease: tim
     """Keep a subscription for longer, and note the position; its revision, None when it is another node's, disabled or
     gone.
     """
-    async with pool.connection() as connection:
-        revision: int | None = await connection.fetchval(RENEW, *claim.key, lease // _US, *position)
+    revision: int | None = await pool.fetchval(RENEW, *claim.key, lease // _US, *position)
     return revision
 
 
 async def release(pool: Pool, claim: Claim) -> None:
     """Nothing of it is under way here any more."""
-    async with pool.connection() as connection:
-        await connection.execute(RELEASE, *claim.key)
+    await pool.execute(RELEASE, *claim.key)
 
 
 class WaitingDelivery(Struct, frozen=True, kw_only=True):
@@ -342,8 +336,7 @@ async def add_deliveries(
         for row, type_ in facts
     ]
     columns = zip(*[(*one.position, one.id, one.type) for one in made], strict=True)
-    async with pool.connection() as connection:
-        rows = await connection.fetch(ADD_DELIVERIES, *claim.key, *position, *columns)
+    rows = await pool.fetch(ADD_DELIVERIES, *claim.key, *position, *columns)
     new = {str(row["id"]) for row in rows}
     return [one for one in made if one.id in new]
 
@@ -364,8 +357,7 @@ WAITING: Final = f"""
 
 async def load_waiting(pool: Pool, claim: Claim) -> list[WaitingDelivery]:
     """What is still to be delivered, in order."""
-    async with pool.connection() as connection:
-        rows = await connection.fetch(WAITING, claim.tenant, claim.id, MAX_PARKED + MAX_REDELIVERED)
+    rows = await pool.fetch(WAITING, claim.tenant, claim.id, MAX_PARKED + MAX_REDELIVERED)
     return [
         WaitingDelivery(
             id=str(id_),
@@ -463,8 +455,7 @@ async def note_attempts(pool: Pool, claim: Claim, came: Sequence[tuple[WaitingDe
         ],
         strict=True,
     )
-    async with pool.connection() as connection:
-        [row] = await connection.fetch(NOTE, *claim.key, False in failures, since_success, *columns)
+    [row] = await pool.fetch(NOTE, *claim.key, False in failures, since_success, *columns)
     return Noted(**row)
 
 
@@ -477,8 +468,7 @@ DISABLE: Final = """
 
 async def disable(pool: Pool, claim: Claim, reason: str) -> bool:
     """Disable a subscription; whether it was enabled."""
-    async with pool.connection() as connection:
-        return await connection.fetchval(DISABLE, *claim.key, reason) is not None
+    return await pool.fetchval(DISABLE, *claim.key, reason) is not None
 
 
 LIST_DELIVERIES: Final = """
@@ -525,8 +515,7 @@ async def list_deliveries(
 ) -> list[DeliveryRow]:
     """Up to ``limit``, those of the newest events first."""
     filters = (wanted.statuses, wanted.subject, wanted.since, wanted.before)
-    async with pool.connection() as connection:
-        rows = await connection.fetch(LIST_DELIVERIES, tenant, id_, *filters, *(after or (None, None, None)), limit)
+    rows = await pool.fetch(LIST_DELIVERIES, tenant, id_, *filters, *(after or (None, None, None)), limit)
     return [
         DeliveryRow(
             id=str(row["id"]),
@@ -600,6 +589,5 @@ REMOVE: Final = """
 
 async def remove_old(pool: Pool) -> int:
     """Remove up to ``MAX_BATCH`` deliveries that ended long ago; how many."""
-    async with pool.connection() as connection:
-        removed: int = await connection.fetchval(REMOVE, RETENTION // _US, MAX_BATCH)
+    removed: int = await pool.fetchval(REMOVE, RETENTION // _US, MAX_BATCH)
     return removed

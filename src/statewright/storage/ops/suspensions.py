@@ -102,8 +102,7 @@ SINGLE: Final = """
 
 async def list_single(pool: Pool, tenant: TenantId, id_: str) -> list[str]:
     """The active suspensions of an entity or instance alone."""
-    async with pool.connection() as connection:
-        return [row["id"] for row in await connection.fetch(SINGLE, tenant, FLAGGED, id_)]
+    return [row["id"] for row in await pool.fetch(SINGLE, tenant, FLAGGED, id_)]
 
 
 ANNOUNCE: Final = "SELECT pg_notify($1, $2)"
@@ -333,8 +332,7 @@ MARK_EFFECTIVE: Final = """
 
 async def mark_effective(pool: Pool) -> dict[str, int]:
     """Keep since when those hold, of all tenants, that all living nodes act by: what was not known yet, by id."""
-    async with pool.connection() as connection:
-        rows = await connection.fetch(MARK_EFFECTIVE)
+    rows = await pool.fetch(MARK_EFFECTIVE)
     return {str(row["id"]): row["effective_at"] for row in rows}
 
 
@@ -352,10 +350,9 @@ LEASED_JOBS: Final = """
 async def count_leased_jobs(pool: Pool, suspension: Suspension, *, now_us: int) -> int:
     """Jobs that were handed out before a suspension of what they belong to, and are not finished; up to 10,000."""
     target, before = suspension.target, suspension.effective_at or now_us
-    async with pool.connection() as connection:
-        count: int = await connection.fetchval(
-            LEASED_JOBS, suspension.tenant, now_us, before, target.id, target.definition, target.name
-        )
+    count: int = await pool.fetchval(
+        LEASED_JOBS, suspension.tenant, now_us, before, target.id, target.definition, target.name
+    )
     return count
 
 
@@ -366,8 +363,7 @@ DUE_ENDS: Final = """
 
 async def list_due_ends(pool: Pool) -> list[tuple[TenantId, str]]:
     """Suspensions of all tenants whose time is over."""
-    async with pool.connection() as connection:
-        rows = await connection.fetch(DUE_ENDS)
+    rows = await pool.fetch(DUE_ENDS)
     return [(TenantId(tenant), str(id_)) for tenant, id_ in rows]
 
 
@@ -382,15 +378,13 @@ LOAD: Final = f"""
 
 async def fetch_revision(pool: Pool) -> int:
     """The revision of all suspensions."""
-    async with pool.connection() as connection:
-        revision: int = await connection.fetchval(REVISION)
+    revision: int = await pool.fetchval(REVISION)
     return revision
 
 
 async def load_active(pool: Pool) -> tuple[int, list[Suspension]]:
     """The active suspensions of all tenants, and their revision."""
-    async with pool.connection() as connection:
-        rows = await connection.fetch(LOAD)
+    rows = await pool.fetch(LOAD)
     return rows[0]["newest"], [_to_suspension(row) for row in rows if row["id"] is not None]
 
 
@@ -411,21 +405,18 @@ PENDING: Final = """
 
 async def confirm_revision(pool: Pool, node: NodeId, revision: int, under_way: Mapping[str, int]) -> None:
     """Say that a node acts by this revision, and how many of its runs began before a suspension, by its id."""
-    async with pool.connection() as connection:
-        await connection.execute(CONFIRM, node, revision, _encode(under_way).decode())
+    await pool.execute(CONFIRM, node, revision, _encode(under_way).decode())
 
 
 async def count_under_way(pool: Pool, suspension: str, *, but: NodeId) -> int:
     """Runs of the other nodes that began before a suspension, as these said last."""
-    async with pool.connection() as connection:
-        count: int = await connection.fetchval(UNDER_WAY, suspension, but)
+    count: int = await pool.fetchval(UNDER_WAY, suspension, but)
     return count
 
 
 async def list_pending_nodes(pool: Pool, revision: int) -> list[str]:
     """The names of nodes that are alive and may not act by this revision yet."""
-    async with pool.connection() as connection:
-        return [row["name"] for row in await connection.fetch(PENDING, revision)]
+    return [row["name"] for row in await pool.fetch(PENDING, revision)]
 
 
 class SuspensionFilter(Struct, frozen=True, kw_only=True):
@@ -458,15 +449,13 @@ async def list_suspensions(
 ) -> list[Suspension]:
     """Up to ``limit``, newest first; those behind the id ``after``."""
     filters = (wanted.scopes, wanted.model, wanted.entity_id, wanted.is_active)
-    async with pool.connection() as connection:
-        rows = await connection.fetch(LIST, tenant, *filters, after, limit)
+    rows = await pool.fetch(LIST, tenant, *filters, after, limit)
     return [_to_suspension(row) for row in rows]
 
 
 async def find_suspension(pool: Pool, tenant: TenantId, id_: str) -> Suspension | None:
     """One, active or ended."""
-    async with pool.connection() as connection:
-        row = await connection.fetchrow(FIND, tenant, id_)
+    row = await pool.fetchrow(FIND, tenant, id_)
     return None if row is None else _to_suspension(row)
 
 
@@ -486,8 +475,7 @@ MAX_BATCH: Final = 1_000
 
 async def remove_ended(pool: Pool, *, older_than_us: int) -> int:
     """Remove up to ``MAX_BATCH`` suspensions that ended so long ago; how many."""
-    async with pool.connection() as connection:
-        removed: int = await connection.fetchval(REMOVE_ENDED, older_than_us, MAX_BATCH)
+    removed: int = await pool.fetchval(REMOVE_ENDED, older_than_us, MAX_BATCH)
     return removed
 
 
