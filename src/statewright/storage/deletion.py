@@ -87,8 +87,7 @@ PRUNABLE: Final = """
 
 async def fetch_prunable(pool: Pool) -> list[Prunable]:
     """Every model of every tenant that has superseded versions."""
-    async with pool.connection() as connection:
-        rows = await connection.fetch(PRUNABLE)
+    rows = await pool.fetch(PRUNABLE)
     return [
         Prunable(row["tenant"], ModelId(str(row["model"])), row["name"] and ModelKey(row["name"], row["version"]))
         for row in rows
@@ -111,8 +110,7 @@ async def move_horizon(pool: Pool, tenant: TenantId, model: ModelId, *, period: 
 
     It may be earlier, for the sake of search results; it never moves back.
     """
-    async with pool.connection() as connection:
-        kept_from: int = await connection.fetchval(MOVE_HORIZON, tenant, model, period // timedelta(microseconds=1))
+    kept_from: int = await pool.fetchval(MOVE_HORIZON, tenant, model, period // timedelta(microseconds=1))
     return kept_from
 
 

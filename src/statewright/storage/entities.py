@@ -195,8 +195,7 @@ class SettledInstant:
 
 
 async def _fetch_writers(pool: Pool) -> tuple[int, set[str]]:
-    async with pool.connection() as connection:
-        [(now, writers)] = await connection.fetch(NOW_AND_WRITERS)
+    [(now, writers)] = await pool.fetch(NOW_AND_WRITERS)
     return now, set(writers)
 
 
@@ -282,8 +281,7 @@ BARE: Final = CURRENT.replace("document", "'' AS document")
 
 async def fetch_bare_entities(pool: Pool, tenant: TenantId, ids: Sequence[EntityId]) -> list[Entity]:
     """Those of the entities that are there now, with everything that is stored of them but their documents."""
-    async with pool.connection() as connection:
-        rows = await connection.fetch(BARE, [tenant] * len(ids), ids)
+    rows = await pool.fetch(BARE, [tenant] * len(ids), ids)
     return [*map(to_entity, rows)]
 
 
@@ -352,8 +350,7 @@ async def fetch_entity_by_transaction(
     pool: Pool, tenant: TenantId, entity_id: EntityId, transaction: TransactionId
 ) -> Entity | None:
     """The version that ``transaction`` left behind; None also for the transaction of a deletion."""
-    async with pool.connection() as connection:
-        row = await connection.fetchrow(BY_TRANSACTION, tenant, entity_id, transaction)
+    row = await pool.fetchrow(BY_TRANSACTION, tenant, entity_id, transaction)
     return None if row is None or row["document"] is None else to_entity(row)
 
 
@@ -481,8 +478,7 @@ async def fetch_kept_changes(
     transactions: Collection[TransactionId] | None,
 ) -> list[EntityChange]:
     """The same of what is visible and kept by now; none where none is."""
-    async with pool.connection() as connection:
-        rows = await connection.fetch(CHANGES, tenant, entity_id, until, limit, transactions)
+    rows = await pool.fetch(CHANGES, tenant, entity_id, until, limit, transactions)
     return [*map(_to_change, rows)]
 
 
@@ -505,8 +501,7 @@ EXISTED: Final = """
 
 async def has_existed(pool: Pool, tenant: TenantId, entity_id: EntityId) -> bool:
     """Whether the tenant has, or ever had, such an entity."""
-    async with pool.connection() as connection:
-        found: bool = await connection.fetchval(EXISTED, tenant, entity_id)
+    found: bool = await pool.fetchval(EXISTED, tenant, entity_id)
     return found
 
 
@@ -521,5 +516,4 @@ async def fetch_first_refs(
     pool: Pool, tenant: TenantId, model: ModelId, *, limit: int, after: EntityId
 ) -> list[VersionRef]:
     """The versions of the first of a model's entities ``after`` one, in ascending order of id."""
-    async with pool.connection() as connection:
-        return [*map(to_ref, await connection.fetch(FIRST_REFS, tenant, model, limit, after))]
+    return [*map(to_ref, await pool.fetch(FIRST_REFS, tenant, model, limit, after))]

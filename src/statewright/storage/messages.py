@@ -33,8 +33,7 @@ async def store_message(pool: Pool, message: StoredMessage, payload: Iterator[by
     """Store the message with its whole payload, which comes in pieces, at least one. Nothing is kept of a failure."""
     first, second = next(payload), next(payload, None)
     if second is None:
-        async with pool.connection() as connection:
-            await connection.execute(INSERT, *_build_row(message, 1, first))
+        await pool.execute(INSERT, *_build_row(message, 1, first))
         return
     rows = ((message.tenant, message.id, n, piece) for n, piece in enumerate(chain([second], payload), start=1))
     async with pool.connection(limit=None) as connection, connection.transaction():
@@ -51,8 +50,7 @@ READ: Final = "SELECT header, metadata, pieces, content FROM message WHERE tenan
 
 async def fetch_message(pool: Pool, tenant: TenantId, message: str) -> StoredMessage | None:
     """The message with the first piece of its payload; None when the tenant has no such message."""
-    async with pool.connection() as connection:
-        row = await connection.fetchrow(READ, tenant, message)
+    row = await pool.fetchrow(READ, tenant, message)
     if row is None:
         return None
     header, metadata, pieces, content = row
@@ -64,8 +62,7 @@ PIECE: Final = "SELECT content FROM message_piece WHERE tenant = $1 AND message 
 
 async def fetch_piece(pool: Pool, tenant: TenantId, message: str, n: int) -> bytes | None:
     """A later piece of the payload, from 1; None when the message was deleted meanwhile."""
-    async with pool.connection() as connection:
-        content: bytes | None = await connection.fetchval(PIECE, tenant, message, n)
+    content: bytes | None = await pool.fetchval(PIECE, tenant, message, n)
     return content
 
 
@@ -81,6 +78,5 @@ DELETE: Final = """
 
 async def remove_messages(pool: Pool, tenant: TenantId, messages: Sequence[str]) -> int:
     """Delete those of the messages that exist; how many did."""
-    async with pool.connection() as connection:
-        count: int = await connection.fetchval(DELETE, tenant, messages)
+    count: int = await pool.fetchval(DELETE, tenant, messages)
     return count

@@ -82,8 +82,7 @@ DEFINITIONS: Final = f"""
 
 async def fetch_model_definitions(pool: Pool, tenant: TenantId, model: ModelId) -> ModelDefinitions | None:
     """A model with its workflows as last committed; None when the tenant has no such model."""
-    async with pool.connection() as connection:
-        row = await connection.fetchrow(DEFINITIONS, tenant, model)
+    row = await pool.fetchrow(DEFINITIONS, tenant, model)
     if row is None:
         return None
     stored = None if row["workflows"] is None else StoredWorkflows(row["workflows"], row["workflows_revision"])
@@ -95,8 +94,7 @@ REVISION: Final = "SELECT revision FROM model WHERE tenant = $1 AND id = $2"
 
 async def fetch_revision(pool: Pool, tenant: TenantId, model: ModelId) -> int | None:
     """The revision of a model as last committed; None when the tenant has no such model."""
-    async with pool.connection() as connection:
-        found: int | None = await connection.fetchval(REVISION, tenant, model)
+    found: int | None = await pool.fetchval(REVISION, tenant, model)
     return found
 
 
@@ -105,8 +103,7 @@ ALL_MODELS: Final = f"SELECT {MODEL_COLUMNS} FROM model WHERE tenant = $1 ORDER 
 
 async def fetch_models(pool: Pool, tenant: TenantId) -> list[StoredModel]:
     """Every model of the tenant, by name and version."""
-    async with pool.connection() as connection:
-        return [_to_model(row) for row in await connection.fetch(ALL_MODELS, tenant)]
+    return [_to_model(row) for row in await pool.fetch(ALL_MODELS, tenant)]
 
 
 class ChangedModel(Struct, frozen=True):
@@ -135,8 +132,7 @@ async def fetch_changed_since(pool: Pool, instant: int) -> list[ChangedModel]:
     """Models whose definitions were changed at ``instant`` (epoch microseconds) or later; deletions are not among
     them.
     """
-    async with pool.connection() as connection:
-        rows = await connection.fetch(CHANGED_SINCE, instant)
+    rows = await pool.fetch(CHANGED_SINCE, instant)
     return [ChangedModel(tenant, ModelId(str(id_)), *revisions) for tenant, id_, *revisions in rows]
 
 

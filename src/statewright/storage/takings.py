@@ -69,10 +69,9 @@ async def take(pool: Pool, work: Work[R], look: Look, *, limit: int, nodes: int 
     """Up to ``limit`` fresh rows that are due, this node's share of them where there are several; and whether it has
     left some to the others.
     """
-    async with pool.connection() as connection:
-        rows = await connection.fetch(
-            write_statement(TAKE, work), look.now, look.until, look.taker, limit, nodes, *look.arguments
-        )
+    rows = await pool.fetch(
+        write_statement(TAKE, work), look.now, look.until, look.taker, limit, nodes, *look.arguments
+    )
     return [work.read(tuple(row)[:-1]) for row in rows], any(row["total"] > len(rows) for row in rows[:1])
 
 
@@ -175,8 +174,7 @@ HOLD: Final = """
 
 async def hold(pool: Pool, work: AnyWork, tenant: TenantId, key: Sequence[str], *, taker: str, until: int) -> None:
     """Keep others from taking what is being worked on, which is still ``taker``'s."""
-    async with pool.connection() as connection:
-        await connection.execute(write_statement(HOLD, work), tenant, until, taker, *key)
+    await pool.execute(write_statement(HOLD, work), tenant, until, taker, *key)
 
 
 class Release(Struct, frozen=True):
@@ -206,8 +204,7 @@ RELEASE: Final = """
 async def release(pool: Pool, work: AnyWork, releases: Sequence[Release]) -> list[Release]:
     """Forget that so many rows were taken; those of them that are gone, or locked just now."""
     columns = zip(*[(each.tenant, each.taker, *each.key) for each in releases], strict=True)
-    async with pool.connection() as connection:
-        rows = await connection.fetch(write_statement(RELEASE, work), *map(list, columns))
+    rows = await pool.fetch(write_statement(RELEASE, work), *map(list, columns))
     done = {tuple(row) for row in rows}
     return [each for each in releases if (each.taker, *each.key) not in done]
 
@@ -217,8 +214,7 @@ CALL: Final = "SELECT pg_notify($1, $2)"
 
 async def call_others(pool: Pool, name: WorkName, node: NodeId) -> None:
     """Tell the other nodes that a node has left them something to take."""
-    async with pool.connection() as connection:
-        await connection.execute(CALL, CHANNEL, f"{name} {node}")
+    await pool.execute(CALL, CHANNEL, f"{name} {node}")
 
 
 REVIVE: Final = """
@@ -247,8 +243,7 @@ async def retry_parked(
 
 async def drop_parked(pool: Pool, work: AnyWork, tenant: TenantId, owner: str) -> None:
     """Remove the parked work of an entity or instance."""
-    async with pool.connection() as connection:
-        await connection.execute(write_statement(DROP, work), tenant, owner)
+    await pool.execute(write_statement(DROP, work), tenant, owner)
 
 
 PARKED_ROWS: Final = "SELECT {columns} FROM {table} AS task WHERE tenant = $1 AND {owner} = $2::uuid AND {is_parked}"
@@ -256,8 +251,7 @@ PARKED_ROWS: Final = "SELECT {columns} FROM {table} AS task WHERE tenant = $1 AN
 
 async def list_parked(pool: Pool, work: Work[R], tenant: TenantId, owner: str) -> list[R]:
     """The parked work of an entity or instance."""
-    async with pool.connection() as connection:
-        rows = await connection.fetch(write_statement(PARKED_ROWS, work), tenant, owner)
+    rows = await pool.fetch(write_statement(PARKED_ROWS, work), tenant, owner)
     return [work.read(tuple(row)) for row in rows]
 
 

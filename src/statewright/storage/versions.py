@@ -190,8 +190,7 @@ VERSIONS: Final = limit_documents(
 async def fetch_versions(pool: Pool, tenant: TenantId, refs: Sequence[VersionRef]) -> list[EntityView | None]:
     """The first of the versions in their order, as many as are a portion; None for one that is not there (any more)."""
     ids, instants = [ref.id for ref in refs], [ref.updated_at for ref in refs]
-    async with pool.connection() as connection:
-        rows = await connection.fetch(VERSIONS, tenant, ids, instants)
+    rows = await pool.fetch(VERSIONS, tenant, ids, instants)
     cut = next((row["n"] - 1 for row in rows if row["document"] is None), len(refs))
     found: list[EntityView | None] = [None] * cut
     for row in rows:
@@ -235,8 +234,7 @@ async def fetch_transaction_events(
     pool: Pool, tenant: TenantId, entity: EntityId, transaction: TransactionId
 ) -> tuple[AuditEvent, ...]:
     """The events that a transaction filed on the entity, in order of time."""
-    async with pool.connection() as connection:
-        rows = await connection.fetch(OF_TRANSACTION, tenant, entity, transaction)
+    rows = await pool.fetch(OF_TRANSACTION, tenant, entity, transaction)
     return tuple(event for row in rows for event in _decode(row["events"]))
 
 
@@ -257,8 +255,7 @@ async def fetch_entity_events(
     """What is selected of all events of the entity: they come the newest entry first, and of each entry the last event
     first. An entity that was written for years has a hundred thousand, from which a thread selects.
     """
-    async with pool.connection() as connection:
-        rows = await connection.fetch(OF_ENTITY, tenant, entity)
+    rows = await pool.fetch(OF_ENTITY, tenant, entity)
     size = sum([len(row["events"]) for row in rows])
     return await run_by_size(size, lambda: select(_read_events(rows)))
 

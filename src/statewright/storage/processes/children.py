@@ -42,8 +42,7 @@ DUE: Final = f"""
 
 async def fetch_due_child(pool: Pool, tenant: TenantId, child: EntityId) -> DueChild | None:
     """An instance that has still to be started, or to be cancelled; None when there is nothing to be done."""
-    async with pool.connection() as connection:
-        row = await connection.fetchrow(DUE, tenant, child)
+    row = await pool.fetchrow(DUE, tenant, child)
     return None if row is None else to_child(row)
 
 
@@ -70,8 +69,7 @@ DROP_CHILD: Final = "DELETE FROM process_child WHERE tenant = $1 AND id = $2 AND
 
 async def drop_child(pool: Pool, child: DueChild) -> None:
     """Nothing is left to be done for an instance, unless it was started since it was read."""
-    async with pool.connection() as connection:
-        await connection.execute(DROP_CHILD, child.tenant, child.id, child.is_started)
+    await pool.execute(DROP_CHILD, child.tenant, child.id, child.is_started)
 
 
 DEFER_CHILD: Final = """
@@ -81,8 +79,7 @@ DEFER_CHILD: Final = """
 
 async def defer_child(pool: Pool, tenant: TenantId, child: EntityId, *, until: int) -> None:
     """Let nobody start an instance before an instant; that it was tried does not count."""
-    async with pool.connection() as connection:
-        await connection.execute(DEFER_CHILD, tenant, child, until)
+    await pool.execute(DEFER_CHILD, tenant, child, until)
 
 
 class DueEnd(Struct, frozen=True, kw_only=True):
@@ -106,8 +103,7 @@ DUE_END: Final = f"""
 
 async def fetch_due_end(pool: Pool, tenant: TenantId, child: EntityId) -> DueEnd | None:
     """The end of an instance that its parent has still to hear of; None when it has."""
-    async with pool.connection() as connection:
-        row = await connection.fetchrow(DUE_END, tenant, child)
+    row = await pool.fetchrow(DUE_END, tenant, child)
     return None if row is None else to_end(row)
 
 
@@ -119,8 +115,7 @@ DROP_END: Final = """
 
 async def drop_end(pool: Pool, tenant: TenantId, child: EntityId) -> None:
     """Nobody waits for the end of an instance any more."""
-    async with pool.connection() as connection:
-        await connection.execute(DROP_END, tenant, child)
+    await pool.execute(DROP_END, tenant, child)
 
 
 DEFER_END: Final = "UPDATE process_child_end SET not_before = $3, attempts = 0 WHERE tenant = $1 AND id = $2"
@@ -128,8 +123,7 @@ DEFER_END: Final = "UPDATE process_child_end SET not_before = $3, attempts = 0 W
 
 async def defer_end(pool: Pool, tenant: TenantId, child: EntityId, *, until: int) -> None:
     """Let nobody tell the end of an instance before an instant; that it was tried does not count."""
-    async with pool.connection() as connection:
-        await connection.execute(DEFER_END, tenant, child, until)
+    await pool.execute(DEFER_END, tenant, child, until)
 
 
 def to_end(row: Iterable[Any]) -> DueEnd:

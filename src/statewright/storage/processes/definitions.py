@@ -129,8 +129,7 @@ async def fetch_version(
     pool: Pool, tenant: TenantId, language: str, definition_id: str, version: int
 ) -> StoredDefinition | None:
     """One version; None when there is none."""
-    async with pool.connection() as connection:
-        row = await connection.fetchrow(VERSION, tenant, language, definition_id, version)
+    row = await pool.fetchrow(VERSION, tenant, language, definition_id, version)
     return None if row is None else StoredDefinition(**row)
 
 
@@ -144,8 +143,7 @@ VERSIONS: Final = """
 
 async def fetch_versions(pool: Pool, tenant: TenantId, language: str, definition_id: str) -> list[StoredVersion]:
     """All versions of one id, ascending."""
-    async with pool.connection() as connection:
-        return [StoredVersion(**row) for row in await connection.fetch(VERSIONS, tenant, language, definition_id)]
+    return [StoredVersion(**row) for row in await pool.fetch(VERSIONS, tenant, language, definition_id)]
 
 
 LISTED: Final = """

@@ -64,8 +64,7 @@ async def find_by_key(
     pool: Pool, tenant: TenantId, language: str, business_key: str, *, definition_id: str, ended: Sequence[str]
 ) -> list[EntityId]:
     """One or two instances that have a business key and have not ended; an empty definition is any."""
-    async with pool.connection() as connection:
-        rows = await connection.fetch(BY_KEY, tenant, language, business_key, definition_id, ended)
+    rows = await pool.fetch(BY_KEY, tenant, language, business_key, definition_id, ended)
     return [EntityId(str(row["id"])) for row in rows]
 
 
@@ -117,8 +116,7 @@ async def fetch_documents(pool: Pool, tenant: TenantId, ids: Sequence[str]) -> t
     """The documents of the first of some instances, as many as come to ``MAX_LIST_BYTES``, each behind the id, and how
     many of the ids that were. Instances that are gone have no document.
     """
-    async with pool.connection() as connection:
-        rows = await connection.fetch(DOCUMENTS, tenant, ids)
+    rows = await pool.fetch(DOCUMENTS, tenant, ids)
     found: list[tuple[str, str]] = [(str(row["id"]), row["document"]) for row in rows]
     return found, rows[-1]["number"] if rows else len(ids)
 
@@ -178,8 +176,7 @@ LAST_STATUSES: Final = """
 
 async def fetch_last_statuses(pool: Pool, tenant: TenantId, language: str, instance: EntityId) -> list[tuple[str, str]]:
     """By node, the status of the last line of an instance."""
-    async with pool.connection() as connection:
-        rows = await connection.fetch(LAST_STATUSES, tenant, instance, language)
+    rows = await pool.fetch(LAST_STATUSES, tenant, instance, language)
     return [(row["node_id"], row["status"]) for row in rows]
 
 
@@ -293,8 +290,7 @@ async def fetch_events(
     pool: Pool, tenant: TenantId, instance: EntityId, *, after: int, limit: int
 ) -> list[StoredEvent]:
     """The events behind a number, in order: up to ``limit``, and of ``LOG_MAX_PAGE_BYTES`` together."""
-    async with pool.connection() as connection:
-        rows = await connection.fetch(EVENTS, tenant, instance, after, limit)
+    rows = await pool.fetch(EVENTS, tenant, instance, after, limit)
     return [StoredEvent(row["number"], row["at"], row["event"]) for row in rows]
 
 
@@ -305,8 +301,7 @@ HAS_ENDED: Final = """
 
 async def has_ended(pool: Pool, tenant: TenantId, language: str, instance: EntityId) -> bool | None:
     """Whether an instance has come to an end, and its log with it; None: there is no such instance."""
-    async with pool.connection() as connection:
-        ended: bool | None = await connection.fetchval(HAS_ENDED, tenant, instance, language)
+    ended: bool | None = await pool.fetchval(HAS_ENDED, tenant, instance, language)
     return ended
 
 
@@ -317,8 +312,7 @@ FETCH: Final = """
 
 async def fetch_parts(pool: Pool, tenant: TenantId, instance: EntityId, names: Sequence[str]) -> dict[str, str]:
     """Parts of an instance as JSON texts, by their names."""
-    async with pool.connection() as connection:
-        rows = await connection.fetch(FETCH, tenant, instance, list(names))
+    rows = await pool.fetch(FETCH, tenant, instance, list(names))
     return {row["name"]: row["value"] for row in rows}
 
 

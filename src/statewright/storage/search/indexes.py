@@ -218,8 +218,7 @@ class SearchIndexes:
     async def declare(self, spec: IndexSpec) -> bool:
         """Have an index built, unless it is there; False when there are too many already."""
         values = (spec.id, spec.tenant, spec.model, spec.path_text, spec.kind, spec.state)
-        async with self._pool.connection() as connection:
-            created = await connection.execute(self.DECLARE, *values, MAX_INDEXES) == "INSERT 0 1"
+        created = await self._pool.execute(self.DECLARE, *values, MAX_INDEXES) == "INSERT 0 1"
         return created or await self.find(spec.tenant, spec.model, spec.id) is not None
 
     LIST = f"""
@@ -236,8 +235,7 @@ class SearchIndexes:
 
     async def list_for_model(self, tenant: TenantId, model: ModelId) -> list[DeclaredIndex]:
         """The indexes of a model in order of their declaration."""
-        async with self._pool.connection() as connection:
-            return [_to_index(row) for row in await connection.fetch(self.LIST, tenant, model)]
+        return [_to_index(row) for row in await self._pool.fetch(self.LIST, tenant, model)]
 
     async def find(self, tenant: TenantId, model: ModelId, index: str) -> DeclaredIndex | None:
         """One of them."""
@@ -250,8 +248,7 @@ class SearchIndexes:
 
     async def request_drop(self, tenant: TenantId, model: ModelId, index: str) -> bool:
         """Have an index dropped, also one that is being built; False when there is none."""
-        async with self._pool.connection() as connection:
-            return await connection.execute(self.REQUEST_DROP, tenant, model, index) == "UPDATE 1"
+        return await self._pool.execute(self.REQUEST_DROP, tenant, model, index) == "UPDATE 1"
 
     CLAIM = f"""
         WITH due AS MATERIALIZED (
@@ -266,8 +263,7 @@ class SearchIndexes:
 
     async def claim(self, worker: str, *, lease: timedelta) -> DeclaredIndex | None:
         """An index that is to be built or dropped, now ``worker``'s."""
-        async with self._pool.connection() as connection:
-            row = await connection.fetchrow(self.CLAIM, worker, to_us(lease))
+        row = await self._pool.fetchrow(self.CLAIM, worker, to_us(lease))
         return None if row is None else _to_index(row)
 
     RENEW = """
@@ -276,16 +272,14 @@ class SearchIndexes:
 
     async def renew(self, index: DeclaredIndex, worker: str, *, lease: timedelta) -> bool:
         """Keep the index for longer; False when something else is to be done with it by now."""
-        async with self._pool.connection() as connection:
-            tag = await connection.execute(self.RENEW, index.id, worker, index.status, to_us(lease))
+        tag = await self._pool.execute(self.RENEW, index.id, worker, index.status, to_us(lease))
         return tag == "UPDATE 1"
 
     RELEASE = "UPDATE search_index SET worker = NULL, lease_until = 0 WHERE id = $1 AND worker = $2"
 
     async def release(self, index: DeclaredIndex, worker: str) -> None:
         """Let other processes work on the index."""
-        async with self._pool.connection() as connection:
-            await connection.execute(self.RELEASE, index.id, worker)
+        await self._pool.execute(self.RELEASE, index.id, worker)
 
     END = """
         UPDATE search_index SET status = $3, failure = $4, worker = NULL, lease_until = 0
@@ -295,8 +289,7 @@ class SearchIndexes:
     async def end(self, index: DeclaredIndex, worker: str, *, failure: str | None = None) -> bool:
         """A build has ended, well unless there is a reason; False when the index was withdrawn meanwhile."""
         status = "READY" if failure is None else "FAILED"
-        async with self._pool.connection() as connection:
-            return await connection.execute(self.END, index.id, worker, status, failure) == "UPDATE 1"
+        return await self._pool.execute(self.END, index.id, worker, status, failure) == "UPDATE 1"
 
     async def build(self, spec: IndexSpec) -> None:
         """Create the index and its statistics. Takes as long as it takes; raises what PostgreSQL raises."""
