@@ -16,7 +16,7 @@ from statewright.net import Marking, Phase, is_waiting, marking_from_document, m
 from statewright.net.effects import ChangePhase, Effect
 from statewright.operations.records import ClosedRecord, Instant, Int32, Members, Ulid, name_words
 from statewright.processes.changes import NodeExecution
-from statewright.processes.language import BuiltinModel, ProcessInstance, build_states, read_stored
+from statewright.processes.language import ENDED, BuiltinModel, ProcessInstance, build_states, read_stored
 from statewright.processes.user_tasks import USER_TASK
 from statewright.steps.language import Process
 
@@ -27,6 +27,11 @@ class Instance(ProcessInstance, frozen=True, kw_only=True):
     """One run of one version of a definition. Its parent is the instance whose end started it; nobody waits for it."""
 
     status: Status  # pyright: ignore[reportIncompatibleMethodOverride]: frozen, as a property is
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether nothing but a manual retry of a failed instance can happen any more."""
+        return self.marking.phase in ENDED
 
     @property
     def variables(self) -> JsonObject:
