@@ -7,6 +7,7 @@ Texts with places that a value of the input or of the parameters fills: ``order-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from itertools import islice
 from typing import Final, TypeAlias
 
 from msgspec import Struct
@@ -208,9 +209,15 @@ def _get_parameters(node: FlowNode) -> JsonObject:
     return node.parameters if isinstance(node.parameters, dict) else {}
 
 
+_MAX_CHECKED: Final = 20
+"""Parameters, more than any task of the service has."""
+
+
 def find_misspelt(node: FlowNode, known: Sequence[str]) -> str:
-    """The first parameter that is near to one of those ``known``, with that; nothing where there is none."""
-    for name in _get_parameters(node):
+    """The first parameter that is near to one of those ``known``, with that; nothing where there is none. Of many the
+    first are looked at.
+    """
+    for name in islice(_get_parameters(node), _MAX_CHECKED):
         if name not in known and (guess := guess_name(name, known)):
             return f"{name} is no parameter of {node.base}{guess}"
     return ""

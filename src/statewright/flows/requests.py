@@ -1,6 +1,7 @@
 """The tasks ``request:*``: what is sent, and what comes of the response (docs/reference/flows.md#requests)."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Final, TypeAlias
 from urllib.parse import quote, urlencode, urljoin, urlsplit
 
@@ -29,9 +30,22 @@ _PASSING: Final = (408, 425, 429)
 """Statuses below 500 after which the same request may succeed."""
 
 
+MAX_MISSPELLINGS: Final = 100
+"""Of a flow, that are told."""
+_MAX_CHECKED: Final = 1_000
+"""Nodes whose names are compared, the first ones: comparing takes long."""
+
+
 def list_misspellings(graph: FlowGraph) -> Iterator[str]:
-    """Names of tasks and parameters that are near to those of the service, and hardly meant, with their places."""
-    for node in graph.nodes:
+    """Names of tasks and parameters that are near to those of the service, and hardly meant, with their places: as many
+    as a person reads.
+    """
+    return islice(_list_misspellings(graph), MAX_MISSPELLINGS)
+
+
+def _list_misspellings(graph: FlowGraph) -> Iterator[str]:
+    suspects = (node for node in graph.nodes if str(node.base) in _PARAMETERS or ":" in str(node.base))
+    for node in islice(suspects, _MAX_CHECKED):
         base, known = str(node.base), _PARAMETERS.get(str(node.base))
         if known is not None:
             told = find_misspelt(node, known)

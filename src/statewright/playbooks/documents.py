@@ -86,7 +86,13 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _write_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in text.rstrip("\n") else "'" if text[:1].isdecimal() or text[:1] in ("+", "-", ".") else None
+    style = None
+    if "\x85" in text:  # a line break to YAML, which is folded where it is not escaped
+        style = '"'
+    elif "\n" in text.rstrip("\n"):
+        style = "|"
+    elif text[:1].isdecimal() or text[:1] in ("+", "-", "."):
+        style = "'"
     return dumper.represent_scalar(_TAG + "str", text, style)
 
 

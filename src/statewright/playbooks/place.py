@@ -69,6 +69,12 @@ class Findings:
         self.warnings: list[Finding] = []
         self.templates: list[PlacedTemplate] = []
         """All that were read, in the order in which they were."""
+        self._guessed = 0
+
+    def guess(self, name: str, known: Iterable[str]) -> str:
+        """What may be meant by a name; nothing where so many were compared that nobody is told of more."""
+        self._guessed += 1
+        return guess_name(name, sorted(known)) if self._guessed <= 2 * MAX_FINDINGS else ""
 
     def add_error(self, path: str, message: str) -> None:
         """Something that must be mended."""
@@ -147,6 +153,10 @@ class Place:
         """Note that there should be something else here."""
         self.refuse(f"must be {expected}, not {_describe(self.value)}")
 
+    def guess(self, name: str, known: Iterable[str]) -> str:
+        """What may be meant by a name that is found here, for the end of a message (``Findings.guess``)."""
+        return self.findings.guess(name, known)
+
     def refuse_unknown(self, known: Iterable[str], hints: Mapping[str, str] = {}) -> None:
         """Note all members but the known ones; ``hints``: what to write instead."""
         if not isinstance(self.value, dict):
@@ -156,7 +166,7 @@ class Place:
             if name in hints:
                 self.get(name).refuse(hints[name])
             elif name not in names:
-                self.get(name).refuse(f"is not known here; expected {', '.join(names)}{guess_name(name, names)}")
+                self.get(name).refuse(f"is not known here; expected {', '.join(names)}{self.guess(name, names)}")
 
     def read_mapping(self) -> JsonObject:
         """The members; of an absent value none."""

@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.jsonval.values import JsonObject, JsonValue, guess_name, is_number
+from statewright.jsonval.values import JsonObject, JsonValue, is_number
 from statewright.playbooks.definition import (
     Credential,
     FailureMode,
@@ -165,7 +165,7 @@ class _Reader:
         read_seconds(spec.get("timeout_s"))
         for member in spec.read_mapping():
             if member not in _SPEC:
-                guess = guess_name(member, _SPEC)
+                guess = spec.guess(member, _SPEC)
                 spec.get(member).warn(f"is no setting of executions: it is given to the tools of all tasks{guess}")
 
     def find_doubtful(self, playbook: Playbook) -> Playbook:

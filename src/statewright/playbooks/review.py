@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from statewright.jsonval.values import JsonObject, JsonValue, guess_name
+from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.playbooks.context import find_watched
 from statewright.playbooks.definition import (
     Assignment,
@@ -173,7 +173,7 @@ def _find_rules(task: Place) -> Place:
 
 def _check_kinds(scene: _Scene) -> None:
     for task, place in _list_tasks(scene):
-        if task.kind not in _KNOWN_KINDS and (guess := guess_name(task.kind, _KNOWN_KINDS)):
+        if task.kind not in _KNOWN_KINDS and (guess := place.guess(task.kind, _KNOWN_KINDS)):
             place.get("kind").warn(f"is {task.kind[:60]}, which only a worker of its own can do{guess}")
 
 
@@ -213,7 +213,7 @@ def _check_fields(scene: _Scene) -> None:
         for name in fields:
             if name not in kind.known:
                 place.get(name).warn(
-                    f"is not known of kind {task.kind} and has no effect{guess_name(name, kind.known)}"
+                    f"is not known of kind {task.kind} and has no effect{place.guess(name, kind.known)}"
                 )
         _FIELD_CHECKS.get(task.kind, _check_nothing)(fields, place, scene.playbook)
 
@@ -232,7 +232,7 @@ def _check_wait(fields: JsonObject, place: Place, playbook: Playbook) -> None:
 def _check_http(fields: JsonObject, place: Place, playbook: Playbook) -> None:
     method, auth, url = fields.get("method"), fields.get("auth"), fields.get("url")
     if _is_literal(method) and method is not None and str(method).upper() not in METHODS:
-        place.get("method").refuse(f"must be one of {', '.join(METHODS)}{guess_name(str(method).upper(), METHODS)}")
+        place.get("method").refuse(f"must be one of {', '.join(METHODS)}{place.guess(str(method).upper(), METHODS)}")
     if url is not None and not isinstance(url, str):
         place.get("url").refuse("must be text")
     if fields.get("body") is not None and fields.get("payload") is not None:
@@ -240,7 +240,7 @@ def _check_http(fields: JsonObject, place: Place, playbook: Playbook) -> None:
     declared = [credential.name for credential in playbook.keychain]
     if auth is not None and _is_literal(auth) and auth not in declared:
         told = "is no credential that keychain of the playbook declares"
-        place.get("auth").refuse(f"{told}{guess_name(str(auth), declared)}")
+        place.get("auth").refuse(f"{told}{place.guess(str(auth), declared)}")
 
 
 def _check_playbook(fields: JsonObject, place: Place, playbook: Playbook) -> None:
@@ -504,7 +504,7 @@ class NameCheck:
             where = ", ".join(place for kind, place in _PLACES.items() if use.name in SEEN[kind])
             use.place.refuse(f"names {use.name}, which is not seen in {_PLACES[use.kind]}; it is seen in {where}")
             return True
-        guess = guess_name(use.name, (*SEEN[use.kind], *known))
+        guess = use.place.guess(use.name, (*SEEN[use.kind], *known))
         use.place.warn(
             f"names {use.name[:60]}, which is no scope, step, task or member of workload here: it is undefined unless "
             f"the start request or the token has it{guess}"
@@ -529,20 +529,20 @@ class NameCheck:
                 self._refuse_member(use, member, self._credentials, "keychain of the playbook does not declare it")
             case "iter" if member not in names.iteration:
                 loop = "no task sets it" if names.step.loop is not None else "the step has no loop, and no task sets it"
-                use.place.warn(f"names iter.{member[:60]}, but {loop}{guess_name(member, sorted(names.iteration))}")
+                use.place.warn(f"names iter.{member[:60]}, but {loop}{use.place.guess(member, names.iteration)}")
             case "args" if names.args is not None and member not in names.args:
                 told = f"names args.{member[:60]}, which no arc to this step gives"
-                use.place.warn(f"{told}{guess_name(member, sorted(names.args))}")
-            case "workload" if member not in self._workload and (guess := guess_name(member, self._workload)):
+                use.place.warn(f"{told}{use.place.guess(member, names.args)}")
+            case "workload" if member not in self._workload and (guess := use.place.guess(member, self._workload)):
                 use.place.warn(f"names workload.{member}, which only a start request can have{guess}")
-            case "ctx" if member not in self._written and (guess := guess_name(member, self._written)):
+            case "ctx" if member not in self._written and (guess := use.place.guess(member, self._written)):
                 use.place.warn(f"names ctx.{member}, which nothing here writes{guess}")
             case _:
                 pass
 
     def _refuse_member(self, use: Use, member: str, known: Sequence[str], why: str) -> None:
         if member not in known:
-            use.place.refuse(f"names {use.name}.{member[:60]}: {why}{guess_name(member, known)}")
+            use.place.refuse(f"names {use.name}.{member[:60]}: {why}{use.place.guess(member, known)}")
 
 
 def _list_args(playbook: Playbook) -> dict[str, set[str] | None]:

@@ -145,7 +145,8 @@ def check_incoming(request: ImportRequest, fields: KnownFields | None = None) ->
     refuse_first(find_emptiness(request))
     refuse_first(find_structural_violations(request.workflows))
     refuse_first(find_criterion_violations(request.workflows))
-    findings = (*check_criteria(request.workflows, fields), *_list_ignored(request))[:MAX_FINDINGS]
+    found = chain(check_criteria(request.workflows, fields), _list_ignored(request))
+    findings = tuple(islice(found, MAX_FINDINGS))
     for index, workflow in enumerate(request.workflows):
         refuse_first(find_annotation_violations(workflow, index))
     return findings

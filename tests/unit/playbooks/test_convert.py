@@ -6,7 +6,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from statewright.jsonval.codec import decode, encode
@@ -192,7 +192,9 @@ def test_names_are_exchanged_where_they_are_names(source: str, expected: str) ->
 
 numbers = st.integers(-(10**20), 10**20) | st.decimals(allow_nan=False, allow_infinity=False, places=3)
 texts = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=30)
-ambiguous = st.sampled_from(["yes", "null", "~", "1e5", "0o17", "1:30", ".5", "-", "a\nb\n", "<<", "=", " x ", "|\n"])
+ambiguous = st.sampled_from(
+    ["yes", "null", "~", "1e5", "0o17", "1:30", ".5", "-", "a\nb\n", "<<", "=", " x ", "|\n", "a\nb\x85c"]
+)
 values = st.recursive(
     st.none() | st.booleans() | numbers | texts | ambiguous,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts | ambiguous, inner, max_size=3),
@@ -201,6 +203,7 @@ values = st.recursive(
 
 
 @given(st.dictionaries(texts | ambiguous, values, max_size=4))
+@example({"\x85": "\x85", "a\nb\x85c": ["a\n\x85\n"]})
 def test_a_document_that_is_written_is_read_as_it_was(document: JsonObject) -> None:
     assert read_document(write_document(document)) == document
 

@@ -63,6 +63,21 @@ def test_names_that_only_a_request_can_give_a_value_are_kept_for_the_log() -> No
     ]
 
 
+@pytest.mark.parametrize("scope", ["ctx", "workload"])
+def test_names_that_are_near_to_many_are_compared_in_little_time(scope: str) -> None:
+    """Each of 900 uses is like each of 200 names, as far as their letters go."""
+    like, known = "a" * 40, [f"{n:04d}bcdefgh" for n in range(200)]
+    written = ", ".join(f"{like}{name}: 1" for name in known)
+    uses = " ".join(f"{{{{ {scope}.{like}{n:04d}hgfedcb }}}}" for n in range(900))
+    first = f"{{step: one, set: {{{written}}}, next: {{arcs: [{{step: two}}]}}}}"
+    text = f"{HEADER}workload: {{{written}}}\nworkflow: [{first}, {{step: two, set: {{y: '{uses}'}}}}]"
+    begin = process_time()
+    restore_playbook(text)
+    read = process_time()
+    assert read_playbook(text).errors == ()
+    assert process_time() - read < 2 * (read - begin) + 1
+
+
 def test_the_largest_playbooks_are_reviewed_in_little_time() -> None:
     """Steps lead to many others, joins wait for all that lead to them, and templates name what is not there."""
     steps = [
