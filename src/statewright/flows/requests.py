@@ -50,7 +50,7 @@ def _list_misspellings(graph: FlowGraph) -> Iterator[str]:
         if known is not None:
             told = find_misspelt(node, known)
         else:
-            guess = guess_name(base, _PARAMETERS) if node.kind == "task" and ":" in base else ""
+            guess = guess_name(base, _PARAMETERS) if node.kind == "task" else ""
             told = f"{base} is no task of the service, so a worker has to do it{guess}" if guess else ""
         if told:
             line, column = node.place

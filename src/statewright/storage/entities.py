@@ -477,7 +477,9 @@ async def fetch_kept_changes(
     limit: int,
     transactions: Collection[TransactionId] | None,
 ) -> list[EntityChange]:
-    """The same of what is visible and kept by now; none where none is."""
+    """The newest of the entity's versions up to ``until``, of those that are visible and kept by now; as
+    ``fetch_changes``, but nothing is waited for, and none are no failure.
+    """
     rows = await pool.fetch(CHANGES, tenant, entity_id, until, limit, transactions)
     return [*map(_to_change, rows)]
 
