@@ -91,7 +91,7 @@ def heats(operations: Sequence[Operation], clients: Sequence[int]) -> list[Heat]
 
 def _contenders(operation: Operation, clients: int) -> Iterator[Contender]:
     held = [c for c in COMPARISONS if c.operation == operation and (clients == TARGET_CLIENTS or not c.at_target_only)]
-    compared = [who for comparison in held for who in (comparison.ours, comparison.floor)]
+    compared: Iterator[Contender] = (who for comparison in held for who in (comparison.ours, comparison.floor))
     members: tuple[Contender, ...] = ("statewright", *compared)  # itself also where it has no floor
     yield from dict.fromkeys(members)
     if operation == "transition" and clients == TARGET_CLIENTS:
