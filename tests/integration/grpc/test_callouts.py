@@ -230,7 +230,7 @@ async def test_garbage_is_skipped_and_the_stream_goes_on(door: Door, event: Clou
         ('{@, "success": true, "result": {"a": 1, "a": 2}}', "duplicate member"),
         ('{@, "success": true}}', "trailing characters"),
         ('\ufeff{@, "success": true}', "malformed"),
-        ('{@, "success": true, "reason": "\udcff"}', "can't decode byte 0xff"),
+        ('{@, "success": true, "reason": "\udcff"}', "utf-8"),
     ],
 )
 async def test_an_answer_that_cannot_be_used_fails_its_callout_at_once(door: Door, wrong: str, reason: str):
@@ -242,7 +242,7 @@ async def test_an_answer_that_cannot_be_used_fails_its_callout_at_once(door: Doo
         reply = await asking
         assert not reply.success
         assert (reply.error or "").startswith("unusable answer: ")
-        assert reason in (reply.error or "")
+        assert reason.casefold() in (reply.error or "").casefold()
         await still_answers(door, wire)
 
 
