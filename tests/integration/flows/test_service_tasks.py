@@ -5,7 +5,6 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_network
 from urllib.parse import parse_qs, urlsplit
@@ -17,7 +16,7 @@ from statewright.ids import TenantId
 from statewright.net import uuid_to_ulid
 from statewright.services.core import Caller
 from statewright.services.flows.service_tasks import write_entity
-from statewright.services.processes.background import LeaseSweeper
+from statewright.services.processes.background import sweep_leases
 from tests.builders import Json
 from tests.database import Template
 from tests.integration.flows.conftest import Flows, done
@@ -253,7 +252,7 @@ def test_a_request_whose_lease_has_ended_is_sent_again_and_counts_once(
     async def end_lease() -> int:
         async with runtime.core.pool.connection() as connection:
             await connection.execute("UPDATE process_job SET lock_expires_at = 1 WHERE job_type = 'request:get'")
-        return await LeaseSweeper(runtime.processes, interval=timedelta(seconds=1)).run_once()
+        return await sweep_leases(runtime.processes)
 
     assert asyncio.run_coroutine_threadsafe(end_lease(), calling.loop).result() == 1
     assert end(callers, instance)["result"]["response"] == {"n": 2}

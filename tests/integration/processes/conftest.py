@@ -20,7 +20,7 @@ from statewright.failures import ProcessNotFound
 from statewright.jsonval.values import JsonObject
 from statewright.services.core import Caller
 from statewright.services.processes import advancing, definitions, instances, jobs
-from statewright.services.processes.background import LeaseSweeper
+from statewright.services.processes.background import sweep_leases
 from statewright.services.processes.definitions import NewDefinition
 from statewright.services.processes.dialects import build_transitions
 from statewright.services.processes.hosting import ProcessHost, find_host, get_own_queue
@@ -94,14 +94,14 @@ class Office:
         return await jobs.claim(get_own_queue(self.host), self.caller, claim)
 
     async def complete(self, job: ClaimedJob, **result: object) -> None:
-        await jobs.complete(get_own_queue(self.host), self.caller, job.id, dict(result), worker_id=job.worker_id)  # type: ignore[arg-type]
+        await jobs.complete(get_own_queue(self.host), self.caller, job.id, dict(result))  # type: ignore[arg-type]
 
     async def trace(self, errand: Errand) -> list[str]:
         portions = instances.stream_history(self.host, self.caller, errand.id)
         return [f"{line.node_id} {line.node_type} {line.status}" async for lines in portions for line in lines]
 
     async def sweep(self) -> int:
-        return await LeaseSweeper(self.runtime.processes, interval=timedelta(seconds=1)).run_once()
+        return await sweep_leases(self.runtime.processes)
 
     async def cancel(self, errand: Errand) -> None:
         id_ = to_entity_id(errand.id)

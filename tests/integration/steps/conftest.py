@@ -22,7 +22,7 @@ from statewright.processes.changes import FailureReport, NodeExecution
 from statewright.services.core import Caller
 from statewright.services.processes import dialects, failed_jobs, jobs, successors
 from statewright.services.processes import instances as hosted
-from statewright.services.processes.background import LeaseSweeper, RestingJobs
+from statewright.services.processes.background import end_rests, sweep_leases
 from statewright.services.processes.dialects import InstanceQuery
 from statewright.services.processes.hosting import ProcessHost, find_shared_queue
 from statewright.services.processes.instances import StartRequest, StreamedPage
@@ -149,12 +149,12 @@ class Host:
     async def sweep(self, **span: float) -> int:
         """Let time pass and leases be looked at; how many had ended."""
         self.clock.advance(timedelta(**span))
-        return await LeaseSweeper(self.runtime.processes, interval=timedelta(seconds=1)).run_once()
+        return await sweep_leases(self.runtime.processes)
 
     async def end_rests(self, **span: float) -> int:
         """Let time pass and resting jobs be looked at; how many can be claimed again."""
         self.clock.advance(timedelta(**span))
-        return await RestingJobs(self.runtime.processes).run_once()
+        return await end_rests(self.runtime.processes)
 
     async def chain(self) -> int:
         """Start the successors that nobody has started, as a node does that finds them in the outbox."""

@@ -6,7 +6,7 @@ import pytest
 
 from statewright.failures import ProcessBadRequest, ProcessNotFound
 from statewright.metrics.processes import StepCollector
-from statewright.services.processes.background import MAX_PURGE_BATCH, InstancePurger, PurgeResult, purge
+from statewright.services.processes.background import MAX_PURGE_BATCH, PurgeResult, purge, purge_expired
 from tests.integration.steps.conftest import THREE_STEPS, Host, definition, end, service_task, step
 
 EVERYWHERE = ("entity", "entity_history", "entity_audit", "process_instance", "process_execution")
@@ -57,8 +57,8 @@ async def test_retention_removes_those_of_all_tenants(host: Host):
     await stranger.start("quick")
     host.clock.advance(timedelta(hours=1))
     steps = host.runtime.processes.hosts.get_hosted("steps")
-    assert await InstancePurger(host.runtime.core, steps, retention=timedelta(hours=2)).run_once() == 0
-    assert await InstancePurger(host.runtime.core, steps, retention=timedelta(minutes=30)).run_once() == 2
+    assert await purge_expired(host.runtime.core, steps, timedelta(hours=2)) == 0
+    assert await purge_expired(host.runtime.core, steps, timedelta(minutes=30)) == 2
     assert await host.count("SELECT count(*) FROM process_instance") == 0
     definitions = await host.count("SELECT count(*) FROM entity")
     assert definitions == 2, "definitions are kept for ever"

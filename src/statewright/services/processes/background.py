@@ -5,9 +5,10 @@ Leases that ended, and instances that finished long ago, are looked after by eve
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 from msgspec import Struct
@@ -38,108 +39,48 @@ PURGE_INTERVAL: Final = timedelta(minutes=1)
 log = logs.logger(__name__)
 
 
-class LeaseSweeper:
-    """Returns jobs whose lease has ended to the queue, without using a retry (docs/reference/steps.md#the-contract).
-    Those whose language or definition limits this fail after so many times.
+async def sweep_leases(processes: Processes) -> int:
+    """Return jobs whose lease has ended to the queue, without using a retry (docs/reference/steps.md#the-contract); how
+    many. Those that were lost as often as their language or definition permits fail. Raises ``StorageUnavailable``.
     """
+    core, hosts = processes.core, processes.hosts
+    line = build_audit_line(core, build_entry_event("lease-expired", {}), core.clock())
+    lost = {hosted.name: hosted.lost_jobs for hosted in hosts.hosted if hosted.lost_jobs is not None}
+    limits = {name: of_language.limit for name, of_language in lost.items() if of_language.limit is not None}
+    free = await leases.sweep_expired(core.pool, limit=MAX_SWEEP_BATCH, line=line, loss_limits=limits)
+    if free:
+        for _, language, _ in free:
+            hosts.count_expired_lease(language)
+        hosts.wakeups.announce(set(free))
+        log.info("leases_expired", count=len(free))
+    fail_lost, arguments = partial(_fail_lost, processes), (list(hosts.names), list(limits), list(limits.values()))
+    await core.takings.run_round(LOSSES, core.clock, fail_lost, *arguments, limit=MAX_SWEEP_BATCH)
+    return len(free)
 
-    def __init__(self, processes: Processes, *, interval: timedelta) -> None:
-        self._processes = processes
-        self._hosts = processes.hosts
-        self._interval = interval
 
-    async def run(self) -> None:
-        """Sweep until cancelled."""
-        await repeat(self._run_round, self._interval, log=log, failure="lease_sweep_failed")
-
-    async def run_once(self) -> int:
-        """Take back what has expired; how many jobs. Raises ``StorageUnavailable``."""
-        processes = self._processes
-        line = build_audit_line(processes.core, build_entry_event("lease-expired", {}), processes.core.clock())
-        lost = {hosted.name: hosted.lost_jobs for hosted in self._hosts.hosted if hosted.lost_jobs is not None}
-        limits = {name: of_language.limit for name, of_language in lost.items() if of_language.limit is not None}
-        free = await leases.sweep_expired(processes.core.pool, limit=MAX_SWEEP_BATCH, line=line, loss_limits=limits)
-        if free:
-            for _, language, _ in free:
-                self._hosts.count_expired_lease(language)
-            self._hosts.wakeups.announce(set(free))
-            log.info("leases_expired", count=len(free))
-        names, most = list(limits), list(limits.values())
-        await processes.core.takings.run_round(
-            LOSSES, processes.core.clock, self._fail_lost, list(self._hosts.names), names, most, limit=MAX_SWEEP_BATCH
-        )
-        return len(free)
-
-    async def _fail_lost(self, lost_jobs: Sequence[LostJob], taker: str) -> None:
-        """Fail the jobs that were lost too often. Until that is done they stay with the worker they were lost by."""
-        takings, clock = self._processes.core.takings, self._processes.core.clock
-        for lost in lost_jobs:
-            self._hosts.count_expired_lease(lost.language)
-            caller, owner = Caller(system_principal(lost.tenant)), WorkOwner(lost.language, lost.instance)
-            with log_failures(log, "lost_job_not_failed", job=lost.id):  # a later round finds it again
-                async with takings.attempt(LOSSES, lost.tenant, (lost.id,), taker, clock=clock):
-                    await apply_or_keep(self._processes, caller, EntityId(lost.id), owner, JobReport(outcome="LOST"))
-
-    async def _run_round(self) -> bool:
-        return await self.run_once() == MAX_SWEEP_BATCH
+async def _fail_lost(processes: Processes, lost_jobs: Sequence[LostJob], taker: str) -> None:
+    """Fail the jobs that were lost too often. Until that is done they stay with the worker they were lost by."""
+    takings, clock = processes.core.takings, processes.core.clock
+    for lost in lost_jobs:
+        processes.hosts.count_expired_lease(lost.language)
+        caller, owner = Caller(system_principal(lost.tenant)), WorkOwner(lost.language, lost.instance)
+        with log_failures(log, "lost_job_not_failed", job=lost.id):  # a later round finds it again
+            async with takings.attempt(LOSSES, lost.tenant, (lost.id,), taker, clock=clock):
+                await apply_or_keep(processes, caller, EntityId(lost.id), owner, JobReport(outcome="LOST"))
 
 
 REST_INTERVAL: Final = timedelta(milliseconds=500)
 
 
-class RestingJobs:
-    """Lets jobs be claimed again that have rested after a failure (docs/reference/steps.md#backoff)."""
-
-    def __init__(self, processes: Processes) -> None:
-        self._processes = processes
-        self._wakeups = processes.hosts.wakeups
-
-    async def run(self) -> None:
-        """Work until cancelled."""
-        await repeat(self._run_round, REST_INTERVAL, log=log, failure="job_rests_not_ended")
-
-    async def run_once(self) -> int:
-        """End the rests that are over; how many. Raises ``StorageUnavailable``."""
-        free = await leases.end_rests(
-            self._processes.core.pool, now=self._processes.core.clock(), limit=MAX_SWEEP_BATCH
-        )
-        if free:
-            self._wakeups.announce(set(free))
-        return len(free)
-
-    async def _run_round(self) -> bool:
-        return await self.run_once() == MAX_SWEEP_BATCH
-
-
-class InstancePurger:
-    """Removes instances of a language, of all tenants, that finished longer ago than ``retention``."""
-
-    def __init__(self, core: Core, language: HostedLanguage, *, retention: timedelta) -> None:
-        self._core = core
-        self._language = language
-        self._retention_us = retention // timedelta(microseconds=1)
-
-    async def run(self) -> None:
-        """Purge until cancelled."""
-        await repeat(self._run_round, PURGE_INTERVAL, log=log, failure="step_purge_failed")
-
-    async def run_once(self) -> int:
-        """Remove one batch; how many instances. Raises ``StorageUnavailable``."""
-        before = self._core.clock() - self._retention_us
-        count = await instances.delete_finished_instances(
-            self._core.pool,
-            self._language.name,
-            finished_before=before,
-            tenant=None,
-            limit=MAX_PURGE_BATCH,
-            task_types=self._language.task_types,
-        )
-        if count:
-            log.info("step_instances_purged", count=count)
-        return count
-
-    async def _run_round(self) -> bool:
-        return await self.run_once() == MAX_PURGE_BATCH
+async def end_rests(processes: Processes) -> int:
+    """Let jobs be claimed again that have rested for long enough after a failure (docs/reference/steps.md#backoff); how
+    many. Raises ``StorageUnavailable``.
+    """
+    core = processes.core
+    free = await leases.end_rests(core.pool, now=core.clock(), limit=MAX_SWEEP_BATCH)
+    if free:
+        processes.hosts.wakeups.announce(set(free))
+    return len(free)
 
 
 # Removing finished instances by age, with everything that belongs to them. Ours.
@@ -149,6 +90,23 @@ MAX_PURGE_BATCH: Final = 200
 
 REQUEST_WINDOW: Final = timedelta(seconds=5)
 """How long one request works; who wants more asks again."""
+
+
+async def purge_expired(core: Core, language: HostedLanguage, retention: timedelta) -> int:
+    """Remove a batch of instances of a language, of all tenants, that finished longer ago than ``retention``; how many.
+    Raises ``StorageUnavailable``.
+    """
+    count = await instances.delete_finished_instances(
+        core.pool,
+        language.name,
+        finished_before=core.clock() - retention // timedelta(microseconds=1),
+        tenant=None,
+        limit=MAX_PURGE_BATCH,
+        task_types=language.task_types,
+    )
+    if count:
+        log.info("step_instances_purged", count=count)
+    return count
 
 
 class PurgeResult(Struct, frozen=True, kw_only=True):
@@ -208,8 +166,12 @@ async def run_process_services(
     work = {
         "process-successors": build_successor_starter(processes, scan_interval=config.scan_interval).run(),
         "process-ends": build_end_teller(processes, scan_interval=config.scan_interval).run(),
-        "process-leases": LeaseSweeper(processes, interval=config.sweep_interval).run(),
-        "process-resting-jobs": RestingJobs(processes).run(),
+        "process-leases": _repeat_batches(
+            partial(sweep_leases, processes), MAX_SWEEP_BATCH, config.sweep_interval, failure="lease_sweep_failed"
+        ),
+        "process-resting-jobs": _repeat_batches(
+            partial(end_rests, processes), MAX_SWEEP_BATCH, REST_INTERVAL, failure="job_rests_not_ended"
+        ),
         "process-kept-reports": ReportKeeper(processes).run(),
         "process-announcements": announce_jobs(processes),
     }
@@ -218,9 +180,23 @@ async def run_process_services(
         work["process-timers"] = TimerScanner(processes, scan_interval=config.scan_interval).run()
     for hosted in hosts.hosted:
         if retention := config.retentions.get(hosted.name):
-            work[f"process-purge-{hosted.name}"] = InstancePurger(processes.core, hosted, retention=retention).run()
+            remove = partial(purge_expired, processes.core, hosted, retention)
+            work[f"process-purge-{hosted.name}"] = _repeat_batches(
+                remove, MAX_PURGE_BATCH, PURGE_INTERVAL, failure="step_purge_failed"
+            )
     async with run_in_background(work):
         yield
+
+
+async def _repeat_batches(
+    do_batch: Callable[[], Awaitable[int]], full: int, interval: timedelta, *, failure: str
+) -> None:
+    """Do batches until cancelled, at once after one that was ``full``."""
+
+    async def run_round() -> bool:
+        return await do_batch() == full
+
+    await repeat(run_round, interval, log=log, failure=failure)
 
 
 async def announce_jobs(processes: Processes) -> None:
