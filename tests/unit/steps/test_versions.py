@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from statewright.jsonval.values import JsonObject
-from statewright.services.processes.definitions import AssignedVersion, assign_version
+from statewright.services.processes.definitions import assign_version
 from statewright.steps import hash_content
 from statewright.steps.documents import (
     definition_from_document,
@@ -163,10 +163,10 @@ def test_a_number_and_a_text_of_the_same_digits_differ():
 
 
 def test_the_first_version_is_one_and_versions_count_up():
-    assert assign_version("a", {}) == AssignedVersion(1, is_new=True)
-    assert assign_version("c", {1: "a", 2: "b"}) == AssignedVersion(3, is_new=True)
+    assert assign_version("a", {}) == (1, True)
+    assert assign_version("c", {1: "a", 2: "b"}) == (3, True)
 
 
 def test_the_same_content_gives_the_highest_version_that_has_it():
-    assert assign_version("a", {1: "a", 2: "b"}) == AssignedVersion(1, is_new=False)
-    assert assign_version("a", {1: "a", 2: "b", 3: "a"}) == AssignedVersion(3, is_new=False)
+    assert assign_version("a", {1: "a", 2: "b"}) == (1, False)
+    assert assign_version("a", {1: "a", 2: "b", 3: "a"}) == (3, False)

@@ -56,15 +56,6 @@ class NewDefinition(Struct, frozen=True, kw_only=True):
         return {**self.build_document(version), "uploadedAt": to_rfc3339(at), "contentHash": self.content}
 
 
-class UploadedVersion(Struct, frozen=True, kw_only=True):
-    """The version that a definition got; not new when a stored one has the same content."""
-
-    version: int
-    uploaded_at: int
-    """Epoch microseconds, of the version that is named."""
-    is_new: bool
-
-
 class UploadedDefinition(Struct, frozen=True, kw_only=True):
     """What an upload came to. ``is_new`` is False when a stored version has the same content; it is named then."""
 
@@ -101,19 +92,12 @@ class Summaries(Struct, frozen=True, kw_only=True):
     total: int
 
 
-class AssignedVersion(Struct, frozen=True):
-    """The version an upload is answered with, and whether it has to be stored."""
-
-    version: int
-    is_new: bool
-
-
-def assign_version(content: str, stored: Mapping[int, str]) -> AssignedVersion:
-    """The highest stored version of the same content, else the next one. ``stored``: content hashes by version."""
+def assign_version(content: str, stored: Mapping[int, str]) -> tuple[int, bool]:
+    """The highest stored version of the same content, else the next one, which is new. ``stored``: content hashes by
+    version.
+    """
     same = [version for version, known in stored.items() if known == content]
-    if same:
-        return AssignedVersion(max(same), is_new=False)
-    return AssignedVersion(max(stored, default=0) + 1, is_new=True)
+    return (max(same), False) if same else (max(stored, default=0) + 1, True)
 
 
 async def check_by_size(core: Core, caller: Caller, size: int, check: Callable[[], T]) -> T:
@@ -125,7 +109,7 @@ async def check_by_size(core: Core, caller: Caller, size: int, check: Callable[[
     return await core.computations.compute(caller.tenant, "definition", check)
 
 
-async def store(host: ProcessHost[P, I], caller: Caller, definition: NewDefinition) -> UploadedVersion:
+async def store(host: ProcessHost[P, I], caller: Caller, definition: NewDefinition) -> UploadedDefinition:
     """Store a definition as its next version, unless a stored one has the same content.
 
     Concurrent calls for one id all succeed.
@@ -138,21 +122,6 @@ async def store(host: ProcessHost[P, I], caller: Caller, definition: NewDefiniti
         except Conflict:  # another upload of this id has taken the version
             continue
     raise Conflict
-
-
-async def store_process(host: ProcessHost[P, I], caller: Caller, definition: NewDefinition) -> UploadedDefinition:
-    """The same, with what was stored."""
-
-    def conclude(stored_version: UploadedVersion) -> UploadedDefinition:
-        return UploadedDefinition(
-            new=definition,
-            version=stored_version.version,
-            uploaded_at=stored_version.uploaded_at,
-            is_new=stored_version.is_new,
-        )
-
-    caller.convert_result(conclude)
-    return conclude(await store(host, caller, definition))
 
 
 async def get_version(
@@ -224,24 +193,21 @@ async def list_definitions(
     return Summaries(items=items, page=wanted.number, page_size=wanted.size, total=total)
 
 
-async def _store_version(host: ProcessHost[P, I], caller: Caller, definition: NewDefinition) -> UploadedVersion:
+async def _store_version(host: ProcessHost[P, I], caller: Caller, definition: NewDefinition) -> UploadedDefinition:
     """Raises ``Conflict`` when the version was taken meanwhile."""
     core = host.core
     known = await stored.fetch_versions(core.pool, caller.tenant, host.language.name, definition.id)
-    assigned = assign_version(definition.content, {one.version: one.content for one in known})
-    if assigned.is_new:
-        at = core.clock()
-        await _publish(host, caller, definition, version=assigned.version, at=at)
+    version, is_new = assign_version(definition.content, {one.version: one.content for one in known})
+    at = core.clock() if is_new else next(one.uploaded_at for one in known if one.version == version)
+    uploaded = UploadedDefinition(new=definition, version=version, uploaded_at=at, is_new=is_new)
+    if is_new:
+        await _publish(host, caller, uploaded)
         host.metrics.definitions_uploaded += 1
-    else:
-        at = next(one.uploaded_at for one in known if one.version == assigned.version)
-    return UploadedVersion(version=assigned.version, uploaded_at=at, is_new=assigned.is_new)
+    return uploaded
 
 
-async def _publish(
-    host: ProcessHost[P, I], caller: Caller, definition: NewDefinition, *, version: int, at: int
-) -> None:
-    language = host.language
+async def _publish(host: ProcessHost[P, I], caller: Caller, uploaded: UploadedDefinition) -> None:
+    language, definition, version, at = host.language, uploaded.new, uploaded.version, uploaded.uploaded_at
     row = DefinitionRow(
         id=definition.id,
         version=version,
@@ -253,7 +219,7 @@ async def _publish(
     )
     model = language.models.definition
     state = next(iter(model.states))
-    document = await read_texts([definition.source], lambda: encode_text(definition.to_document(version, at)))
+    document = await read_texts([definition.source], lambda: encode_text(uploaded.document))
     async with host.core.open_unit(caller) as unit:
         id_ = _derive_entity_id(caller.tenant, language.models.namespace, definition.id, version)
         entity = build_entity(unit, model, id_, state, document)
@@ -263,7 +229,7 @@ async def _publish(
         )
         unit.record(entity.id, event)
         unit.parts[WAITS.name] = Waits(tenant=caller.tenant, language=language.name, definitions=(row,))
-        await caller.commit(unit, UploadedVersion(version=version, uploaded_at=at, is_new=True))
+        await caller.commit(unit, uploaded)
 
 
 def _derive_entity_id(tenant: TenantId, namespace: str, definition_id: str, version: int) -> EntityId:

@@ -280,7 +280,7 @@ async def upload_definition(
     """
     refuse_joined(caller)
     new = await dialect.intake.accept(processes, caller, source)
-    return await definitions.store_process(dialect.find_host(processes), caller, new)
+    return await definitions.store(dialect.find_host(processes), caller, new)
 
 
 async def start_instance(
