@@ -100,6 +100,10 @@ FailureReason = Literal[
 ]
 """Why there is no response (docs/reference/egress.md#failures)."""
 
+_PASSING: Final[frozenset[FailureReason]] = frozenset(
+    {"name_unresolved", "too_many_requests", "connection_failed", "connection_lost", "timed_out", "response_malformed"}
+)
+
 
 class HttpRequest(Struct, frozen=True, kw_only=True):
     """A request. ``tenant``: on whose behalf; each may have only so many under way (empty: the service itself).
@@ -158,6 +162,11 @@ class HttpFailure(Struct, frozen=True, kw_only=True):
     reason: FailureReason
     detail: str = ""
     was_sent: bool = False
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether the same request may succeed later."""
+        return self.reason in _PASSING
 
     def __str__(self) -> str:
         return f"{self.reason}: {self.detail}" if self.detail else self.reason

@@ -94,7 +94,7 @@ class ServerAnswer(Struct, frozen=True, kw_only=True):
 
 
 class FailedAnswer(ValueError):
-    """A response that fails the task."""
+    """A response that fails the task, or that there is none. ``may_pass``: the same request may succeed later."""
 
     def __init__(self, reason: str, *, may_pass: bool = False) -> None:
         super().__init__(reason)

@@ -73,7 +73,7 @@ def read_content(payload: JsonObject, answer: ServerAnswer) -> JsonValue:
     return _parse(answer.body, _find_media_type(payload, answer))
 
 
-def read_reply(payload: JsonObject, answer: ServerAnswer) -> JsonValue:
+def read_reply(answer: ServerAnswer) -> JsonValue:
     """What came back for what was written: an object or an array, else ``{}``. Raises :class:`FailedAnswer`."""
     _require_success(answer)
     try:

@@ -109,21 +109,7 @@ LEASE_MARGIN: Final = timedelta(seconds=30)
 WAIT_LEASE: Final = timedelta(days=3650)
 """How long a job waits that another program completes."""
 
-_REPEATABLE: Final = frozenset(
-    {"name_unresolved", "too_many_requests", "connection_failed", "connection_lost", "timed_out", "response_malformed"}
-)
-"""Failures after which the same request may succeed."""
-
-
 FlowWorker: TypeAlias = ServiceWorker[FlowProcess, FlowInstance]
-
-
-class _TaskFailed(Exception):
-    """A job failed, for a reason that its author may read."""
-
-    def __init__(self, reason: str, *, retryable: bool = False) -> None:
-        super().__init__(reason)
-        self.retryable = retryable
 
 
 class _Waiting:
@@ -151,11 +137,10 @@ class ServiceTasks:
     async def _do_and_report(self, worker: FlowWorker, caller: Caller, job: ClaimedJob) -> None:
         try:
             output = await self._perform(caller, job)
-        except (UnusableTask, FailedAnswer) as failed:
-            may_pass = isinstance(failed, FailedAnswer) and failed.may_pass
-            await worker.fail(caller, job, str(failed), retryable=may_pass)
-        except _TaskFailed as failed:
-            await worker.fail(caller, job, str(failed), retryable=failed.retryable)
+        except UnusableTask as unusable:
+            await worker.fail(caller, job, str(unusable), retryable=False)
+        except FailedAnswer as failed:
+            await worker.fail(caller, job, str(failed), retryable=failed.may_pass)
         except Failure as failure:
             if failure.status >= 500:
                 raise
@@ -179,7 +164,7 @@ class ServiceTasks:
             case "resource:read":
                 return await self._send(caller, plan_read(payload), partial(read_content, payload))
             case "resource:write":
-                return await self._send(caller, plan_write(payload), partial(read_reply, payload))
+                return await self._send(caller, plan_write(payload), read_reply)
             case _:
                 request = RequestTask(payload, job.id)
                 planned = request.plan()
@@ -187,7 +172,7 @@ class ServiceTasks:
                 return _Waiting() if planned.waits else output
 
     async def _send(self, caller: Caller, planned: PlannedRequest, read: AnswerReader) -> JsonValue:
-        """What ``read`` makes of the answer."""
+        """What ``read`` makes of the answer. Raises ``FailedAnswer`` also where there is none."""
         outcome = await self._egress.send(
             HttpRequest(
                 url=planned.url,
@@ -199,6 +184,6 @@ class ServiceTasks:
             )
         )
         if isinstance(outcome, HttpFailure):
-            raise _TaskFailed(f"REQUEST: {outcome}", retryable=outcome.reason in _REPEATABLE)
+            raise FailedAnswer(f"REQUEST: {outcome}", may_pass=outcome.may_pass)
         answer = ServerAnswer(status=outcome.status, media_type=outcome.media_type, body=outcome.body)
         return await outcome.read(lambda _: read(answer))

@@ -60,11 +60,6 @@ Report: TypeAlias = Callable[[JsonObject], Awaitable["JsonObject | None"]]
 BUSY_PAUSE_S: Final = 1
 """Before a run asks again for a process."""
 
-_REPEATABLE: Final = frozenset(
-    {"name_unresolved", "too_many_requests", "connection_failed", "connection_lost", "timed_out", "response_malformed"}
-)
-"""Reasons after which the same request may succeed."""
-
 
 class DoTask(Protocol):
     """Has a task done that the service does not do itself."""
@@ -210,7 +205,7 @@ async def send_task(egress: Egress, tenant: TenantId, fields: JsonObject, keycha
         )
     )
     if isinstance(answer, HttpFailure):
-        return report_failure(str(answer), retryable=answer.reason in _REPEATABLE, code=answer.reason)
+        return report_failure(str(answer), retryable=answer.may_pass, code=answer.reason)
     return await answer.read(lambda response: read_response(response.status, response.headers, response.body))
 
 
