@@ -47,13 +47,7 @@ class PlaybookNode:
         )
 
     async def complete(self, job: ClaimedJob, completion: JsonObject) -> None:
-        await jobs.complete(
-            find_shared_queue(self.host.runtime.processes),
-            self.host.caller,
-            job.id,
-            completion,
-            worker_id=job.worker_id,
-        )
+        await jobs.complete(find_shared_queue(self.host.runtime.processes), self.host.caller, job.id, completion)
 
     async def events(self, execution: str, *types: str) -> list[JsonObject]:
         """The events of the log, of some types or all."""

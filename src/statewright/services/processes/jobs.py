@@ -187,10 +187,9 @@ def require_few_types(count: int) -> None:
         raise ProcessBadRequest(f"jobTypes must be ≤ {MAX_JOB_TYPES}, got {count}")
 
 
-async def complete(
-    queue: JobQueue, caller: Caller, job_id: str, result: JsonValue = None, *, worker_id: str = ""
-) -> None:
-    """A worker's result; the first one counts. Late, repeated and foreign ones are accepted without effect (J6).
+async def complete(queue: JobQueue, caller: Caller, job_id: str, result: JsonValue = None) -> None:
+    """A worker's result; the first one counts, whoever holds the job. Late and repeated ones are accepted without
+    effect (J6).
 
     Raises ``ProcessNotFound`` (``job "X" not found``), ``ProcessBadRequest`` for what cannot be stored or is no result
     in the language of the job, ``StorageUnavailable`` also where it is not known whether it was taken: it counts once.
@@ -380,7 +379,7 @@ async def _hand_out(
             if language.add_secrets is not None:
                 given = await language.add_secrets(queue.parts, tenant, job, payload, peer)
                 if isinstance(given, RefusedJob):
-                    queue.parts.core.start_detached(_end_refused(queue, tenant, job, lease, given))
+                    queue.parts.core.start_detached(_end_refused(queue, tenant, job, given))
                     continue
                 payload = given
             handed_out.append(_to_claimed_job(job, lease, payload))
@@ -394,11 +393,11 @@ async def _hand_out(
     return tuple(handed_out)
 
 
-async def _end_refused(queue: JobQueue, tenant: TenantId, job: LockedJob, lease: JobLease, refused: RefusedJob) -> None:
+async def _end_refused(queue: JobQueue, tenant: TenantId, job: LockedJob, refused: RefusedJob) -> None:
     """Report the end of a job that was not handed out; without success its lease ends, and it comes again."""
     with log_failures(log, "refused_job_not_reported", job=job.id):
         caller = Caller(system_principal(tenant))
-        await complete(queue, caller, uuid_to_ulid(job.id), refused.result, worker_id=lease.worker)
+        await complete(queue, caller, uuid_to_ulid(job.id), refused.result)
 
 
 def _list_topics(queue: JobQueue, tenant: TenantId, request: JobClaim) -> list[Topic]:
@@ -472,7 +471,7 @@ async def apply_or_keep(
     the language does not take.
     """
     language, name = processes.hosts.get_hosted(owner.language), uuid_to_ulid(job)
-    unknown = ProcessNotFound(f'job "{name}" not found')
+    unknown = build_not_found(name)
     for _ in range(MAX_ATTEMPTS):
         hold = await _find_type_hold(processes.core, caller.tenant, owner.language, job)
         if hold is None:

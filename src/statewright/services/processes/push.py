@@ -31,10 +31,9 @@ from statewright.instants import to_rfc3339
 from statewright.jsonval.codec import MalformedJson, decode, encode
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.loop.background import repeat
-from statewright.processes.changes import FailureReport
 from statewright.processes.language import I, P
 from statewright.services.core import Caller
-from statewright.services.processes import failed_jobs, jobs
+from statewright.services.processes import jobs
 from statewright.services.processes.hosting import ProcessHost, get_own_queue
 from statewright.services.processes.jobs import ClaimedJob, JobClaim, render_job
 from statewright.services.processes.service_workers import JobHolder
@@ -89,11 +88,9 @@ class Pusher(Generic[P, I]):
         self._host = host
         self._render_job = render_job
         self._do_job = do_job
-        self._queue = get_own_queue(host)
         self._members = members
         self._callouts = callouts
-        self._worker = f"{PUSHED_BY}{uuid4()}"
-        self._holder = JobHolder(self._queue, self._worker)
+        self._holder = JobHolder(get_own_queue(host), f"{PUSHED_BY}{uuid4()}")
         self._busy: Counter[tuple[TenantId, PushRoute]] = Counter()
         self._under_way: set[asyncio.Task[None]] = set()
         self._woken = asyncio.Event()
@@ -157,8 +154,9 @@ class Pusher(Generic[P, I]):
 
     async def _push(self, tenant: TenantId, route: PushRoute, limit: int) -> int:
         types = (route.job_type,)
-        claim = JobClaim(worker_id=self._worker, job_types=types, max_jobs=limit, lease=LEASE_TIMEOUT, route=route)
-        claimed = await jobs.claim(self._queue, Caller(system_principal(tenant)), claim)
+        name = self._holder.name
+        claim = JobClaim(worker_id=name, job_types=types, max_jobs=limit, lease=LEASE_TIMEOUT, route=route)
+        claimed = await jobs.claim(self._holder.queue, Caller(system_principal(tenant)), claim)
         for job in claimed:
             self._busy[tenant, route] += 1
             task = asyncio.create_task(self._deliver(tenant, route, job), name="job-push")
@@ -183,7 +181,7 @@ class Pusher(Generic[P, I]):
             log.warning("pushed_job_not_reported", job=job.id, error=failure.detail)
         except Exception as defect:
             log.error("service_job_defect", job=job.id, type=job.job_type, error=repr(defect), exc_info=True)
-            await self._fail(caller, job, "the service could not have the job done", retryable=False)
+            await self._holder.fail(caller, job, "the service could not have the job done", retryable=False)
         else:
             await self._report(caller, job, reply)
         finally:
@@ -193,7 +191,7 @@ class Pusher(Generic[P, I]):
     async def _report(self, caller: Caller, job: ClaimedJob, reply: CalloutResult) -> None:
         try:
             if not reply.success:
-                await self._fail(caller, job, reply.error or "", retryable=reply.retryable)
+                await self._holder.fail(caller, job, reply.error or "", retryable=reply.retryable)
             else:
                 await self._complete(caller, job, reply)
         except Failure as failure:  # its lease ends, and another worker does it again
@@ -201,17 +199,14 @@ class Pusher(Generic[P, I]):
 
     async def _complete(self, caller: Caller, job: ClaimedJob, reply: CalloutResult) -> None:
         try:
-            await jobs.complete(self._queue, caller, job.id, _read_result(reply), worker_id=self._worker)
+            await self._holder.complete(caller, job, _read_result(reply))
         except (MalformedJson, ProcessBadRequest) as unusable:
-            await self._fail(caller, job, f"the answer of the member is no result: {unusable}", retryable=False)
-
-    async def _fail(self, caller: Caller, job: ClaimedJob, message: str, *, retryable: bool) -> None:
-        report = FailureReport(worker_id=self._worker, message=message, retryable=retryable)
-        await failed_jobs.fail(self._queue, caller, job.id, report)
+            told = f"the answer of the member is no result: {unusable}"
+            await self._holder.fail(caller, job, told, retryable=False)
 
     async def _give_back(self, caller: Caller, job: ClaimedJob) -> None:
         try:
-            await jobs.release(self._queue, caller, job.id, worker_id=self._worker)
+            await self._holder.release(caller, job)
         except Failure as failure:  # its lease ends
             log.warning("pushed_job_not_returned", job=job.id, error=failure.detail)
 

@@ -1,6 +1,5 @@
-"""Who has claimed jobs within the service, and reports on them as workers do.
-
-Jobs that the service does itself, of one language.
+"""Jobs that the service itself claims: who holds them reports on them as workers do (``JobHolder``), and jobs of one
+language are done by the service (``ServiceWorker``).
 
 A node claims them like any worker, for all tenants, and does them outside of every transaction: with a lease, so that
 another node does what this one leaves undone, and so many at a time in all and of each tenant. What a job amounts to
@@ -21,10 +20,7 @@ from statewright.ids import TenantId
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.loop.background import repeat
 from statewright.processes.changes import FailureReport
-from statewright.processes.language import (
-    I,
-    P,
-)
+from statewright.processes.language import I, P
 from statewright.services.core import Caller
 from statewright.services.processes import failed_jobs, jobs
 from statewright.services.processes.hosting import JobQueue, ProcessHost, get_own_queue
@@ -35,7 +31,7 @@ from statewright.telemetry import logs
 
 
 class JobHolder:
-    """Of jobs of a queue, under a name that nobody else has."""
+    """A worker within the service, under a name that nobody else has: what it reports of the jobs that it claimed."""
 
     def __init__(self, queue: JobQueue, name: str) -> None:
         self.queue = queue
@@ -43,7 +39,7 @@ class JobHolder:
 
     async def complete(self, caller: Caller, job: ClaimedJob, result: JsonValue) -> None:
         """Report a result. Raises ``ProcessBadRequest`` for one that the language does not take."""
-        await jobs.complete(self.queue, caller, job.id, result, worker_id=self.name)
+        await jobs.complete(self.queue, caller, job.id, result)
 
     async def fail(self, caller: Caller, job: ClaimedJob, message: str, *, retryable: bool) -> None:
         """Report a failure."""
@@ -59,6 +55,10 @@ class JobHolder:
     async def renew(self, caller: Caller, job: ClaimedJob, lease: timedelta) -> None:
         """Keep a job for longer."""
         await jobs.renew(self.queue, caller, job.id, worker_id=self.name, lease=lease)
+
+    async def release(self, caller: Caller, job: ClaimedJob) -> None:
+        """Give a job back, to be claimed again at once."""
+        await jobs.release(self.queue, caller, job.id, worker_id=self.name)
 
     async def rest(self, caller: Caller, job: ClaimedJob, until: int) -> None:
         """Give a job back, to be claimed again from an instant on."""
@@ -133,7 +133,7 @@ class ServiceWorker(JobHolder, Generic[P, I]):
         try:
             await self._work(self, caller, job)
         except asyncio.CancelledError:
-            self.host.core.start_detached(jobs.release(self.queue, caller, job.id, worker_id=self.name))
+            self.host.core.start_detached(self.release(caller, job))
             raise
         except Failure as failure:  # its lease ends, and it is done again
             log.warning("service_job_not_reported", job=job.id, error=failure.detail)

@@ -228,7 +228,7 @@ async def _poll_jobs(request: pb.PollJobsRequest, call: EngineCall) -> pb.PollJo
 async def _complete_job(request: pb.CompleteJobRequest, call: EngineCall) -> pb.CompleteJobResponse:
     caller = answer_with(call.caller, lambda _: pb.CompleteJobResponse())
     result = await read_object(request.variables_to_set)
-    await jobs.complete(call.queue, caller, request.job_id, result, worker_id=request.worker_id)
+    await jobs.complete(call.queue, caller, request.job_id, result)
     return pb.CompleteJobResponse()
 
 

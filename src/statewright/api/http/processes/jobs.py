@@ -62,11 +62,9 @@ async def complete_job(request: Request) -> Response:
     result = body.get("variables")
     if not isinstance(result, list):  # some languages take arrays; which one the job is of, it is too early to know
         result = body.object("variables")
-    worker = body.text("workerId")
+    body.text("workerId")  # refused unless it is a text; whose it is does not matter
     caller = request.answer_with(respond_empty)
-    await jobs.complete(
-        find_shared_queue(request.runtime.processes), caller, request.path_params["id"], result, worker_id=worker
-    )
+    await jobs.complete(find_shared_queue(request.runtime.processes), caller, request.path_params["id"], result)
     return NO_CONTENT
 
 
