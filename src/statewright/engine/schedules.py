@@ -21,7 +21,7 @@ from statewright.engine.run import EntityDraft, Run, locate_failure
 from statewright.entity import Arming, Entity, Event, ScheduledTask, TaskKey
 from statewright.failures import Failure, NoComputeMember, ScheduleFunctionInvalidResult, WorkflowFailed
 from statewright.ids import EntityId, TenantId, TransactionId
-from statewright.jsonval.values import JsonValue
+from statewright.jsonval.values import JsonValue, is_whole
 from statewright.telemetry.tracing import get_trace
 from statewright.workflow import Schedule, ScheduleFunction, Transition, Workflow, find_governing
 
@@ -85,7 +85,7 @@ def _read_members(function: str, reply: CalloutResult) -> dict[str, int]:
 
 
 def _require_integer(function: str, name: str, value: JsonValue) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
+    if not is_whole(value):
         raise ScheduleFunctionInvalidResult(function, f"{name} is not an integer")
     return value
 

@@ -102,7 +102,7 @@ def read_report(given: JsonValue) -> RunReport:
 
 def _read_count(given: JsonObject, name: str) -> int:
     value = given.get(name, 0)
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_LOG_ENTRIES:
+    if not is_whole(value) or not 0 <= value <= MAX_LOG_ENTRIES:
         raise UnusableCompletion(f"{name} must be a number from 0 to {MAX_LOG_ENTRIES}")
     return value
 

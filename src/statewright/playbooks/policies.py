@@ -6,12 +6,11 @@ What a task comes to (docs/reference/playbooks.md#outcomes).
 """
 
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Final, Literal, get_args
 
 from msgspec import Struct
 
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.jsonval.values import JsonObject, JsonValue, is_number
 from statewright.playbooks.definition import (
     DEFAULT_ATTEMPTS,
     AdmissionRule,
@@ -198,7 +197,7 @@ def _read_delay(place: Place) -> Template | None:
             place.expect("a number of seconds, or a template of one")
             return None
         return place.read_template()
-    if isinstance(value, bool) or not isinstance(value, int | Decimal) or value < 0:
+    if not is_number(value) or value < 0:
         place.expect("a number of seconds, or a template of one")
         return None
     return place.read_template()

@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.jsonval.values import JsonObject, JsonValue, is_whole
 from statewright.playbooks.context import find_watched
 from statewright.playbooks.definition import (
     Assignment,
@@ -245,7 +245,7 @@ def _check_http(fields: JsonObject, place: Place, playbook: Playbook) -> None:
 
 def _check_playbook(fields: JsonObject, place: Place, playbook: Playbook) -> None:
     version = fields.get("version")
-    if _is_literal(version) and version is not None and (isinstance(version, bool) or not isinstance(version, int)):
+    if _is_literal(version) and version is not None and not is_whole(version):
         place.get("version").refuse("must be a whole number: that of the definition")
 
 

@@ -1,10 +1,9 @@
 """Steps of a document."""
 
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from typing import Final
 
-from statewright.jsonval.values import JsonObject, merge_deep
+from statewright.jsonval.values import JsonObject, is_number, merge_deep
 from statewright.playbooks.definition import (
     DEFAULT_MAX_IN_FLIGHT,
     Join,
@@ -132,7 +131,7 @@ def read_seconds(seconds: Place) -> int | None:
     value = seconds.value
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | Decimal) or not 0 < value <= MAX_TIMEOUT_S:
+    if not is_number(value) or not 0 < value <= MAX_TIMEOUT_S:
         seconds.expect(f"a number of seconds above 0, of {MAX_TIMEOUT_S} at most")
         return None
     return max(1, int(value * 1000))

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from statewright.jsonval.codec import MalformedJson, decode, encode
 from statewright.jsonval.numbers import format_number
-from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.jsonval.values import JsonObject, JsonValue, is_number, is_whole
 from statewright.playbooks.dispatch import Dispatch, has_secrets
 from statewright.playbooks.pipeline import ToolCall
 from statewright.playbooks.policies import Outcome, fail, succeed
@@ -185,7 +185,7 @@ def _read_timeouts(value: JsonValue) -> tuple[float, float]:
 def _read_seconds(name: str, value: JsonValue, default: float) -> float:
     if value is None:
         return default
-    if isinstance(value, bool) or not isinstance(value, int | Decimal) or not 0 < value <= MAX_TIMEOUT_S:
+    if not is_number(value) or not 0 < value <= MAX_TIMEOUT_S:
         raise _Unfit(f"{name} must be a number of seconds above 0, of {MAX_TIMEOUT_S:g} at most")
     return float(value)
 
@@ -324,7 +324,7 @@ def build_member_call(call: ToolCall, dispatch: Dispatch) -> "MemberCall | Outco
     )
     if tags is None:
         return _refuse(f"tags must be a text with commas or a list of texts, of {MAX_TAGS} tags at most")
-    if not isinstance(timeout_ms, int) or isinstance(timeout_ms, bool) or not 1 <= timeout_ms <= MAX_TIMEOUT_MS:
+    if not is_whole(timeout_ms) or not 1 <= timeout_ms <= MAX_TIMEOUT_MS:
         return _refuse(f"timeout_ms must be a number from 1 to {MAX_TIMEOUT_MS}")
     if not isinstance(name, str) or not name:
         return _refuse("processor must be a text")

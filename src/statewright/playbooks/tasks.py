@@ -6,13 +6,12 @@ Tasks of the kind ``wait`` (docs/reference/executions.md#task-kinds).
 """
 
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from typing import Final
 
 from msgspec import Struct
 
 from statewright.instants import parse_instant
-from statewright.jsonval.values import JsonObject, merge_deep
+from statewright.jsonval.values import JsonObject, is_number, merge_deep
 from statewright.playbooks.definition import PipelineTask
 from statewright.playbooks.place import Findings, InvalidPlaybook, Place
 from statewright.playbooks.policies import read_task_policy
@@ -204,6 +203,6 @@ def find_due(fields: JsonObject, since: int) -> int | str:
             return parse_instant(until)
         except ValueError:
             return "until must be an instant, as 2026-06-01T09:30:00Z"
-    if isinstance(seconds, bool) or not isinstance(seconds, int | Decimal) or not 0 <= seconds <= MAX_WAIT_S:
+    if not is_number(seconds) or not 0 <= seconds <= MAX_WAIT_S:
         return f"seconds must be a number from 0 to {MAX_WAIT_S}"
     return since + int(seconds * _US_PER_S)

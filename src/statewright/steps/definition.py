@@ -15,13 +15,12 @@ Metadata are the author's own, so what has another shape there has no effect; it
 """
 
 from collections.abc import Callable, Mapping
-from decimal import Decimal
 from functools import partial
 from typing import Final, Literal, TypeAlias, TypeVar, get_args
 
 from msgspec import Struct
 
-from statewright.jsonval.values import JsonObject, JsonValue, is_whole, quote
+from statewright.jsonval.values import JsonObject, JsonValue, is_number, is_whole, quote
 from statewright.net.durations import parse_delay
 from statewright.processes.changes import Backoff, JobPolicy
 
@@ -252,7 +251,7 @@ def _read_seconds(name: str, value: JsonValue) -> float:
 
 
 def _read_number(name: str, value: JsonValue, least: int, most: int) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | Decimal) or not least <= value <= most:
+    if not is_number(value) or not least <= value <= most:
         raise ValueError(f"{name} must be a number from {least} to {most}")
     return float(value)
 

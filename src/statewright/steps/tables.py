@@ -13,7 +13,7 @@ from statewright.evaluation.values import are_alike, charge_conversion, compare_
 from statewright.expressions import ExpressionBudget, ExpressionError, NotBoolean, evaluate, evaluate_bool
 from statewright.instants import format_whole_second
 from statewright.jsonval.scanning import is_in_range
-from statewright.jsonval.values import JsonObject, JsonValue, json_type, quote, tidy_number
+from statewright.jsonval.values import JsonObject, JsonValue, is_number, json_type, quote, tidy_number
 from statewright.net import Problem
 from statewright.steps.definition import DEFAULT_HIT_POLICY, DecisionTable, Rule
 
@@ -180,7 +180,7 @@ def _build_aggregation(policy: str, aggregate: Callable[[Sequence[Number]], Numb
     def collapse(name: str, column: Column, _: ExpressionBudget) -> "JsonValue | Problem":
         numbers: list[Number] = []
         for index, value in column:
-            if isinstance(value, bool) or not isinstance(value, int | Decimal):
+            if not is_number(value):
                 return Problem(
                     f"hit policy {policy}: column {quote(name)} of rule {index} is {json_type(value)}, not a number "
                     "(DecisionTableAggregatorTypeError)"

@@ -3,12 +3,11 @@
 """
 
 from collections.abc import Callable, Mapping
-from decimal import Decimal
 from typing import Final, Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
-from statewright.jsonval.values import JsonValue, quote_name
+from statewright.jsonval.values import JsonValue, is_number, is_whole, quote_name
 from statewright.net.durations import parse_delay
 
 RetryCause: TypeAlias = Literal["NO_MEMBER", "NOT_SENT", "DISCONNECTED", "TIMEOUT", "ERROR"]
@@ -87,13 +86,13 @@ def read_retry(annotations: JsonValue, *, causes: frozenset[RetryCause] = NOTHIN
 
 
 def _read_number(name: str, value: JsonValue, least: float, most: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | Decimal) or not least <= value <= most:
+    if not is_number(value) or not least <= value <= most:
         raise MalformedRetry(name, f"must be a number from {least:g} to {most:g}")
     return float(value)
 
 
 def _read_attempts(name: str, value: JsonValue) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 20:
+    if not is_whole(value) or not 1 <= value <= 20:
         raise MalformedRetry(name, "must be an integer from 1 to 20")
     return value
 

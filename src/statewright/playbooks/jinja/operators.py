@@ -70,7 +70,7 @@ def multiply(frame: Frame, left: object, right: object) -> object:
 
 
 def _repeat(frame: Frame, value: str | list[object], count: object) -> object:
-    if not isinstance(count, int) or isinstance(count, bool):
+    if not is_whole(count):
         raise _refuse("*", value, count)
     size = len(value) * max(count, 0)
     if isinstance(value, str):
