@@ -126,10 +126,15 @@ def find_builtin_tasks(graph: FlowGraph, *, asks_people: bool = True) -> dict[No
     }
 
 
+def is_name(name: str) -> bool:
+    """Whether it can be the name of an event or of a counter."""
+    return 0 < len(name) <= MAX_NAME_CHARS and "\0" not in name
+
+
 def fill_name(template: str, given: JsonValue, parameters: JsonValue) -> str:
     """The name of an event or of a counter. Raises :class:`UnfilledTemplate`."""
     name = fill_template(template, given, parameters)
-    if not 0 < len(name) <= MAX_NAME_CHARS or "\0" in name:
+    if not is_name(name):
         raise UnfilledTemplate(f"a name has 1 to {MAX_NAME_CHARS} characters, and none of them is U+0000")
     return name
 
@@ -200,7 +205,7 @@ BUILTIN_TASKS: Final = frozenset(_READERS)
 
 def _read_name(node: FlowNode, parameter: str) -> str:
     name = _get_parameters(node).get(parameter)
-    if isinstance(name, str) and 0 < len(name) <= MAX_NAME_CHARS and "\0" not in name:
+    if isinstance(name, str) and is_name(name):
         return name
     raise _refuse(node, f"the parameter {parameter} of {node.base} must be a text of 1 to {MAX_NAME_CHARS} characters")
 

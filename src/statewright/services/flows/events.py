@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from statewright.failures import InvalidMember, InvalidParameter, ProcessNotFound
 from statewright.flows.advancing import Arrival, FlowEvent, hash_fields
-from statewright.flows.builtin_tasks import MAX_NAME_CHARS
+from statewright.flows.builtin_tasks import MAX_NAME_CHARS, is_name
 from statewright.flows.definition import FlowProcess
 from statewright.flows.instance import FlowInstance
 from statewright.flows.operations import receive_event, take_event
@@ -180,11 +180,6 @@ async def _check_event(event: FlowEvent) -> None:
     if not isinstance(event.output, dict | list | None):
         raise InvalidMember("output", "output must be an object or an array")
     await refuse_unstorable({"fields": event.fields, "output": event.output})
-
-
-def is_name(name: str) -> bool:
-    """Whether it can be the name of an event or of a counter."""
-    return 0 < len(name) <= MAX_NAME_CHARS and "\0" not in name
 
 
 async def _deliver_to(
