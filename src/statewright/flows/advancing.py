@@ -28,17 +28,15 @@ from statewright.net.effects import (
     NEVER,
     AdjustCounter,
     ArmTimer,
-    CloseHumanTask,
     CloseTask,
     DisarmTimer,
     Effect,
     EnqueueTask,
     Event,
-    OpenHumanTask,
     TaskCompleted,
     TaskFailed,
 )
-from statewright.processes.user_tasks import describe_question
+from statewright.processes.user_tasks import TaskAnswer, ask_question, close_question
 
 NO_NAME: Final = "TEMPLATE"
 
@@ -75,14 +73,6 @@ def advance_marking(
     return Advanced(result=operation.play(event), kept=tuple(operation.kept))
 
 
-class Answer(Struct, frozen=True, kw_only=True):
-    """What a person answered to a user task; ``by`` may be empty."""
-
-    task: WorkId
-    result: JsonValue
-    by: str
-
-
 def is_user_task(process: FlowProcess, marking: Marking, work: str) -> bool:
     """Whether something that is under way is done by a person, not by a worker."""
     asked = {node for node, task in process.builtin_tasks.items() if isinstance(task, Ask)}
@@ -90,7 +80,7 @@ def is_user_task(process: FlowProcess, marking: Marking, work: str) -> bool:
 
 
 def take_answer(
-    process: FlowProcess, marking: Marking, answer: Answer, moment: Moment, kept: tuple[FlowEvent, ...] = ()
+    process: FlowProcess, marking: Marking, answer: TaskAnswer, moment: Moment, kept: tuple[FlowEvent, ...] = ()
 ) -> Advanced:
     """An instance after an answer to one of its user tasks; without effects where that is not open any more."""
     operation = _Operation(process, marking, moment, kept)
@@ -116,7 +106,7 @@ class _Operation:
             token.work: token.node for token in tokens if token.node in process.builtin_tasks
         }
         """The nodes of tasks that are timers or user tasks."""
-        self._answer: Answer | None = None
+        self._answer: TaskAnswer | None = None
 
     def start(self, data: JsonObject) -> KernelResult:
         return self._follow(start(self._process.flow.net, self._language, data, self._moment))
@@ -124,7 +114,7 @@ class _Operation:
     def play(self, event: Event) -> KernelResult:
         return self._follow(self._advance(event))
 
-    def take_answer(self, answer: Answer) -> KernelResult:
+    def take_answer(self, answer: TaskAnswer) -> KernelResult:
         """Have a user task end."""
         self._answer = answer
         return self.play(TaskCompleted(answer.task, answer.result))
@@ -152,13 +142,9 @@ class _Operation:
             self._effects.append(effect)
 
     def _close_task(self, effect: CloseTask) -> Effect:
-        if not isinstance(self._process.builtin_tasks[self._builtin[effect.task]], Ask):
-            return DisarmTimer(TimerId(effect.task))
-        if self._answer is None or self._answer.task != effect.task:
-            return CloseHumanTask(task=effect.task, status=effect.status)
-        return CloseHumanTask(
-            task=effect.task, status=effect.status, result=self._answer.result, by=self._answer.by or None
-        )
+        if isinstance(self._process.builtin_tasks[self._builtin[effect.task]], Ask):
+            return close_question(effect, self._answer)
+        return DisarmTimer(TimerId(effect.task))
 
     def _begin_task(self, effect: EnqueueTask) -> None:
         match self._process.builtin_tasks[effect.node]:
@@ -183,18 +169,9 @@ class _Operation:
                         del self.kept[place]
                     self._take(done)
             case Ask() as ask:
-                about = describe_question(fill_texts(ask, effect.input))
+                asked = ask_question(effect, fill_texts(ask, effect.input))
                 self._builtin[effect.task] = effect.node
-                self._effects.append(
-                    OpenHumanTask(
-                        task=effect.task,
-                        execution=effect.execution,
-                        node=effect.node,
-                        kind="",
-                        input=effect.input,
-                        about=about,
-                    )
-                )
+                self._effects.append(asked)
             case countdown:
                 self._arm(effect, counter=fill_name(countdown.name, effect.input, countdown.parameters))
 

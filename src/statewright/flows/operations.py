@@ -14,7 +14,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from statewright.flows.advancing import (
-    Answer,
     FlowEvent,
     advance_marking,
     deliver_event,
@@ -46,7 +45,8 @@ from statewright.net.effects import (
 )
 from statewright.processes import language as processes
 from statewright.processes.changes import JOB_FAILED
-from statewright.processes.language import JobPlace, NewInstance, Rejection
+from statewright.processes.language import JobPlace, NewInstance, Rejection, find_completion
+from statewright.processes.user_tasks import TaskAnswer
 
 STOPPED: Final = frozenset({"FAILED", "INTERRUPTED"})
 
@@ -159,7 +159,7 @@ def complete_task(
         return Rejection("not-found", "user task not found")
     answer = tidy_numbers({OUTPUT: {} if result is None else result})[OUTPUT]
     advanced = take_answer(
-        process, instance.marking, Answer(task=WorkId(task), result=answer, by=by), moment, instance.events
+        process, instance.marking, TaskAnswer(task=WorkId(task), result=answer, by=by), moment, instance.events
     )
     return _apply_result(process, replace(instance, events=advanced.kept), advanced.result, moment)
 
@@ -294,10 +294,6 @@ def _to_applied(
     process: FlowProcess, before: FlowInstance | None, instance: FlowInstance, result: KernelResult, moment: Moment
 ) -> Applied:
     marking = result.marking
-    completed_at = instance.completed_at
-    for effect in result.effects:
-        if isinstance(effect, ChangePhase):
-            completed_at = None if effect.phase in ("RUNNING", "TERMINATING") else moment.at
     is_stopped = marking.phase not in ("RUNNING", "COMPLETED")
     saved, stored = save_parts(marking, instance.saved)
     held, released = _hold_counters(instance.held, result.effects)
@@ -307,7 +303,7 @@ def _to_applied(
         saved=saved,
         held=held,
         events=() if marking.phase in ("COMPLETED", "CANCELLED") else instance.events,
-        completed_at=completed_at,
+        completed_at=find_completion(instance.completed_at, result.effects, moment.at),
         failed_nodes=tuple(_locate(process, token) for token in marking.failures) if is_stopped else (),
         waiting_nodes=_list_waiting(process, marking) if is_stopped else (),
     )

@@ -14,15 +14,15 @@ from statewright.flows.graph import describe
 from statewright.flows.instance import DEFINITION, INSTANCE, FlowInstance, instance_from_document, instance_to_document
 from statewright.flows.lexer import STORED
 from statewright.loop.turns import MAX_TURN_ELEMENTS
-from statewright.net import Moment, NodeId
+from statewright.net import NodeId
 from statewright.net.effects import ChangePhase, CloseHumanTask, Effect, RecordExit, RecordPatch
 from statewright.processes.changes import JobPolicy
 from statewright.processes.language import (
-    LEASE_LOST,
     Applied,
     AuditEntry,
     InputPayloads,
     LanguageModels,
+    LeaseLosses,
     ProcessLanguage,
     source_from_text,
 )
@@ -39,18 +39,6 @@ _PHASES: Final = {
 """What the audit log says of an instance that has come to a phase."""
 
 
-class FlowLeaseLosses:
-    """Tasks are handed out so often, and then fail (docs/reference/flows.md#definitions)."""
-
-    limit = definition.DELIVERIES - 1
-
-    def fail_lost_job(
-        self, process: FlowProcess, instance: FlowInstance, job: str, moment: Moment
-    ) -> Applied[FlowInstance]:
-        """No worker came to the end of a task."""
-        return operations.fail_job(process, instance, job, LEASE_LOST, moment)
-
-
 class FlowProcesses:
     """The operations that the host calls; those of clients alone are in ``operations``."""
 
@@ -59,7 +47,7 @@ class FlowProcesses:
     children = None
     log = None
     run_reports = None
-    lease_losses = FlowLeaseLosses()
+    lease_losses: LeaseLosses[FlowProcess, FlowInstance] = LeaseLosses(limit=definition.DELIVERIES - 1)
     payloads = InputPayloads(operations.build_payload)
     models = LanguageModels(
         instance=INSTANCE,

@@ -3,25 +3,16 @@
 To the kernel such a task is one as all others. What it has done by workers is opened for people here.
 """
 
-from msgspec import Struct
-
-from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.net import KernelResult, Marking, Moment, WorkId, advance
-from statewright.net.effects import CloseHumanTask, CloseTask, Effect, EnqueueTask, OpenHumanTask, TaskFailed
+from statewright.jsonval.values import JsonObject
+from statewright.net import KernelResult, Marking, Moment, advance
+from statewright.net.effects import CloseTask, Effect, EnqueueTask, OpenHumanTask, TaskFailed
 from statewright.playbooks.definition import Playbook
 from statewright.playbooks.dispatch import build_dispatch
-from statewright.playbooks.pipeline import PipelineEnd, ToolCall, begin, prepare
+from statewright.playbooks.graph import fail_task
+from statewright.playbooks.pipeline import ToolCall, prepare_first
 from statewright.playbooks.source import PlaybookProcess
 from statewright.playbooks.templates import EvaluationContext
-from statewright.processes.user_tasks import ASK, describe_question, read_question
-
-
-class TaskAnswer(Struct, frozen=True, kw_only=True):
-    """What a person answered to a user task; ``by`` may be empty."""
-
-    task: WorkId
-    result: JsonValue
-    by: str
+from statewright.processes.user_tasks import ASK, TaskAnswer, ask_question, close_question, read_question
 
 
 def ask_people(
@@ -45,7 +36,7 @@ def ask_people(
             marking, next_id = failed.marking, failed.next_id
             pending.extend(failed.effects)
         elif isinstance(effect, CloseTask) and effect.task in asked:
-            effects.append(_close_task(effect, answer))
+            effects.append(close_question(effect, answer))
         else:
             effects.append(effect)
     return KernelResult(marking, tuple(effects), next_id)
@@ -56,13 +47,9 @@ def _open_task(playbook: Playbook, data: JsonObject, effect: EnqueueTask, at: in
     if isinstance(fields, TaskFailed):
         return fields
     try:
-        about = describe_question(read_question(fields))
+        return ask_question(effect, read_question(fields))
     except ValueError as defect:
-        error: JsonObject = {"kind": ASK, "message": str(defect)}
-        return TaskFailed(effect.task, f"ASK: {defect}", error)
-    return OpenHumanTask(
-        task=effect.task, execution=effect.execution, node=effect.node, kind="", input=effect.input, about=about
-    )
+        return fail_task(effect.task, {"kind": ASK, "message": str(defect)})
 
 
 def _fill_fields(playbook: Playbook, data: JsonObject, effect: EnqueueTask, at: int) -> "JsonObject | TaskFailed":
@@ -77,15 +64,5 @@ def _fill_fields(playbook: Playbook, data: JsonObject, effect: EnqueueTask, at: 
         element=effect.element,
         context=EvaluationContext(at=at),
     )
-    state = begin(dispatch)
-    prepared = state if isinstance(state, PipelineEnd) else prepare(dispatch, state)
-    if isinstance(prepared, ToolCall):
-        return prepared.fields
-    error = prepared.error or {}
-    return TaskFailed(effect.task, f"{str(error.get('kind')).upper()}: {error.get('message', '')}", error)
-
-
-def _close_task(effect: CloseTask, answer: TaskAnswer | None) -> CloseHumanTask:
-    if answer is None or answer.task != effect.task:
-        return CloseHumanTask(task=effect.task, status=effect.status)
-    return CloseHumanTask(task=effect.task, status=effect.status, result=answer.result, by=answer.by or None)
+    prepared = prepare_first(dispatch)
+    return prepared.fields if isinstance(prepared, ToolCall) else fail_task(effect.task, prepared.error or {})

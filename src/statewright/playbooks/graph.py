@@ -9,7 +9,8 @@ from typing import Final, Literal, TypeAlias
 
 from statewright.instants import to_rfc3339
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.net import Problem, Tally, Visit
+from statewright.net import Problem, Tally, Visit, WorkId
+from statewright.net.effects import TaskFailed
 from statewright.net.nodes import order_backwards
 from statewright.playbooks.definition import Playbook, Step
 from statewright.playbooks.place import Place
@@ -223,9 +224,19 @@ def describe_error(output: JsonValue) -> JsonObject:
     return {"kind": kind.lower(), "message": message if colon else kind}
 
 
-def to_problem(kind: str, error: JsonObject) -> Problem:
+def write_reason(error: JsonObject) -> str:
+    """An error of the language as the kernel tells it: ``KIND: message``."""
+    return f"{str(error.get('kind', 'error')).upper()}: {error.get('message', '')}"
+
+
+def to_problem(error: JsonObject) -> Problem:
     """A problem of the kernel for an error of the language."""
-    return Problem(f"{kind}: {error.get('message', '')}", error)
+    return Problem(write_reason(error), error)
+
+
+def fail_task(task: WorkId, error: JsonObject) -> TaskFailed:
+    """What tells the kernel that a task failed by an error."""
+    return TaskFailed(task, write_reason(error), error)
 
 
 def _get_status(name: str, output: JsonValue) -> str:

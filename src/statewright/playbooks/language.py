@@ -7,13 +7,12 @@ in the playbook, compiled.
 
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from typing import Final
 
 from msgspec import Struct
 
 from statewright.jsonval.codec import encode
-from statewright.jsonval.values import JsonObject, JsonValue, merge_deep
+from statewright.jsonval.values import JsonObject, JsonValue, is_number, merge_deep
 from statewright.loop.turns import TurnExceeded, is_large
 from statewright.net import (
     Completed,
@@ -216,7 +215,7 @@ class PlaybookLanguage(Language):
         value = render(loop.max_in_flight, self._build_scope(data, visit.payloads), self._context)
         if isinstance(value, templates.Problem):
             return _convert(value)
-        if isinstance(value, bool) or not isinstance(value, int | Decimal) or value < 1 or value != int(value):
+        if not is_number(value) or value < 1 or value != int(value):
             return _refuse("template", "max_in_flight must give a whole number of 1 or more")
         return int(value)
 
@@ -358,8 +357,8 @@ def _describe_branches(tally: Tally) -> JsonObject:
 
 
 def _convert(problem: templates.Problem) -> Problem:
-    return to_problem("TEMPLATE", problem.to_document())
+    return to_problem(problem.to_document())
 
 
 def _refuse(kind: str, message: str) -> Problem:
-    return to_problem(kind.upper(), {"kind": kind, "message": message})
+    return to_problem({"kind": kind, "message": message})

@@ -4,7 +4,7 @@ A shell loads the execution, calls one of these, and in the same transaction sto
 the effects. No effects means that nothing happened: reports that come late or twice are accepted without effect.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 from msgspec.structs import replace
@@ -24,7 +24,6 @@ from statewright.net import (
 )
 from statewright.net.effects import (
     Cancelled,
-    ChangePhase,
     ChildEnded,
     Effect,
     Event,
@@ -33,14 +32,13 @@ from statewright.net.effects import (
     Reconsidered,
     Restarted,
     TaskCompleted,
-    TaskFailed,
     TaskPatched,
     TaskPaused,
     TimerFired,
     Trace,
 )
 from statewright.net.marking import TimerId
-from statewright.playbooks.asking import TaskAnswer, ask_people
+from statewright.playbooks.asking import ask_people
 from statewright.playbooks.completions import (
     Completion,
     PauseRequest,
@@ -52,6 +50,7 @@ from statewright.playbooks.context import CTX, WORKLOAD, build_data, describe_pa
 from statewright.playbooks.dispatch import PARENT_ITER, PausedRun, build_dispatch, dispatch_to_document, narrow
 from statewright.playbooks.events import REQUEST, WORKER_EVENT
 from statewright.playbooks.execution import Execution, list_transitions
+from statewright.playbooks.graph import fail_task, write_reason
 from statewright.playbooks.pipeline import CHILD, DEPTH, MAX_DEPTH, build_depth_error, direct_children, get_depth
 from statewright.playbooks.run_record import MAX_CHARS, MAX_PATCHES, Progress, add_changes, count_known, restore
 from statewright.playbooks.source import PlaybookProcess
@@ -59,8 +58,16 @@ from statewright.playbooks.tasks import PAUSING, PLAYBOOK, WAIT, find_due
 from statewright.playbooks.templates import EvaluationContext
 from statewright.processes import language as processes
 from statewright.processes.changes import JOB_FAILED
-from statewright.processes.language import ChildOutcome, InstanceOperation, JobPlace, NewInstance, Rejection
+from statewright.processes.language import (
+    ChildOutcome,
+    InstanceOperation,
+    JobPlace,
+    NewInstance,
+    Rejection,
+    find_completion,
+)
 from statewright.processes.loop_results import save_loops
+from statewright.processes.user_tasks import TaskAnswer
 
 Applied: TypeAlias = processes.Applied[Execution]
 """An execution after an operation."""
@@ -213,12 +220,8 @@ def _list_job_events(completion: Completion, work: WorkId, known: int) -> list[E
     events: list[Event] = [TaskPatched(work, {key: value}) for key, value in completion.patches[known:]]
     if completion.pause is not None:
         return events
-    if completion.error is None:
-        events.append(TaskCompleted(work, completion.result))
-    else:
-        kind, message = completion.error.get("kind", "error"), completion.error.get("message", "")
-        events.append(TaskFailed(work, f"{str(kind).upper()}: {message}", completion.error))
-    return events
+    error = completion.error
+    return [*events, TaskCompleted(work, completion.result) if error is None else fail_task(work, error)]
 
 
 def _plan_pause(
@@ -253,16 +256,19 @@ def fail_job(process: PlaybookProcess, execution: Execution, job: str, reason: s
     """No worker could run the pipeline."""
     if _is_user_task(process, execution, job):
         return Applied(instance=execution, effects=(), transitions=())
-    message = reason or JOB_FAILED
-    error: JsonObject = {"kind": "worker", "message": message}
-    return _apply(process, execution, TaskFailed(WorkId(job), f"WORKER: {message}", error), moment)
+    error: JsonObject = {"kind": "worker", "message": reason or JOB_FAILED}
+    return _apply(process, execution, fail_task(WorkId(job), error), moment)
 
 
-def fail_lost_job(process: PlaybookProcess, execution: Execution, job: str, times: int, moment: Moment) -> Applied:
-    """The lease of a run ended, after its pipeline had begun again so many times."""
-    message = f"the lease of the run ended, and its pipeline had begun again {times} times"
+MAX_LOSSES: Final = 3
+"""How often a pipeline begins again since the lease of its run has ended (docs/reference/executions.md#task-kinds)."""
+
+
+def fail_lost_job(process: PlaybookProcess, execution: Execution, /, job: str, moment: Moment) -> Applied:
+    """The lease of a run has ended once more."""
+    message = f"the lease of the run ended, and its pipeline had begun again {MAX_LOSSES} times"
     error: JsonObject = {"kind": "lease_lost", "message": message, "retryable": True}
-    return _apply(process, execution, TaskFailed(WorkId(job), f"LEASE_LOST: {message}", error), moment)
+    return _apply(process, execution, fail_task(WorkId(job), error), moment)
 
 
 def fire_timer(process: PlaybookProcess, execution: Execution, timer: str, moment: Moment) -> Applied:
@@ -281,7 +287,7 @@ def end_child(
         execution = replace(execution, pauses={**execution.pauses, run: replace(pause, outcome=told)})
     if outcome.reason is None:
         return _apply(process, execution, ChildEnded(ExecutionId(run), outcome.output), moment)
-    return _apply(process, execution, ChildEnded(ExecutionId(run), None, f"CHILD: {outcome.reason}", error), moment)
+    return _apply(process, execution, ChildEnded(ExecutionId(run), None, write_reason(error), error), moment)
 
 
 def patch_context(
@@ -425,11 +431,13 @@ def _to_applied(
     effects: tuple[Effect, ...],
     moment: Moment,
 ) -> Applied:
-    completed_at = execution.completed_at
-    for phase in _list_phases(effects):
-        completed_at = None if phase in ("RUNNING", "WAITING") else moment.at
     saved, stored = save_loops(marking, execution.saved) if marking.loops else ({}, ())
-    after = replace(execution, marking=marking, completed_at=completed_at, saved=saved)
+    after = replace(
+        execution,
+        marking=marking,
+        completed_at=find_completion(execution.completed_at, effects, moment.at),
+        saved=saved,
+    )
     if after.progress or after.pauses:
         working = [token for token in marking.tokens if token.stage == "WORKING"]
         progress = {job: one for token in working if (one := after.progress.get(job := token.work or ""))}
@@ -437,7 +445,3 @@ def _to_applied(
         after = replace(after, progress=progress, pauses=pauses)
     moves = list_transitions(None if before is None else before.marking.phase, effects)
     return Applied(instance=after, effects=(*direct_children(effects), *stored), transitions=moves)
-
-
-def _list_phases(effects: tuple[Effect, ...]) -> Iterator[str]:
-    return (effect.phase for effect in effects if isinstance(effect, ChangePhase))

@@ -22,13 +22,12 @@ Nothing in them waits, repeats or calls anybody, so that a step which only decid
 """
 
 from collections import ChainMap
-from decimal import Decimal
 from typing import Final, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statewright.jsonval.values import JsonObject, JsonValue, is_whole
+from statewright.jsonval.values import JsonObject, JsonValue, is_number, is_whole
 from statewright.net import Note, Performed
 from statewright.net import Problem as NetProblem
 from statewright.net.effects import Effect, StartChild
@@ -168,6 +167,12 @@ def prepare(dispatch: Dispatch, state: PipelineState) -> ToolCall | Outcome:
     return ToolCall(label=task.label, kind=task.kind, fields=fields, spec=task.spec, attempt=attempt)
 
 
+def prepare_first(dispatch: Dispatch) -> ToolCall | Outcome | PipelineEnd:
+    """What to call for the first task of a run; else its outcome, or the end of the run."""
+    state = begin(dispatch)
+    return state if isinstance(state, PipelineEnd) else prepare(dispatch, state)
+
+
 def get_given_outcome(dispatch: Dispatch) -> Outcome | None:
     """The outcome of the task at which a run paused; ``None``: it begins at its first task."""
     if dispatch.resume is None:
@@ -292,7 +297,7 @@ def _compute_wait(
         if isinstance(rendered, Problem):
             return rendered
         delay = rendered
-    if isinstance(delay, bool) or not isinstance(delay, int | Decimal) or delay < 0:
+    if not is_number(delay) or delay < 0:
         return Problem(message="delay must give a number of seconds", source=str(delay)[:120])
     factor = {"none": 1, "linear": attempt, "exponential": 2 ** min(attempt - 1, _MAX_DOUBLINGS)}[action.backoff]
     return min(int(min(delay, MAX_WAIT_MS) * factor * 1000), MAX_WAIT_MS)
@@ -357,7 +362,7 @@ def run_inline(
         notes.extend(Note(changes={".".join(patch.path): patch.value}) for patch in settled.patches)
         state = settled.state if settled.end is None else settled.end
     if state.error is not None:
-        return Performed(notes=tuple(notes), problem=to_problem(str(state.error.get("kind")).upper(), state.error))
+        return Performed(notes=tuple(notes), problem=to_problem(state.error))
     return Performed(notes=tuple(notes), output=state.result)
 
 
@@ -389,13 +394,11 @@ def build_child_input(
     """``given``, with the fields of the task as a pipeline would render them, and how deep the other one will run."""
     depth = get_depth(data) + 1
     if depth > MAX_DEPTH:
-        return to_problem("DEPTH_LIMIT", build_depth_error())
+        return to_problem(build_depth_error())
     dispatch = build_dispatch(playbook, step, data, given, element=element, context=context)
-    state = begin(dispatch)
-    prepared = state if isinstance(state, PipelineEnd) else prepare(dispatch, state)
-    if isinstance(prepared, PipelineEnd | Outcome):
-        error = prepared.error or {}
-        return to_problem(str(error.get("kind")).upper(), error)
+    prepared = prepare_first(dispatch)
+    if not isinstance(prepared, ToolCall):
+        return to_problem(prepared.error or {})
     scope: JsonObject = {} if dispatch.element is None else {PARENT_ITER: dispatch.element.to_iter()}
     return {**given, **scope, CHILD: prepared.fields, DEPTH: depth}
 
@@ -421,9 +424,9 @@ def direct_children(effects: tuple[Effect, ...]) -> tuple[Effect, ...]:
 
 def _direct_child(effect: StartChild) -> StartChild:
     given = effect.input if isinstance(effect.input, dict) else {}
-    fields = _get_object(given.get(CHILD))
+    fields = get_member(given, CHILD)
     path, version = fields.get("path"), fields.get("version")
-    workload = _get_object(fields.get("args", fields.get("input")))
+    workload = get_member(fields, "args" if "args" in fields else "input")
     start: JsonObject = {WORKLOAD: workload, DEPTH: given.get(DEPTH), PARENT_ITER: given.get(PARENT_ITER)}
     return StartChild(
         net=path if isinstance(path, str) else "",
@@ -431,7 +434,3 @@ def _direct_child(effect: StartChild) -> StartChild:
         input=start,
         awaited_by=effect.awaited_by,
     )
-
-
-def _get_object(value: JsonValue) -> JsonObject:
-    return value if isinstance(value, dict) else {}

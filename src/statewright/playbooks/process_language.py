@@ -29,6 +29,7 @@ from statewright.processes.language import (
     ChildOutcome,
     InstancePayloads,
     LanguageModels,
+    LeaseLosses,
     ProcessLanguage,
     Rejection,
     source_from_text,
@@ -100,18 +101,6 @@ class PlaybookReports:
         return {"patches": len(progress.patches), "log": progress.logged} if progress else {"patches": 0, "log": 0}
 
 
-class PlaybookLeaseLosses:
-    """Pipelines begin again a few times (docs/reference/executions.md#task-kinds)."""
-
-    limit = 3
-
-    def fail_lost_job(
-        self, process: PlaybookProcess, instance: Execution, job: str, moment: Moment
-    ) -> Applied[Execution]:
-        """No worker came to the end of a run."""
-        return operations.fail_lost_job(process, instance, job, self.limit, moment)
-
-
 class PlaybookProcesses:
     """The operations that the host calls; those of clients alone are in ``operations``."""
 
@@ -120,7 +109,7 @@ class PlaybookProcesses:
     children = PlaybookChildren()
     log = PlaybookLog()
     run_reports = PlaybookReports()
-    lease_losses = PlaybookLeaseLosses()
+    lease_losses = LeaseLosses(limit=operations.MAX_LOSSES, fail=operations.fail_lost_job)
     payloads = InstancePayloads(operations.build_payload)
     models = LanguageModels(
         instance=EXECUTION,

@@ -16,7 +16,6 @@ from statewright.net.effects import (
     Injected,
     Patched,
     Reconsidered,
-    TaskFailed,
     TaskPatched,
 )
 from statewright.net.local import LocalRun
@@ -24,7 +23,7 @@ from statewright.playbooks.compiling import CompiledPlaybook
 from statewright.playbooks.context import build_data, describe_patch
 from statewright.playbooks.dispatch import Dispatch, build_dispatch
 from statewright.playbooks.events import LogEvent, find_execution_status, list_events, list_start_events
-from statewright.playbooks.graph import Status
+from statewright.playbooks.graph import Status, fail_task
 from statewright.playbooks.pipeline import PipelineDecision, PipelineEnd, ToolCall, begin, prepare, settle
 from statewright.playbooks.policies import Outcome
 from statewright.playbooks.templates import EvaluationContext
@@ -80,7 +79,7 @@ class LocalExecution(LocalRun):
 
     def fail(self, task: WorkId, error: JsonObject) -> None:
         """A run failed."""
-        self.play(TaskFailed(task, f"{str(error.get('kind', 'error')).upper()}: {error.get('message', '')}", error))
+        self.play(fail_task(task, error))
 
     def report(self, task: WorkId, changes: JsonObject) -> None:
         """A run that goes on has set members of ``ctx``."""

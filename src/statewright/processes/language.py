@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from statewright.entity import ModelKey
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import ExecutionId, Marking, Moment, Phase
-from statewright.net.effects import Effect
+from statewright.net.effects import ChangePhase, Effect
 from statewright.processes.changes import JobPolicy
 from statewright.processes.loop_results import SavedLoop, SavedLoops
 
@@ -73,6 +73,14 @@ def build_states(
 
 ENDED: Final[frozenset[Phase]] = frozenset({"COMPLETED", "CANCELLED", "FAILED", "TERMINATED"})
 """The phases in which an instance has come to an end; from the last two it can be restarted."""
+
+
+def find_completion(known: int | None, effects: Iterable[Effect], at: int) -> int | None:
+    """When an instance ended to which these effects happen at an instant; ``None``: it goes on. ``known``: before."""
+    for effect in effects:
+        if isinstance(effect, ChangePhase):
+            known = at if effect.phase in ENDED else None
+    return known
 
 
 class ProcessInstance(Struct, frozen=True, kw_only=True):
@@ -320,17 +328,21 @@ class RunReports(Protocol[P_contra, I]):
         ...
 
 
-class LeaseLosses(Protocol[P_contra, I]):
+class FailLostJob(Protocol[P_contra, I]):
+    """What becomes of a job that was lost more often than it may be."""
+
+    def __call__(self, process: P_contra, instance: I, /, job: str, moment: Moment) -> Applied[I] | Rejection:
+        """Without effect when it is not part of the instance any more."""
+        ...
+
+
+class LeaseLosses(Struct, Generic[P, I], frozen=True, kw_only=True):
     """Jobs whose workers were not heard of any more."""
 
-    @property
-    def limit(self) -> int | None:
-        """How often a job is handed out again because of that, where its policy says nothing; ``None``: always."""
-        ...
-
-    def fail_lost_job(self, process: P_contra, instance: I, job: str, moment: Moment) -> Applied[I] | Rejection:
-        """A job was lost more often. Without effect when it is not part of the instance any more."""
-        ...
+    limit: int | None = None
+    """How often a job is handed out again because of that, where its policy says nothing; ``None``: always."""
+    fail: FailLostJob[P, I] | None = None
+    """``None``: it fails as any other does, with the reason ``LEASE_LOST``."""
 
 
 class InputPayloads(Struct, Generic[P], frozen=True):

@@ -11,7 +11,8 @@ from msgspec import Meta, Struct
 from statewright.entity import ModelKey
 from statewright.instants import to_rfc3339
 from statewright.jsonval.values import JsonObject, JsonValue, guess_name, weigh
-from statewright.net.effects import CloseHumanTask, OpenHumanTask
+from statewright.net import WorkId
+from statewright.net.effects import CloseHumanTask, CloseTask, EnqueueTask, OpenHumanTask
 from statewright.operations.records import Members
 from statewright.processes.language import BuiltinModel, ProcessInstance
 
@@ -76,6 +77,33 @@ def describe_question(question: Question) -> JsonObject:
     """The members that it has in the document of its task."""
     told: JsonObject = msgspec.to_builtins(question)
     return {**told, "groups": [*question.groups]} if question.groups else told
+
+
+class TaskAnswer(Struct, frozen=True, kw_only=True):
+    """What a person answered to a user task; ``by`` may be empty."""
+
+    task: WorkId
+    result: JsonValue
+    by: str
+
+
+def ask_question(effect: EnqueueTask, question: Question) -> OpenHumanTask:
+    """What has a person do a task that the kernel would have a worker do."""
+    return OpenHumanTask(
+        task=effect.task,
+        execution=effect.execution,
+        node=effect.node,
+        kind="",
+        input=effect.input,
+        about=describe_question(question),
+    )
+
+
+def close_question(effect: CloseTask, answer: TaskAnswer | None) -> CloseHumanTask:
+    """The end of such a task, with the answer if it is one to this task."""
+    if answer is None or answer.task != effect.task:
+        return CloseHumanTask(task=effect.task, status=effect.status)
+    return CloseHumanTask(task=effect.task, status=effect.status, result=answer.result, by=answer.by or None)
 
 
 USER_TASK: Final = BuiltinModel(

@@ -10,10 +10,9 @@ from typing import Final, TypeAlias
 from msgspec.structs import replace
 
 from statewright.jsonval.values import JsonObject, quote, tidy_numbers
-from statewright.net import KernelResult, Moment, NodeId, TimerId, Token, WorkId, advance, start
+from statewright.net import Moment, NodeId, TimerId, Token, WorkId, advance, start
 from statewright.net.effects import (
     Cancelled,
-    ChangePhase,
     Event,
     HumanTaskCompleted,
     Retried,
@@ -24,7 +23,7 @@ from statewright.net.effects import (
 )
 from statewright.processes import language as processes
 from statewright.processes.changes import JOB_FAILED
-from statewright.processes.language import NewInstance, Rejection
+from statewright.processes.language import NewInstance, Rejection, find_completion
 from statewright.steps.definition import StepType
 from statewright.steps.instance import Instance, derive_status, list_transitions
 from statewright.steps.language import Process
@@ -155,18 +154,14 @@ def _apply(process: Process, instance: Instance, event: Event, moment: Moment) -
     step = advance(process.net, process.create_language(), instance.marking, event, moment)
     if not step.effects:
         return Applied(instance=instance, effects=(), transitions=())
-    after = _update_instance(process, instance, step, moment)
+    after = replace(
+        instance,
+        marking=step.marking,
+        status=derive_status(process, step.marking),
+        completed_at=find_completion(instance.completed_at, step.effects, moment.at),
+    )
     moves = list_transitions(instance.status, after.status, step.effects)
     return Applied(instance=after, effects=step.effects, transitions=moves)
-
-
-def _update_instance(process: Process, instance: Instance, step: KernelResult, moment: Moment) -> Instance:
-    completed_at = instance.completed_at
-    for effect in step.effects:
-        if isinstance(effect, ChangePhase):
-            completed_at = None if effect.phase == "RUNNING" else moment.at
-    status = derive_status(process, step.marking)
-    return replace(instance, marking=step.marking, status=status, completed_at=completed_at)
 
 
 def _check_step(

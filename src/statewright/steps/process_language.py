@@ -20,12 +20,12 @@ from statewright.net.effects import (
 )
 from statewright.processes.changes import JobPolicy
 from statewright.processes.language import (
-    LEASE_LOST,
     Applied,
     AuditEntry,
     InputPayloads,
     JobPlace,
     LanguageModels,
+    LeaseLosses,
     ProcessLanguage,
     Rejection,
 )
@@ -125,18 +125,6 @@ def _get_variables(process: Process, job: JobPlace, value: JsonValue) -> JsonObj
     return value if isinstance(value, dict) else {}
 
 
-class StepLeaseLosses:
-    """Jobs are handed out however often, unless their definition limits it (docs/reference/steps.md#deliveries)."""
-
-    limit = None
-
-    def fail_lost_job(
-        self, process: Process, instance: Instance, job: str, moment: Moment
-    ) -> Applied[Instance] | Rejection:
-        """No worker came to the end of a job."""
-        return operations.fail_job(process, instance, job, LEASE_LOST, moment)
-
-
 class StepProcesses:
     """The operations that the host calls; those of ``/v1`` alone are in ``operations``."""
 
@@ -146,7 +134,8 @@ class StepProcesses:
     children = None
     log = None
     run_reports = None
-    lease_losses = StepLeaseLosses()
+    lease_losses: LeaseLosses[Process, Instance] = LeaseLosses()
+    """Only a definition can limit them (docs/reference/steps.md#deliveries)."""
     payloads = InputPayloads(_get_variables)
     models = LanguageModels(
         instance=INSTANCE,

@@ -32,7 +32,16 @@ from statewright.loop.turns import is_large
 from statewright.net import uuid_to_ulid
 from statewright.operations.active_suspensions import Hold
 from statewright.processes.changes import JobPolicy
-from statewright.processes.language import I, InputPayloads, InstancePayloads, JobPlace, LeaseLosses, P, RunReports
+from statewright.processes.language import (
+    LEASE_LOST,
+    I,
+    InputPayloads,
+    InstancePayloads,
+    JobPlace,
+    LeaseLosses,
+    P,
+    RunReports,
+)
 from statewright.services.core import Caller, Core
 from statewright.services.processes.advancing import (
     MAX_ATTEMPTS,
@@ -631,15 +640,13 @@ async def fail_lost_job(
     host: ProcessHost[P, I], losses: LeaseLosses[P, I], caller: Caller, instance: EntityId, job: str
 ) -> None:
     """Apply that a job was lost too often; an instance that is gone has no need of it."""
+    unknown = host.build_gone()
     with suppress(ProcessNotFound):
-        await advance(
-            host,
-            caller,
-            instance,
-            partial(losses.fail_lost_job, job=job),
-            kind="instance.fail_job",
-            unknown=host.build_gone(),
-        )
+        if losses.fail is None:
+            await fail_job(host, caller, instance, job, LEASE_LOST, unknown)
+        else:
+            operation = partial(losses.fail, job=job)
+            await advance(host, caller, instance, operation, kind="instance.fail_job", unknown=unknown)
 
 
 async def fail_job(
