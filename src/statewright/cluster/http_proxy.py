@@ -2,7 +2,7 @@
 
 Nothing is held: parts of bodies go on as they arrive, in both directions, at the pace of the slower side. The owner's
 limits on bodies apply. A client that goes away cancels the call, and the owner's work for it. An owner that is lost
-before its answer began is 503 ``TRANSACTION_NODE_UNAVAILABLE``; after that the connection breaks off.
+before its answer began is 503 ``TRANSACTION_NODE_UNAVAILABLE``; after that the answer is torn.
 """
 
 import asyncio
@@ -48,6 +48,14 @@ MAX_BODY_PART_BYTES: Final = 256 * 1024
 log = logs.logger(__name__)
 
 
+class RelayAbandoned(Exception):
+    """The client has gone, before its answer began."""
+
+
+class RelayTorn(Exception):
+    """The owner was lost after its answer had begun."""
+
+
 class HttpProxy:
     """Sends requests to the owners of their transactions. ``limit``: longest wait for an answer to begin, zero: any."""
 
@@ -58,33 +66,39 @@ class HttpProxy:
         """Requests that other nodes were asked to answer."""
 
     async def forward(self, owner: NodeId, scope: Scope, receive: Receive, send: Send) -> int:
-        """Have ``owner`` answer; the status. Raises ``TransactionNodeUnavailable`` while nothing was answered."""
+        """Have ``owner`` answer; the status, also of an answer whose client has gone meanwhile.
+
+        Raises ``TransactionNodeUnavailable`` and ``RelayAbandoned`` while nothing was answered, then ``RelayTorn``.
+        """
         call = await self._open_call(owner)
         self.relayed += 1
         pump = asyncio.create_task(_pump(call, _encode_head(scope), receive), name="relay")
-        begun = False
+        head: pb.ResponseHead | None = None
         try:
             async with asyncio.timeout(self._limit_s):
                 part = await call.read()
             if not isinstance(part, pb.RelayResponse):
                 raise build_unreachable()
-            begun = True
-            return await _send_response(call, part, send)
-        except (grpc.aio.AioRpcError, TimeoutError) as broken:
-            log.warning("relay_failed", node=owner, error=repr(broken)[:200])
-            if begun:
-                raise
-            raise build_unreachable() from broken
+            head = part.head
+            await _send_response(call, part, send)
+        except (grpc.aio.AioRpcError, TimeoutError, RelayTorn) as broken:
+            if not _has_client_gone(pump):
+                log.warning("relay_failed", node=owner, error=repr(broken)[:200])
+                raise build_unreachable() if head is None else RelayTorn from broken
         except asyncio.CancelledError:
             task = asyncio.current_task()
-            if task is None or task.cancelling() or begun:
+            if task is None or task.cancelling():
                 raise
-            raise build_unreachable() from None  # the channel was closed because its node is gone
+            if not _has_client_gone(pump):  # the channel was closed because its node is gone
+                raise build_unreachable() if head is None else RelayTorn from None
         finally:
             call.cancel()
             pump.cancel()
             with suppress(asyncio.CancelledError, Exception):  # its failure is that of the call
                 await pump
+        if head is None:
+            raise RelayAbandoned
+        return head.status
 
     async def _open_call(self, owner: NodeId) -> ProxyCall:
         channel = await connect_to_owner(owner, self._channels)
@@ -124,6 +138,11 @@ def _list_forwarded(scope: Scope) -> Iterator[tuple[bytes, bytes]]:
     yield from ((name.encode(), value.encode()) for name, value in list_trace_headers(get_trace()))
 
 
+def _has_client_gone(pump: asyncio.Task[None]) -> bool:
+    """Whether it was the pump that cancelled the call: it ends with the client, or with the call."""
+    return pump.done() and not pump.cancelled() and pump.exception() is None
+
+
 async def _pump(call: ProxyCall, head: pb.RequestHead | None, receive: Receive) -> None:
     """The request, part by part, then nothing until the client has gone, which cancels the call."""
     while True:
@@ -145,20 +164,18 @@ async def _pump(call: ProxyCall, head: pb.RequestHead | None, receive: Receive) 
     call.cancel()
 
 
-async def _send_response(call: ProxyCall, part: pb.RelayResponse, send: Send) -> int:
-    """Pass the owner's answer on; its status."""
-    status = part.head.status
+async def _send_response(call: ProxyCall, part: pb.RelayResponse, send: Send) -> None:
+    """Pass the owner's answer on. Raises ``RelayTorn`` where its end does not come."""
     headers = [(header.name, header.value) for header in part.head.headers]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.start", "status": part.head.status, "headers": headers})
     following: object = part
     while isinstance(following, pb.RelayResponse):
         if following.body:
             await send({"type": "http.response.body", "body": following.body, "more_body": True})
         following = await call.read()
     if await call.code() is not grpc.StatusCode.OK:
-        raise build_unreachable()  # the answer is torn: the connection must break off
+        raise RelayTorn
     await send({"type": "http.response.body", "body": b""})
-    return status
 
 
 async def serve_proxied_request(

@@ -2,10 +2,12 @@
 
 import io
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
+import httpx
 import pytest
 
 from statewright.sdk import Context
@@ -14,7 +16,7 @@ from statewright.telemetry import logs
 from tests.builders import SAMPLE, Json, a_processor, a_workflow, automated, when
 from tests.integration.grpc_rpcs.client import Rpcs, spec
 from tests.integration.transactions.conftest import JoinedApi, connected
-from tests.service import Api, RunningService, a_token, done, refused
+from tests.service import Api, RunningService, a_token, done, eventually, refused
 
 NOTE = {"text": "", "n": 0}
 MOVE = a_workflow(NEW=[automated("GO", to="DONE", processors=[a_processor()])], DONE=[])
@@ -97,6 +99,37 @@ def test_both_nodes_log_a_callback_under_the_same_name(elsewhere: Elsewhere) -> 
         line for line in lines if str(line.get("path")).endswith("/entity/unreadable")
     ]  # by the owner of the transaction
     assert [refusal["request"]] == named
+
+
+def test_a_callback_whose_client_leaves_amid_the_answer_is_no_failure(elsewhere: Elsewhere) -> None:
+    stream, seen = io.BytesIO(), list[str]()
+
+    def work(context: Context, _document: Json) -> None:
+        joined = elsewhere.joined(context)
+        note = joined.create({"text": "x" * 9_000_000, "n": 1}, model="note/1")
+        before = count_gets(elsewhere.there)
+        url = httpx.URL(joined.url)
+        head = (
+            f"GET {url.path}/entity/{note.id} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {joined.token}\r\n"
+        )
+        with socket.create_connection((url.host, url.port or 80)) as client:
+            client.sendall(f"{head}x-tx-token: {context.tx_token}\r\n\r\n".encode())
+            seen.append(client.recv(12).decode())
+        eventually(lambda: count_gets(elsewhere.there) > before)
+
+    api = elsewhere.during(work)
+    logs.configure("info", "json", stream)
+    api.create()
+    assert seen == ["HTTP/1.1 200"]
+    events = {json.loads(line)["msg"] for line in stream.getvalue().splitlines()}
+    assert events.isdisjoint({"request_cut_off", "request_failed", "relay_failed"})
+
+
+def count_gets(service: RunningService) -> float:
+    """How many it has answered."""
+    lines = httpx.get(f"{service.admin}/metrics").text.splitlines()
+    name = 'statewright_http_requests_total{method="GET",status="200"} '
+    return sum(float(line.removeprefix(name)) for line in lines if line.startswith(name))
 
 
 def both(elsewhere: Elsewhere) -> list[Api]:

@@ -19,6 +19,7 @@ from statewright.api.http.asgi import (
     ClientGone,
     Receive,
     RequestStream,
+    ResponseTorn,
     Scope,
     Send,
     cancel_on_disconnect,
@@ -38,7 +39,7 @@ from statewright.api.http.response import (
 from statewright.api.http.router import FoundRoute, Operation, PublicRoute, Router
 from statewright.api.http.security import Cors, Headers, PageGuard, build_challenge, is_preflight
 from statewright.auth import AuthenticationFailed, Authenticator, KeyNotKnownYet
-from statewright.cluster.http_proxy import HttpProxy
+from statewright.cluster.http_proxy import HttpProxy, RelayAbandoned, RelayTorn
 from statewright.entity import READ_ONLY_ROLE, Principal
 from statewright.failures import (
     Failure,
@@ -405,6 +406,11 @@ class _Call:
         except TransactionNodeUnavailable as gone:
             response = self._dialect.errors.failure(gone, self._shown_path)
             return await send_response(response, self.extra_headers, self._scope, self._receive, send)
+        except RelayAbandoned:
+            log.info("client_gone", method=self._scope["method"], path=self._shown_path)
+            return CLIENT_GONE.status
+        except RelayTorn as torn:
+            raise ResponseTorn from torn
 
     async def _run_public(self, route: PublicRoute) -> Response:
         path = self._scope["path"]
