@@ -31,13 +31,15 @@ class Authority:
         self.file = directory / f"{name}.pem"
         self.file.write_bytes(self.pem)
 
-    def issue(self, name: str, *, passphrase: str = "", names: tuple[str, ...] = ()) -> tuple[Path, Path]:
-        """Files with a certificate and its key; it is for ``names``, too."""
+    def issue(
+        self, name: str, *, passphrase: str = "", names: tuple[str, ...] = (), hours: int = 1
+    ) -> tuple[Path, Path]:
+        """Files with a certificate and its key; it is for ``names``, too, and ends in so many hours."""
         key = ec.generate_private_key(ec.SECP256R1())
         addresses = map(ip_address, ("127.0.0.1", "::1"))
         hosts = [*map(x509.DNSName, ("localhost", *names)), *map(x509.IPAddress, addresses)]
         certificate = (
-            _describe(_name(name), self._name, key)
+            _describe(_name(name), self._name, key, hours=hours)
             .add_extension(x509.SubjectAlternativeName(hosts), critical=False)
             .sign(self._key, SHA256())
         )
@@ -59,7 +61,9 @@ def _name(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
-def _describe(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+def _describe(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, *, hours: int = 1
+) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
     return (
         x509.CertificateBuilder()
@@ -67,6 +71,6 @@ def _describe(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivat
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(hours=1))
+        .not_valid_before(now - timedelta(hours=2))
+        .not_valid_after(now + timedelta(hours=hours))
     )

@@ -29,7 +29,7 @@ def a_guarded_entity(api: Api) -> str:
     return api.create().id
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_an_idle_service_stops_at_once_and_well(tmp_path: Path, database: str, number: signal.Signals) -> None:
     with started(tmp_path, POSTGRES_URL=database) as program:
         program.ready().tell(number)

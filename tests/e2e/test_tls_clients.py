@@ -110,6 +110,11 @@ def test_a_client_and_a_node_with_certificates_of_their_own(
         node.terminate()
         assert node.wait(30) == 0, log.read_text()
 
-    for stranger in (Tls(), Tls(ca=authority.file)):  # one does not trust the service, the other is not trusted
-        with Client(url, tls=stranger, retry=ONCE, timeout_s=10) as client, pytest.raises(Unreachable):
+    strangers = [  # one does not trust the service, the other is not trusted, the third does not speak TLS
+        (url, Tls(), "STATEWRIGHT_CA names the authority"),
+        (url, Tls(ca=authority.file), "STATEWRIGHT_CLIENT_CERT"),
+        (url.replace("https", "http"), Tls(), "that port may speak TLS"),
+    ]
+    for address, stranger, told in strangers:
+        with Client(address, tls=stranger, retry=ONCE, timeout_s=10) as client, pytest.raises(Unreachable, match=told):
             client.request("GET", "/health")

@@ -200,4 +200,5 @@ def test_workers_end_when_their_supervisor_is_killed(home: Path, shared: str) ->
 def test_a_port_that_another_supervisor_has_is_taken(home: Path, shared: str, service: Program) -> None:
     with started(home, "serve", "--workers", "2", POSTGRES_URL=shared, ports={"HTTP": service.ports["HTTP"]}) as second:
         assert second.ended() == 1
-        assert "cannot listen" in second.errors[-1]
+        assert second.errors[-1].startswith("statewright: cannot listen on ")
+        assert second.errors[-1].endswith("; STATEWRIGHT_HTTP_PORT chooses another port")

@@ -1,11 +1,16 @@
 """The files that TLS is set to, and what a server does with wrong ones."""
 
+import io
 import ssl
+import time
 from pathlib import Path
 
 import pytest
 
+from statewright.app.service import report_certificate
+from statewright.metrics.registry import Metrics
 from statewright.network.tls import Tls, build_server_context, check_authorities, check_tls
+from statewright.telemetry import logs
 from tests.certificates import Authority
 
 
@@ -24,6 +29,17 @@ def test_a_context_is_as_strict_as_it_was_asked_to_be(authority: Authority):
 
 def test_clients_need_no_certificate_without_a_ca(authority: Authority):
     assert build_server_context(authority.issue_tls(), protocols=()).verify_mode is ssl.CERT_NONE
+
+
+@pytest.mark.parametrize(("hours", "warned"), [(1, False), (-1, True)])
+def test_metrics_tell_when_the_certificate_ends_and_the_log_that_it_has(authority: Authority, hours: int, warned: bool):
+    certificate, key = authority.issue("server", hours=hours)
+    tls, metrics, stream = Tls(certificate=certificate, key=key), Metrics(), io.BytesIO()
+    logs.configure("info", "text", stream)
+    report_certificate(tls, metrics)
+    assert (b"msg=certificate_expired" in stream.getvalue()) is warned
+    [line] = [line for line in metrics.render().decode().splitlines() if line.startswith("statewright_tls_cert")]
+    assert abs(float(line.partition(" ")[2]) - time.time() - hours * 3600) < 600
 
 
 def test_no_tls_is_fine():

@@ -15,7 +15,7 @@ import os
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from time import perf_counter
 from typing import Final
 
@@ -40,7 +40,7 @@ from statewright.loop.background import (
     shorten_thread_switches,
 )
 from statewright.metrics import Metrics
-from statewright.network.tls import check_authorities, check_tls
+from statewright.network.tls import Tls, check_authorities, check_tls, read_certificate_end
 from statewright.services.runtime import Runtime
 from statewright.settings import Settings
 from statewright.storage import migrate
@@ -206,6 +206,14 @@ class Service(Struct, frozen=True, kw_only=True):
     node: ClusterNode
 
 
+def report_certificate(tls: Tls, metrics: Metrics) -> None:
+    """Have metrics tell when the certificate ends that clients are shown, and the log that it has."""
+    end = read_certificate_end(tls)
+    metrics.register_certificate(end)
+    if end <= datetime.now(UTC):
+        log.warning("certificate_expired", file=str(tls.certificate), ended=end.isoformat())
+
+
 @asynccontextmanager
 async def run_service(
     settings: Settings, stopped: asyncio.Event | None = None, *, listener: socket.socket | None = None
@@ -220,6 +228,8 @@ async def run_service(
     stopped = stopped or asyncio.Event()
     readiness, metrics, members = Readiness(), Metrics(), Members()
     grace = ShutdownBudget(settings.drain_window + settings.shutdown_timeout)
+    if settings.tls is not None:
+        report_certificate(settings.tls, metrics)
     async with AsyncExitStack() as stack:
         begin = stack.enter_async_context
         bound = listener or stack.enter_context(bind_http(settings))

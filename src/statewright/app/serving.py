@@ -3,6 +3,7 @@ operator's first signal ends what runs, or what is being started, in good order.
 """
 
 import asyncio
+import errno
 import faulthandler
 import os
 import signal
@@ -49,7 +50,10 @@ def handle_signals(stopped: asyncio.Event, at_once: Callable[[], None] | None = 
         stopped.set()
 
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # which `nohup` has asked for
+        numbers.append(signal.SIGHUP)
+    for number in numbers:
         loop.add_signal_handler(number, handle_signal)
 
 
@@ -155,11 +159,22 @@ async def run_until_signal(settings: Settings, run: ServiceRun) -> int:
         log.info("startup_interrupted")
         return 0
     except (StartFailed, StartRefused, OSError) as failure:
-        log.error("startup_failed", error=str(failure))  # noqa: TRY400 - one line; the operator knows the cause
-        sys.stderr.write(f"statewright: {failure}\n")
+        reason = explain_start(settings, str(failure))
+        log.error("startup_failed", error=reason)  # noqa: TRY400 - one line; the operator knows the cause
+        sys.stderr.write(f"statewright: {reason}\n")
         return 1
     log.info("shutdown_complete")
     return 0
+
+
+def explain_start(settings: Settings, reason: str) -> str:
+    """Why the service did not start, with the setting of a port that another program has."""
+    taken = (
+        name
+        for name in ("http_port", "grpc_port", "admin_port")
+        if reason.endswith(f":{getattr(settings, name)}: {os.strerror(errno.EADDRINUSE)}")
+    )
+    return "; ".join([reason, *(f"{settings.name_variable(name)} chooses another port" for name in taken)])
 
 
 def announce(settings: Settings, listening: Listening) -> None:
@@ -170,12 +185,13 @@ def announce(settings: Settings, listening: Listening) -> None:
         log.warning("mock_authentication", text="every caller is an administrator of one tenant; never expose this")
     if settings.suppress_banner or settings.log_format == "json":
         return
-    console = f"http://{settings.host}:{listening.http_port}/console/"
+    scheme = "http" if settings.tls is None else "https"
+    base = f"{scheme}://{settings.host}:{listening.http_port}"
     lines = [
         "",
         "  Statewright",
-        *([f"  pages  {console}   (the console)"] if settings.console else []),
-        f"  REST   http://{settings.host}:{listening.http_port}{settings.context_path}   (described at /docs)",
+        *([f"  pages  {base}/console/   (the console)"] if settings.console else []),
+        f"  REST   {base}{settings.context_path}   (described at /docs)",
         f"  gRPC   {settings.host}:{listening.grpc_port}",
         f"  admin  http://{settings.admin_bind_address}:{listening.admin_port}   (/livez /readyz /metrics)",
         f"  data   {'PostgreSQL by URL' if settings.storage == 'postgres' else settings.data_directory}",

@@ -296,7 +296,8 @@ def explain_call(failure: "CallFailed") -> str:
     """Why a request to the service came to nothing. What did not come from a service says so."""
     from statewright.sdk import Refused, TokenUnavailable, Unreachable
 
-    if isinstance(failure, Unreachable) and not isinstance(failure, TokenUnavailable) and not failure.was_sent:
+    is_silent = isinstance(failure, Unreachable) and not failure.was_sent and "[SSL: " not in str(failure)
+    if is_silent and not isinstance(failure, TokenUnavailable):
         return f"{failure}. Is the service running? --url or STATEWRIGHT_URL says where"
     if isinstance(failure, Refused) and failure.code in _FOREIGN_CODES and failure.status < _FIRST_SERVER_ERROR:
         return f"no API of Statewright there, it answered {failure}: --url or STATEWRIGHT_URL says where the service is"

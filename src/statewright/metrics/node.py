@@ -1,6 +1,7 @@
 """What a process is and holds, and the cluster that it is part of."""
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Protocol
 
 from prometheus_client.core import (
@@ -27,6 +28,18 @@ class TargetCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """One constant."""
         yield InfoMetricFamily("target", "What process this is", value=self._info)
+
+
+class CertificateCollector(Collector):
+    """The certificate that clients are shown, which a renewed file does not replace in a process that runs."""
+
+    def __init__(self, end: datetime) -> None:
+        self._end = end
+
+    def collect(self) -> Iterator[Metric]:
+        """One constant."""
+        text = "When the certificate in use ends, in seconds since 1970"
+        yield build_gauge("statewright_tls_certificate_end_seconds", text, self._end.timestamp())
 
 
 class ResourceCollector(Collector):

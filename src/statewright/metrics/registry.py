@@ -1,5 +1,7 @@
 """The registry of all metrics of a process."""
 
+from datetime import datetime
+
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.platform_collector import PlatformCollector
@@ -8,6 +10,7 @@ from prometheus_client.process_collector import ProcessCollector
 from statewright.cluster.node import ClusterNode
 from statewright.compute.members import Members
 from statewright.metrics.node import (
+    CertificateCollector,
     ClusterCollector,
     ComputationCollector,
     Dropping,
@@ -60,6 +63,10 @@ class Metrics:
     def register_tracer(self, queue: Dropping) -> None:
         """Report the spans that no collector will see."""
         self._registry.register(SpanCollector(queue))
+
+    def register_certificate(self, end: datetime) -> None:
+        """Report when the certificate ends that clients are shown."""
+        self._registry.register(CertificateCollector(end))
 
     def register_runtime(self, runtime: Runtime, members: Members, node: ClusterNode, *, version: str) -> None:
         """Report what a running service holds and does."""

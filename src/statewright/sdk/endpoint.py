@@ -21,6 +21,25 @@ CERT_VARIABLE: Final = "STATEWRIGHT_CLIENT_CERT"
 KEY_VARIABLE: Final = "STATEWRIGHT_CLIENT_KEY"
 
 
+_TLS_ADVICE: Final = {
+    "unable to get local issuer certificate": f"{CA_VARIABLE} names the authority of a private certificate",
+    "self-signed certificate": f"{CA_VARIABLE} names the authority of a private certificate",
+    "self signed certificate": f"{CA_VARIABLE} names the authority of a private certificate",
+    "Hostname mismatch": "the address must have a name that the certificate has",
+    "Hostname Verification": "the address must have a name that the certificate has",
+    "WRONG_VERSION_NUMBER": "that port speaks no TLS: http:// and plain host:port are without",
+    "illegal request line": "that port may speak TLS: https://",
+    "certificate required": f"the service asks for a certificate: {CERT_VARIABLE} and {KEY_VARIABLE}",
+    "CERTIFICATE_REQUIRED": f"the service asks for a certificate: {CERT_VARIABLE} and {KEY_VARIABLE}",
+}
+"""What to do about what TLS libraries say, by words of theirs."""
+
+
+def advise_on_tls(reason: str) -> str:
+    """``reason``, why there is no connection, with what to do about it where that is known."""
+    return next((f"{reason}. {advice}" for words, advice in _TLS_ADVICE.items() if words in reason), reason)
+
+
 class UnusableTls(ValueError):
     """Files of certificates that cannot be used."""
 
@@ -57,7 +76,8 @@ class Tls(Struct, frozen=True, kw_only=True):
             raise UnusableTls(f"a client certificate needs its key: {CERT_VARIABLE} and {KEY_VARIABLE} go together")
 
     def _name_files(self) -> str:
-        return ", ".join(str(file) for file in (self.ca, self.cert, self.key) if file is not None) or "certificates"
+        files = {CA_VARIABLE: self.ca, CERT_VARIABLE: self.cert, KEY_VARIABLE: self.key}
+        return ", ".join(f"{file} ({name})" for name, file in files.items() if file is not None) or "certificates"
 
 
 NO_FILES: Final = Tls()

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import httpx
 
 from statewright.network.sockets import translate_resets
-from statewright.sdk.endpoint import NO_FILES, Address, Tls
+from statewright.sdk.endpoint import NO_FILES, Address, Tls, advise_on_tls
 from statewright.sdk.errors import Unreachable
 from statewright.sdk.operations.calls import Call, HttpResponse
 from statewright.sdk.tokens import TokenSource
@@ -242,7 +242,7 @@ def _to_response(response: httpx.Response) -> HttpResponse:
 
 def _to_unreachable(request: httpx.Request, error: httpx.HTTPError) -> Unreachable:
     place = f"{request.url.scheme}://{request.url.netloc.decode()}"
-    text = f"{request.method} {request.url.path} at {place}: {explain_failure(error)}"
+    text = f"{request.method} {request.url.path} at {place}: {advise_on_tls(explain_failure(error))}"
     return Unreachable(text, was_sent=not isinstance(error, _NOT_SENT))
 
 

@@ -17,7 +17,7 @@ import grpc.aio
 from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.proto.cyoda_cloud_api_pb2_grpc import CloudEventsServiceStub
 from statewright.sdk import wire
-from statewright.sdk.endpoint import BackOff, Endpoint
+from statewright.sdk.endpoint import BackOff, Endpoint, advise_on_tls
 from statewright.sdk.errors import TokenUnavailable
 from statewright.sdk.tokens import TokenSource
 from statewright.sdk.worker import CalloutWorker
@@ -204,4 +204,4 @@ def describe_rejection(error: grpc.aio.AioRpcError) -> str:
     """Why a stream could not be opened, or broke; what answers without knowing gRPC is the other port, most likely."""
     if error.code() is grpc.StatusCode.UNIMPLEMENTED:
         return f"{error.details()}; is this the gRPC port of the service? It is 9090 unless configured"
-    return error.details() or ""
+    return advise_on_tls(error.details() or "")

@@ -20,7 +20,7 @@ import httpx
 import msgspec
 from msgspec import Struct
 
-from statewright.sdk.endpoint import NO_FILES, Address, Tls
+from statewright.sdk.endpoint import NO_FILES, Address, Tls, advise_on_tls
 from statewright.sdk.errors import TokenUnavailable
 
 ASSERTION_TYPE: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
@@ -303,7 +303,7 @@ def _fetch(credentials: ClientCredentials | ClientKey, url: str, tls: Tls) -> _G
             timeout=FETCH_TIMEOUT_S,
         )
     except httpx.HTTPError as error:
-        raise TokenUnavailable(f"no token from {url}: {error or type(error).__name__}") from error
+        raise TokenUnavailable(f"no token from {url}: {advise_on_tls(str(error) or type(error).__name__)}") from error
     return _read_grant(reply, url)
 
 

@@ -119,10 +119,13 @@ def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_text("no PEM")
     for tls, problem in (
-        (Tls(ca=tmp_path / "nosuch"), "nosuch: No such file"),
-        (Tls(ca=text), "text: "),
+        (Tls(ca=tmp_path / "nosuch"), r"nosuch \(STATEWRIGHT_CA\): No such file"),
+        (Tls(ca=text), r"text \(STATEWRIGHT_CA\): "),
         (Tls(cert=certificate), "STATEWRIGHT_CLIENT_CERT and STATEWRIGHT_CLIENT_KEY go together"),
-        (Tls(cert=key, key=certificate), "client.key, .*client.crt: "),
+        (
+            Tls(cert=key, key=certificate),
+            r"client.key \(STATEWRIGHT_CLIENT_CERT\), .*client.crt \(STATEWRIGHT_CLIENT_KEY\): ",
+        ),
     ):
         with pytest.raises(UnusableTls, match=problem):
             tls.build_context()

@@ -176,3 +176,21 @@ def test_a_port_that_speaks_no_grpc_is_told_as_such():
     assert describe_rejection(other).startswith("Received http2 header; is this the gRPC port of the service?")
     silent = grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, metadata, metadata, "connection refused")
     assert describe_rejection(silent) == "connection refused"
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        ("CERTIFICATE_VERIFY_FAILED: unable to get local issuer certificate", "STATEWRIGHT_CA names the authority"),
+        ("certificate verify failed: self-signed certificate", "STATEWRIGHT_CA names the authority"),
+        ("Hostname Verification Check failed.", "must have a name that the certificate has"),
+        ("[SSL: WRONG_VERSION_NUMBER] wrong version number", "that port speaks no TLS"),
+        ("illegal request line", "that port may speak TLS"),
+        ("[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] tlsv13 alert certificate required", "STATEWRIGHT_CLIENT_CERT"),
+    ],
+)
+def test_what_is_wrong_with_tls_is_told_with_what_to_do(reason, told):
+    metadata = grpc.aio.Metadata()
+    silent = grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, metadata, metadata, reason)
+    assert describe_rejection(silent).startswith(f"{reason}. ")
+    assert told in describe_rejection(silent)

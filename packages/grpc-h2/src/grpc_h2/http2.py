@@ -242,8 +242,13 @@ def speaks_http2(transport: asyncio.Transport) -> bool:
 
 def format_peer(transport: asyncio.Transport) -> str:
     """The client's address, spelled as grpcio spells it."""
-    host, port, *_ = transport.get_extra_info("peername") or ("", 0)
-    return f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}"
+    return format_address(transport.get_extra_info("peername") or ("", 0))
+
+
+def format_address(address: tuple[str | int, ...]) -> str:
+    """The same of an address of a socket."""
+    host, port, *_ = address
+    return f"ipv6:[{host}]:{port}" if ":" in str(host) else f"ipv4:{host}:{port}"
 
 
 TURN_S: Final = 0.004

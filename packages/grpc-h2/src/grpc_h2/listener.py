@@ -11,6 +11,7 @@ import ssl
 from collections.abc import Callable
 from typing import Final
 
+from grpc_h2.http2 import format_address
 from grpc_h2.incidents import Incidents
 
 MAX_ACCEPTED_AT_ONCE: Final = 4
@@ -84,7 +85,7 @@ class Listener:
     def _accept(self) -> None:
         for _ in range(MAX_ACCEPTED_AT_ONCE):
             try:
-                accepted, _address = self._socket.accept()
+                accepted, address = self._socket.accept()
             except (BlockingIOError, InterruptedError, ConnectionError):
                 return
             except OSError as error:
@@ -93,7 +94,7 @@ class Listener:
                 self._pause_accepting(error)
                 return
             if self._make_room():
-                self._start_opening(accepted)
+                self._start_opening(accepted, format_address(address))
             else:
                 self._incidents.report("grpc_connections_exhausted")
                 accepted.close()
@@ -103,13 +104,13 @@ class Listener:
         self._loop.remove_reader(self._socket)
         self._pause = self._loop.call_later(NO_FILES_PAUSE_S, self._resume)
 
-    def _start_opening(self, accepted: socket.socket) -> None:
+    def _start_opening(self, accepted: socket.socket, peer: str) -> None:
         accepted.setblocking(False)
         connection = self._connect()
-        task = self._opening[connection] = self._loop.create_task(self._open(connection, accepted))
+        task = self._opening[connection] = self._loop.create_task(self._open(connection, accepted, peer))
         task.add_done_callback(lambda _: self.finish_opening(connection))
 
-    async def _open(self, connection: asyncio.BaseProtocol, accepted: socket.socket) -> None:
+    async def _open(self, connection: asyncio.BaseProtocol, accepted: socket.socket, peer: str) -> None:
         tls = self._tls
         try:
             await self._loop.connect_accepted_socket(
@@ -120,5 +121,6 @@ class Listener:
                 ssl_shutdown_timeout=TLS_CLOSE_TIMEOUT_S if tls else None,
             )
         except OSError as error:  # torn off, too slow, or no TLS
-            self._incidents.report("grpc_connection_refused", reason=str(error)[:200])
+            reason = str(error) or "torn off during the TLS handshake"
+            self._incidents.report("grpc_connection_refused", peer=peer, reason=reason[:200])
             accepted.close()
