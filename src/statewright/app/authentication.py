@@ -99,13 +99,18 @@ WEBHOOK_PORTS: Final = ((443, 443), (1024, 65535))
 
 
 def build_webhook_egress(settings: Settings) -> Egress:
-    """What sends webhooks: how many are under way is limited by the subscriptions."""
+    """What sends webhooks, within what all requests are permitted, but for networks that are not public: those have a
+    setting of their own. How many are under way is limited by the subscriptions.
+    """
     allows_http = settings.webhook_allow_http
+    ports = ((80, 80), *WEBHOOK_PORTS) if allows_http else WEBHOOK_PORTS
+    within = [(max(low, first), min(high, last)) for low, high in ports for first, last in settings.egress_ports]
     return Egress(
         EgressPolicy(
             is_open=settings.webhook_allow_private_networks,
-            ports=((80, 80), *WEBHOOK_PORTS) if allows_http else WEBHOOK_PORTS,
-            requires_https=not allows_http,
+            hosts=settings.egress_hosts,
+            ports=tuple((low, high) for low, high in within if low <= high),
+            requires_https=not allows_http or settings.egress_require_https,
             certificates=settings.egress_ca,
             limits=EgressLimits(timeout_s=15.0, max_requests=256, max_tenant_requests=1600),
         )

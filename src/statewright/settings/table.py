@@ -494,7 +494,8 @@ class Table(Struct, frozen=True, kw_only=True):
     ] = ""
 
     ops_enabled: Annotated[
-        bool, _ours(_ops)(FLAG, "serves `/ops/v1`; off: 404, and what it has set up stays in force")
+        bool,
+        _ours(_ops)(FLAG, "serves `/ops/v1`; off: 404, what is suspended stays so, and webhooks and bulk jobs rest"),
     ] = True
     idempotency_retention: Annotated[
         timedelta,
@@ -567,7 +568,8 @@ class Table(Struct, frozen=True, kw_only=True):
         Secret | None, _ours(_console)(SECRET_PAIRS, "secrets of those clients, by the id of the provider")
     ] = None
     egress_hosts: Annotated[
-        tuple[str, ...], _egress(HOST_PATTERNS, "the only hosts that requests are sent to; empty: any")
+        tuple[str, ...],
+        _egress(HOST_PATTERNS, "the only hosts that requests are sent to, webhooks among them; empty: any"),
     ] = ()
     egress_networks: Annotated[
         tuple[Network, ...],
