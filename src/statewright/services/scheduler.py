@@ -34,11 +34,11 @@ from statewright.engine.schedules import ExpireTask, FireTask, KeepTask, RemoveT
 from statewright.entity import ModelKey, ScheduledTask, TaskKey, system_principal
 from statewright.failures import Conflict, Failure, StorageUnavailable, Suspended
 from statewright.ids import EntityId, TenantId
-from statewright.jsonval.codec import decode_stored
 from statewright.loop.background import repeat
 from statewright.operations.active_suspensions import HeldTimers
 from statewright.services.core import Caller, Core
 from statewright.services.takings import SHARE_INTERVAL_S
+from statewright.services.writing import decode_by_size
 from statewright.storage.commit.unit_of_work import UnitOfWork
 from statewright.storage.takings import Look
 from statewright.storage.work import TASKS, UNHELD_TASKS, Work
@@ -353,7 +353,7 @@ async def _remove_task(unit: UnitOfWork, task: ScheduledTask, outcome: TaskOutco
 async def _fire_transition(core: Core, unit: UnitOfWork, task: ScheduledTask, decision: FireTask) -> TaskOutcome:
     request = ScheduledFire(
         entity=decision.entity,
-        document=decode_stored(decision.entity.document),
+        document=await decode_by_size(decision.entity.document),
         workflow=decision.workflow,
         transition=decision.transition,
         task=task,

@@ -22,7 +22,8 @@ from statewright.jsonval.codec import (
     expands_too_far,
 )
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.loop.background import MAX_INLINE_BYTES, free_in_parts, run_by_size
+from statewright.loop.background import MAX_INLINE_BYTES, free_in_parts, run_by_size, run_in_thread
+from statewright.loop.turns import is_large
 from statewright.schema import INCOMPLETE, MalformedXml, xml_to_json
 from statewright.schema.validation import kind_of
 from statewright.services.core import Caller, Core
@@ -64,6 +65,11 @@ async def decode_by_size(text: str) -> JsonValue:
     document = await run_by_size(len(text), partial(decode_stored, text))
     free_in_parts(document, len(text))
     return document
+
+
+async def encode_by_size(value: JsonValue) -> bytes:
+    """A value as JSON, encoded by a thread if it is large."""
+    return await run_in_thread(partial(encode_large, value)) if is_large(value) else encode(value)
 
 
 def to_document(value: JsonValue, size: int = 0) -> Document:

@@ -15,7 +15,7 @@ from tests.builders import a_workflow, automated, manual, when
 from tests.integration.event_loop.bodies import MAX_BODY, fill, record, repeat
 from tests.integration.event_loop.conftest import Door
 from tests.integration.event_loop.watchdog import require_free_loop
-from tests.service import done
+from tests.service import done, eventually
 
 REFERENCE: Final = Path(__file__).parents[3] / "docs" / "reference" / "entities.md"
 
@@ -127,6 +127,22 @@ def send(subject: Subject, operation: str) -> None:
     expected, *request = REQUESTS[operation](subject)
     status, answer = subject.door.send(*request)
     assert status == expected, (operation, answer[:500])
+
+
+def test_a_timer_of_a_large_entity_holds_the_loop_no_longer_than_its_create(door: Door) -> None:
+    model, large = f"timed-{uuid4().hex[:8]}/1", DOCUMENTS["records"](MAX_BODY - _ROOM)
+    door.api.import_model(model, {"v": [json.loads(record(1))]})
+    due = automated("FALL", to="Due", schedule={"delayMs": 1})
+    door.api.import_workflows(a_workflow(New=[due], Due=[]), model=model)
+    door.api.lock(model)
+
+    def work() -> None:
+        status, answer = door.send(f"POST /entity/JSON/{model}", large)
+        assert status == 200, answer[:500]
+        [entity] = json.loads(answer)[0]["entityIds"]
+        eventually(lambda: b'"state":"Due"' in door.send(f"GET /entity/{entity}")[1])
+
+    require_free_loop(door.service.loop, work, most_s=promised()["create", MAX_BODY])
 
 
 MALFORMED: Final[dict[str, Callable[[int], bytes]]] = {

@@ -8,9 +8,20 @@ from google.protobuf.struct_pb2 import Struct
 
 from statewright.api.grpc.steps.messages import fill_struct
 from statewright.proto.workflow.v1 import engine_pb2 as pb
-from tests.integration.event_loop.bodies import MAX_BODY, MAX_EVENT, USUAL_BODY, Body, document, fill, record, repeat
+from tests.integration.event_loop.bodies import (
+    MAX_BODY,
+    MAX_EVENT,
+    USUAL_BODY,
+    USUAL_EVENT,
+    Body,
+    document,
+    fill,
+    record,
+    repeat,
+)
 from tests.integration.event_loop.conftest import TENANT, Door
 from tests.integration.event_loop.watchdog import require_free_loop
+from tests.integration.node import a_node
 from tests.integration.steps_grpc.engine import engine_of, refused
 from tests.integration.steps_http.conftest import definition, polled, started, step, uploaded
 from tests.service import Api, RunningService, a_token
@@ -62,6 +73,11 @@ def v1(service: RunningService) -> Api:
         ),
         definition("asks", step("ask", "USER_TASK", "end")),
         definition("fails", step("work", "SERVICE_TASK", "end", jobType="fails")),
+        definition(
+            "pushed",
+            step("push", "SERVICE_TASK", "done", jobType="held-push"),
+            step("done", "SERVICE_TASK", "end", jobType="held-pushed"),
+        ),
     )
     return api
 
@@ -99,6 +115,20 @@ def test_a_large_result_of_a_job_leaves_the_loop_free(name: str, door: Door, v1:
         polled(v1, "more", maxJobs=1)
 
     require_free_loop(door.service.loop, complete)
+
+
+def test_a_job_that_a_member_does_with_large_variables_leaves_the_loop_free(door: Door, v1: Api) -> None:
+    large = document("empty-arrays", USUAL_EVENT)
+    body = b'{"definitionId":"pushed","variables":%b}' % large
+    result = b'"success":true,"payload":{"type":"JSON","data":%b}' % large
+    with a_node(door.service, TENANT, "held-push") as node:
+
+        def push() -> None:
+            assert door.send("POST /v1/instances", body)[0] == 201
+            node.answer_literally(result.decode())
+            polled(v1, "held-pushed", maxJobs=1, waitSeconds=30)
+
+        require_free_loop(door.service.loop, push)
 
 
 def test_a_poll_for_too_many_types_leaves_the_loop_free(door: Door, v1: Api) -> None:
@@ -143,6 +173,12 @@ def test_reading_instances_with_large_variables_leaves_the_loop_free(line: str, 
     status, answer = door.send("POST /v1/instances", _start("waits", "records"))
     assert status == 201
     door.require_free(f"GET /v1/instances{line.format(id=json.loads(answer)['id'])}")
+
+
+def test_an_inbox_of_large_tasks_leaves_the_loop_free(door: Door, v1: Api) -> None:
+    for _ in range(8):
+        assert door.send("POST /v1/instances", _start("asks", "records"))[0] == 201
+    door.require_free("GET /v1/user-tasks?definitionId=asks")
 
 
 @pytest.mark.parametrize(

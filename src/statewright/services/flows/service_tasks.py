@@ -25,8 +25,9 @@ from statewright.flows.requests import (
 )
 from statewright.flows.resources import EntityPlace, find_entity, plan_read, plan_write, read_content, read_reply
 from statewright.ids import EntityId, model_id
-from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject, JsonValue
+from statewright.loop.background import run_in_thread
+from statewright.loop.turns import is_large
 from statewright.services import entities
 from statewright.services.core import Caller, Core
 from statewright.services.flows.dialect import FLOW_DIALECT
@@ -35,6 +36,7 @@ from statewright.services.processes.hosting import Processes
 from statewright.services.processes.jobs import ClaimedJob
 from statewright.services.processes.service_workers import ServiceWorker
 from statewright.services.processes.writing import to_entity_id
+from statewright.services.writing import encode_by_size
 
 AnswerReader: TypeAlias = Callable[[ServerAnswer], JsonValue]
 
@@ -59,7 +61,7 @@ async def write_entity(core: Core, caller: Caller, payload: JsonObject, job_id: 
     place, document = _find_place(payload), payload.get("input")
     if not isinstance(document, dict):
         raise UnusableTask("RESOURCE: only an object can be the document of an entity")
-    body = encode(document)
+    body = await encode_by_size(document)
     if place.id:
         if place.model:
             await _read(core, caller, place)  # another model is refused
@@ -99,6 +101,11 @@ async def _exists(core: Core, caller: Caller, id_: EntityId) -> bool:
     except EntityNotFound:
         return False
     return True
+
+
+async def _plan_by_size(payload: JsonObject, plan: Callable[[], PlannedRequest]) -> PlannedRequest:
+    """What a task sends, made by a thread if its payload is large. Raises ``UnusableTask``."""
+    return await run_in_thread(plan) if is_large(payload) else plan()
 
 
 REQUEST_TYPES: Final = (*METHODS, "resource:read", "resource:write")
@@ -164,10 +171,11 @@ class ServiceTasks:
             case "resource:read":
                 return await self._send(caller, plan_read(payload), partial(read_content, payload))
             case "resource:write":
-                return await self._send(caller, plan_write(payload), read_reply)
+                planned = await _plan_by_size(payload, partial(plan_write, payload))
+                return await self._send(caller, planned, read_reply)
             case _:
                 request = RequestTask(payload, job.id)
-                planned = request.plan()
+                planned = await _plan_by_size(payload, request.plan)
                 output = await self._send(caller, planned, request.read_output)
                 return _Waiting() if planned.waits else output
 

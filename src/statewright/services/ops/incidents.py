@@ -26,9 +26,8 @@ from statewright.failures import (
 )
 from statewright.ids import Clock, EntityId, TenantId
 from statewright.instants import parse_instant, to_rfc3339
-from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject
-from statewright.loop.background import repeat
+from statewright.loop.background import repeat, run_by_size
 from statewright.net import uuid_to_ulid
 from statewright.operations.active_suspensions import ActiveSuspensions, Suspension
 from statewright.operations.incidents import Incident, IncidentEnd, IncidentGroup, IncidentRow, Retry, RetryResult
@@ -41,7 +40,7 @@ from statewright.services.ops.paging import Page, PageRequest, build_page
 from statewright.services.ops.suspensions import SuspensionEnder, SuspensionFollower
 from statewright.services.processes.advancing import AdvanceResult
 from statewright.services.processes.hosting import Processes
-from statewright.services.writing import Saved
+from statewright.services.writing import Saved, encode_by_size
 from statewright.storage import takings
 from statewright.storage.ops import incidents as stored
 from statewright.storage.ops.incidents import INCIDENT_RETRIES, StoredIncident
@@ -206,9 +205,11 @@ def _describe_instance(instance: ProcessInstance) -> JsonObject:
 
 async def _repeat_run(processes: Processes, caller: Caller, found: StoredIncident, request: Retry) -> JsonObject:
     incident = found.incident
-    document, transition = (b"", None) if found.payload is None else read_run_payload(found.payload)
+    document, transition = b"", None
+    if (payload := found.payload) is not None:
+        document, transition = await run_by_size(len(payload), lambda: read_run_payload(payload))
     if request.document is not None:
-        document = encode(request.document)
+        document = await encode_by_size(request.document)
     elif not document:
         raise IncidentNotRetryable("its document was not kept; give one")
     if incident.severity == "WARNING":

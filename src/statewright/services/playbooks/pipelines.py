@@ -28,6 +28,7 @@ from statewright.ids import TenantId
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.values import JsonObject
 from statewright.loop.background import run_in_thread
+from statewright.loop.turns import is_large
 from statewright.playbooks import templates
 from statewright.playbooks.dispatch import Dispatch, NeededCredential, send_run
 from statewright.playbooks.pipeline import (
@@ -191,7 +192,8 @@ async def _wait(fields: JsonObject, *, is_alone: bool) -> Outcome:
 
 async def send_task(egress: Egress, tenant: TenantId, fields: JsonObject, keychain: JsonObject) -> Outcome:
     """The outcome of an ``http`` task, sent where the policy for requests permits. Redirects are answers."""
-    call = build_call(fields, keychain)
+    build = partial(build_call, fields, keychain)
+    call = await run_in_thread(build) if is_large(fields) else build()
     if isinstance(call, Outcome):
         return call
     answer = await egress.send(

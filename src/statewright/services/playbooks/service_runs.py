@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from statewright.compute.callout import Callout, CalloutResult
 from statewright.entity import system_principal
@@ -28,7 +29,7 @@ from statewright.failures import (
 )
 from statewright.ids import TenantId
 from statewright.instants import to_rfc3339
-from statewright.jsonval.codec import MalformedJson, decode, encode
+from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.values import JsonObject
 from statewright.loop.background import run_by_size
 from statewright.playbooks.compiling import SERVICE
@@ -46,6 +47,7 @@ from statewright.services.processes.hosting import Processes, RefusedJob
 from statewright.services.processes.jobs import ClaimedJob
 from statewright.services.processes.service_workers import JobHolder, ServiceWorker
 from statewright.services.processes.writing import to_entity_id
+from statewright.services.writing import encode_by_size
 from statewright.storage.processes.jobs import LockedJob
 from statewright.telemetry import logs
 from statewright.telemetry.tracing import get_trace
@@ -105,15 +107,17 @@ class MemberTasks:
         """The reply of a member, once there is one."""
         clock = asyncio.get_running_loop().time
         until = clock() + self._wait_s
+        callout = await self._build_callout(tenant, asked, dispatch)
         while True:
             try:
-                return await self._callouts.dispatch(self._build_callout(tenant, asked, dispatch))
+                return await self._callouts.dispatch(callout)
             except NoComputeMember:
                 if clock() + LOOK_INTERVAL_S > until:
                     raise
             await asyncio.sleep(LOOK_INTERVAL_S)
+            callout = replace(callout, request_id=self._core.ids())
 
-    def _build_callout(self, tenant: TenantId, asked: MemberCall, dispatch: Dispatch) -> Callout:
+    async def _build_callout(self, tenant: TenantId, asked: MemberCall, dispatch: Dispatch) -> Callout:
         instance, now = to_entity_id(dispatch.execution_id), to_rfc3339(self._core.clock())
         meta: JsonObject = {
             "id": instance,
@@ -140,7 +144,7 @@ class MemberTasks:
             target="",
             transaction_id="",
             parameters=asked.context,
-            payload=encode({"type": "JSON", "data": asked.data, "meta": meta}),
+            payload=await encode_by_size({"type": "JSON", "data": asked.data, "meta": meta}),
             principal=system_principal(tenant),
             tx_token=None,
             trace=get_trace(),

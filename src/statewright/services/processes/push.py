@@ -16,6 +16,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
+from functools import partial
 from typing import Final, Generic, Protocol, TypeAlias
 from uuid import uuid4
 
@@ -30,7 +31,7 @@ from statewright.ids import TenantId
 from statewright.instants import to_rfc3339
 from statewright.jsonval.codec import MalformedJson, decode, encode
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.loop.background import repeat
+from statewright.loop.background import free_in_parts, repeat, run_by_size
 from statewright.processes.language import I, P
 from statewright.services.core import Caller
 from statewright.services.processes import jobs
@@ -39,6 +40,7 @@ from statewright.services.processes.jobs import ClaimedJob, JobClaim, render_job
 from statewright.services.processes.service_workers import JobHolder
 from statewright.services.processes.wakeups import ANY_TYPE, TAGGED, Topic
 from statewright.services.processes.writing import to_entity_id
+from statewright.services.writing import encode_by_size
 from statewright.storage.processes import jobs as queue
 from statewright.storage.processes.jobs import PushRoute
 from statewright.telemetry import logs
@@ -170,7 +172,7 @@ class Pusher(Generic[P, I]):
             if self._do_job is not None:
                 await self._do_job(self._holder, caller, job)
                 return
-            reply = await self._callouts.dispatch(self._build_callout(tenant, route, job))
+            reply = await self._callouts.dispatch(await self._build_callout(tenant, route, job))
         except (NoComputeMember, DispatchTimeout, ComputeMemberDisconnected) as error:
             log.info("pushed_job_returns", job=job.id, type=job.job_type, reason=error.code)
             await self._give_back(caller, job)
@@ -199,7 +201,7 @@ class Pusher(Generic[P, I]):
 
     async def _complete(self, caller: Caller, job: ClaimedJob, reply: CalloutResult) -> None:
         try:
-            await self._holder.complete(caller, job, _read_result(reply))
+            await self._holder.complete(caller, job, await _read_result(reply))
         except (MalformedJson, ProcessBadRequest) as unusable:
             told = f"the answer of the member is no result: {unusable}"
             await self._holder.fail(caller, job, told, retryable=False)
@@ -210,7 +212,7 @@ class Pusher(Generic[P, I]):
         except Failure as failure:  # its lease ends
             log.warning("pushed_job_not_returned", job=job.id, error=failure.detail)
 
-    def _build_callout(self, tenant: TenantId, route: PushRoute, job: ClaimedJob) -> Callout:
+    async def _build_callout(self, tenant: TenantId, route: PushRoute, job: ClaimedJob) -> Callout:
         record = self._render_job(job)
         variables = record.pop("variables")
         instance = to_entity_id(job.instance_id)
@@ -239,7 +241,7 @@ class Pusher(Generic[P, I]):
             target="",
             transaction_id="",
             parameters=encode(record).decode(),
-            payload=encode({"type": "JSON", "data": variables, "meta": meta}),
+            payload=await encode_by_size({"type": "JSON", "data": variables, "meta": meta}),
             principal=system_principal(tenant),
             tx_token=None,
         )
@@ -250,6 +252,10 @@ def list_route_tags(route: PushRoute) -> tuple[str, ...]:
     return (route.job_type.lower(),) if route.tags is None else parse_tags(route.tags)
 
 
-def _read_result(reply: CalloutResult) -> JsonValue:
-    """The result of a job. Raises ``MalformedJson``."""
-    return None if reply.data is msgspec.UNSET else decode(reply.data)
+async def _read_result(reply: CalloutResult) -> JsonValue:
+    """The result of a job, read by a thread if it is large. Raises ``MalformedJson``."""
+    if reply.data is msgspec.UNSET:
+        return None
+    result = await run_by_size(len(reply.data), partial(decode, reply.data))
+    free_in_parts(result, len(reply.data))
+    return result

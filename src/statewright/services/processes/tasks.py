@@ -18,7 +18,14 @@ from statewright.services.core import Caller
 from statewright.services.processes import advancing
 from statewright.services.processes.advancing import parse_instance_id
 from statewright.services.processes.dialects import RequestReader, TransitionMembers
-from statewright.services.processes.documents import decode_text, normalize_page, read_object, refuse_unstorable
+from statewright.services.processes.documents import (
+    decode_text,
+    free_read,
+    normalize_page,
+    read_object,
+    read_texts,
+    refuse_unstorable,
+)
 from statewright.services.processes.hosting import Processes, ProcessHost
 from statewright.storage.processes import instances, jobs
 from statewright.storage.processes.instances import OpenTask, TaskFilter
@@ -69,7 +76,10 @@ async def list_open_tasks(processes: Processes, caller: Caller, wanted: TaskQuer
     found, total = await instances.fetch_open_tasks(
         core.pool, caller.tenant, matching, offset=asked.offset, limit=asked.size
     )
-    return Inbox(items=tuple(map(_render_task, found)), page=asked.number, page_size=asked.size, total=total)
+    items = await read_texts([one.input for one in found], lambda: tuple(map(_render_task, found)))
+    for one, item in zip(found, items, strict=True):
+        free_read(item["payload"], one.input)
+    return Inbox(items=items, page=asked.number, page_size=asked.size, total=total)
 
 
 def _render_task(task: OpenTask) -> JsonObject:
