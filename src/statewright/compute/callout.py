@@ -50,14 +50,14 @@ class Callout(Struct, frozen=True, kw_only=True):
     entity_id: str
     workflow: str
     transition: str
-    state_from: str
-    state_to: str
-    target: str
-    transaction_id: str
+    state_from: str = ""
+    state_to: str = ""
+    target: str = ""
+    transaction_id: str = ""
     parameters: str
     payload: bytes | None
     principal: Principal
-    tx_token: str | None
+    tx_token: str | None = None
     trace: TraceContext | None = None
     """The place in a trace that it is made at; None outside all traces."""
     has_secrets: bool = False

@@ -20,7 +20,6 @@ from statewright.engine.unit import Unit
 from statewright.entity import ModelKey, Principal, ScheduledTask
 from statewright.failures import FailedRun, Failure, StorageUnavailable
 from statewright.ids import Clock, TenantId, make_uuid7
-from statewright.jsonval.codec import decode_stored, encode
 from statewright.jsonval.values import quote_name
 from statewright.loop.background import repeat
 from statewright.operations.incidents import (
@@ -34,6 +33,7 @@ from statewright.operations.incidents import (
     trim_message,
 )
 from statewright.operations.queues import QueueKind
+from statewright.services.writing import decode_by_size, encode_by_size
 from statewright.storage.commit.overlay import StagedPart
 from statewright.storage.ops.incidents import INCIDENTS, StagedIncidents, note_timer_failure, write_incidents
 from statewright.storage.ops.queues import raise_alert
@@ -445,9 +445,9 @@ def _describe_taker(taker: str) -> dict[str, object]:
     return {"at": int(at), "member": node, "error": "nothing was heard of it any more"}
 
 
-def read_run_payload(text: str) -> tuple[bytes, str | None]:
+async def read_run_payload(text: str) -> tuple[bytes, str | None]:
     """The document and the transition of a kept payload."""
-    payload = decode_stored(text)
+    payload = await decode_by_size(text)
     assert isinstance(payload, dict)  # noqa: S101 - as it was encoded
     transition = payload.get("transition")
-    return encode(payload["document"]), transition if isinstance(transition, str) else None
+    return await encode_by_size(payload["document"]), transition if isinstance(transition, str) else None

@@ -16,6 +16,7 @@ from statewright.jsonval.codec import (
     EXPANDS_TOO_FAR,
     MalformedJson,
     canonicalise,
+    decode,
     decode_stored,
     encode,
     encode_large,
@@ -65,6 +66,13 @@ async def decode_by_size(text: str) -> JsonValue:
     document = await run_by_size(len(text), partial(decode_stored, text))
     free_in_parts(document, len(text))
     return document
+
+
+async def read_by_size(data: bytes) -> JsonValue:
+    """What a member has sent as JSON, decoded by a thread if it is large. Raises ``MalformedJson``."""
+    value = await run_by_size(len(data), partial(decode, data))
+    free_in_parts(value, len(data))
+    return value
 
 
 async def encode_by_size(value: JsonValue) -> bytes:

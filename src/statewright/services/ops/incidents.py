@@ -27,7 +27,7 @@ from statewright.failures import (
 from statewright.ids import Clock, EntityId, TenantId
 from statewright.instants import parse_instant, to_rfc3339
 from statewright.jsonval.values import JsonObject
-from statewright.loop.background import repeat, run_by_size
+from statewright.loop.background import repeat
 from statewright.net import uuid_to_ulid
 from statewright.operations.active_suspensions import ActiveSuspensions, Suspension
 from statewright.operations.incidents import Incident, IncidentEnd, IncidentGroup, IncidentRow, Retry, RetryResult
@@ -207,7 +207,7 @@ async def _repeat_run(processes: Processes, caller: Caller, found: StoredInciden
     incident = found.incident
     document, transition = b"", None
     if (payload := found.payload) is not None:
-        document, transition = await run_by_size(len(payload), lambda: read_run_payload(payload))
+        document, transition = await read_run_payload(payload)
     if request.document is not None:
         document = await encode_by_size(request.document)
     elif not document:

@@ -29,9 +29,8 @@ from statewright.failures import (
 )
 from statewright.ids import TenantId
 from statewright.instants import to_rfc3339
-from statewright.jsonval.codec import MalformedJson, decode
+from statewright.jsonval.codec import MalformedJson
 from statewright.jsonval.values import JsonObject
-from statewright.loop.background import run_by_size
 from statewright.playbooks.compiling import SERVICE
 from statewright.playbooks.dispatch import KEYCHAIN, Dispatch, Pipeline, dispatch_from_document
 from statewright.playbooks.execution import EXECUTION
@@ -47,7 +46,7 @@ from statewright.services.processes.hosting import Processes, RefusedJob
 from statewright.services.processes.jobs import ClaimedJob
 from statewright.services.processes.service_workers import JobHolder, ServiceWorker
 from statewright.services.processes.writing import to_entity_id
-from statewright.services.writing import encode_by_size
+from statewright.services.writing import encode_by_size, read_by_size
 from statewright.storage.processes.jobs import LockedJob
 from statewright.telemetry import logs
 from statewright.telemetry.tracing import get_trace
@@ -93,9 +92,8 @@ class MemberTasks:
             return fail("tool", reply.error or "the member gave no reason", retryable=reply.retryable)
         if reply.data is msgspec.UNSET:
             return succeed(None)
-        data = reply.data
         try:
-            return succeed(await run_by_size(len(data), lambda: decode(data)))
+            return succeed(await read_by_size(reply.data))
         except MalformedJson as malformed:
             return fail("tool", f"the answer of the member is no JSON: {malformed}", retryable=False)
 
@@ -139,14 +137,9 @@ class MemberTasks:
             entity_id=instance,
             workflow=dispatch.execution_id,
             transition=dispatch.step,
-            state_from="",
-            state_to="",
-            target="",
-            transaction_id="",
             parameters=asked.context,
             payload=await encode_by_size({"type": "JSON", "data": asked.data, "meta": meta}),
             principal=system_principal(tenant),
-            tx_token=None,
             trace=get_trace(),
             has_secrets=asked.has_secrets,
         )

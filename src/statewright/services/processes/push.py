@@ -16,7 +16,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
-from functools import partial
 from typing import Final, Generic, Protocol, TypeAlias
 from uuid import uuid4
 
@@ -29,9 +28,9 @@ from statewright.entity import system_principal
 from statewright.failures import ComputeMemberDisconnected, DispatchTimeout, Failure, NoComputeMember, ProcessBadRequest
 from statewright.ids import TenantId
 from statewright.instants import to_rfc3339
-from statewright.jsonval.codec import MalformedJson, decode, encode
+from statewright.jsonval.codec import MalformedJson, encode
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.loop.background import free_in_parts, repeat, run_by_size
+from statewright.loop.background import repeat
 from statewright.processes.language import I, P
 from statewright.services.core import Caller
 from statewright.services.processes import jobs
@@ -40,7 +39,7 @@ from statewright.services.processes.jobs import ClaimedJob, JobClaim, render_job
 from statewright.services.processes.service_workers import JobHolder
 from statewright.services.processes.wakeups import ANY_TYPE, TAGGED, Topic
 from statewright.services.processes.writing import to_entity_id
-from statewright.services.writing import encode_by_size
+from statewright.services.writing import encode_by_size, read_by_size
 from statewright.storage.processes import jobs as queue
 from statewright.storage.processes.jobs import PushRoute
 from statewright.telemetry import logs
@@ -236,14 +235,9 @@ class Pusher(Generic[P, I]):
             entity_id=instance,
             workflow=job.definition_id,
             transition=job.node_id,
-            state_from="",
-            state_to="",
-            target="",
-            transaction_id="",
             parameters=encode(record).decode(),
             payload=await encode_by_size({"type": "JSON", "data": variables, "meta": meta}),
             principal=system_principal(tenant),
-            tx_token=None,
         )
 
 
@@ -253,9 +247,5 @@ def list_route_tags(route: PushRoute) -> tuple[str, ...]:
 
 
 async def _read_result(reply: CalloutResult) -> JsonValue:
-    """The result of a job, read by a thread if it is large. Raises ``MalformedJson``."""
-    if reply.data is msgspec.UNSET:
-        return None
-    result = await run_by_size(len(reply.data), partial(decode, reply.data))
-    free_in_parts(result, len(reply.data))
-    return result
+    """The result of a job. Raises ``MalformedJson``."""
+    return None if reply.data is msgspec.UNSET else await read_by_size(reply.data)
