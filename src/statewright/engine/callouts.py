@@ -217,6 +217,24 @@ class CalloutDispatcher(Struct, frozen=True, kw_only=True):
             callout = self._build_callout(spec, run, draft, transition, transaction_id="", token=None)
             return _note_result(span, spec, await self._dispatch(callout, run, avoiding, within_s))
 
+    def ask_by_rule(
+        self,
+        spec: CalloutSpec,
+        run: Run,
+        draft: EntityDraft,
+        transition: Transition | None,
+        rule: RetryRule | None,
+        *,
+        joins: bool = True,
+    ) -> Awaitable[CalloutResult]:
+        """The same, tried again as the rule says; None: once. ``joins``: inside the run's transaction."""
+        if rule is not None:
+            repeated = RepeatedCallout(
+                dispatcher=self, spec=spec, draft=draft, transition=transition, rule=rule, joins=joins
+            )
+            return repeated.ask(run)
+        return self.ask(spec, run, draft, transition) if joins else self.ask_outside(spec, run, draft, transition)
+
     def admit(self, spec: CalloutSpec, run: Run) -> None:
         """Raises the failure of a callout that a guard stops; a run of which a segment is durable goes on."""
         if not run.is_half_done:
@@ -292,24 +310,15 @@ log = logs.logger(__name__)
 _Asked = CalloutResult | NoComputeMember | ComputeMemberDisconnected | DispatchTimeout
 
 
-class Attempt(Protocol):
-    """Asks a member once; ``within_s`` bounds the wait, None: only the limit of the callout does.
-
-    Raises what ``CalloutTransport.dispatch`` raises.
-    """
-
-    def __call__(self, run: Run, *, avoiding: Collection[str], within_s: float | None) -> Awaitable[CalloutResult]: ...
-
-
 class RepeatedCallout(Struct, frozen=True, kw_only=True):
     """A callout and the rule by which it is tried again. ``joins``: its callbacks join the transaction of the run."""
 
-    attempt: Attempt
+    dispatcher: CalloutDispatcher
+    spec: CalloutSpec
+    draft: EntityDraft
+    transition: Transition | None
     rule: RetryRule
-    kind: CalloutKind
-    name: str
     joins: bool
-    metrics: RunMetrics
 
     async def ask(self, run: Run) -> CalloutResult:
         """What the last attempt came to; raises what it raised."""
@@ -333,8 +342,8 @@ class RepeatedCallout(Struct, frozen=True, kw_only=True):
             pause_s = rule.compute_pause_s(number, random.random())  # noqa: S311 - spreads load
             log.info(
                 "callout_retried",
-                kind=self.kind,
-                name=self.name,
+                kind=self.spec.kind,
+                name=self.spec.name,
                 attempt=number,
                 cause=cause,
                 pauseMs=round(pause_s * 1000),
@@ -352,18 +361,22 @@ class RepeatedCallout(Struct, frozen=True, kw_only=True):
         within_s = None if until is None else max(until - asyncio.get_running_loop().time(), 0)
         try:
             if not (self.joins and self.rule.repeats_work):
-                return await self.attempt(run, avoiding=avoiding, within_s=within_s)
+                return await self._ask_once(run, avoiding, within_s)
             async with run.unit.open_savepoint() as savepoint:
-                reply = await self.attempt(run.with_unit(savepoint), avoiding=avoiding, within_s=within_s)
+                reply = await self._ask_once(run.with_unit(savepoint), avoiding, within_s)
                 if reply.success:
                     await savepoint.commit()
                 return reply
         except (NoComputeMember, ComputeMemberDisconnected, DispatchTimeout) as failure:
             return failure
 
+    def _ask_once(self, run: Run, avoiding: Collection[str], within_s: float | None) -> Awaitable[CalloutResult]:
+        ask = self.dispatcher.ask if self.joins else self.dispatcher.ask_outside
+        return ask(self.spec, run, self.draft, self.transition, avoiding=avoiding, within_s=within_s)
+
     def _count(self, cause: RetryCause | None, outcome: RetryOutcome) -> None:
         if cause is not None:
-            self.metrics.retries[self.kind, cause, outcome] += 1
+            self.dispatcher.metrics.retries[self.spec.kind, cause, outcome] += 1
 
 
 async def _pause(run: Run, pause_s: float, until: float | None) -> bool:

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from statewright.compute.callout import CalloutResult
 from statewright.conditions import EvaluationError, Function, Predicate, Visits, compile_predicate, parse
-from statewright.engine.callouts import CalloutDispatcher, RepeatedCallout, build_criterion_spec
+from statewright.engine.callouts import CalloutDispatcher, build_criterion_spec
 from statewright.engine.models import Model
 from statewright.engine.run import EntityDraft, Run
 from statewright.entity import EntityMeta
@@ -26,7 +26,6 @@ from statewright.loop.lru import LruCache
 from statewright.loop.turns import TurnExceeded
 from statewright.schema import DeclaredField
 from statewright.workflow import Criterion, Transition
-from statewright.workflow.retries import RetryRule
 
 MAX_SOURCE_BYTES: Final = 4 * 1024 * 1024
 """Of all criteria that a process remembers."""
@@ -121,7 +120,8 @@ class CriterionEvaluator(Struct, frozen=True, kw_only=True):
         self, run: Run, draft: EntityDraft, function: Function, transition: Transition | None
     ) -> CriterionResult:
         rule = transition.criterion_retry if transition else run.workflow.criterion_retry
-        reply = await self._ask_by_rule(run, draft, function, transition, rule)
+        spec = build_criterion_spec(function, target="TRANSITION" if transition else "WORKFLOW")
+        reply = await self.dispatcher.ask_by_rule(spec, run, draft, transition, rule)
         run.tell_warnings("criteria", function.name, reply.warnings)
         if not reply.success:
             raise EvaluationError(f"criteria dispatch failed: {reply.error or 'criteria returned failure'}")
@@ -137,32 +137,6 @@ class CriterionEvaluator(Struct, frozen=True, kw_only=True):
         if not reply.success:
             raise EvaluationError(f"criteria dispatch failed: {reply.error or 'criteria returned failure'}")
         return CriterionResult(reply.matches, _truncate_reason(reply), reply.warnings)
-
-    def _ask_by_rule(
-        self,
-        run: Run,
-        draft: EntityDraft,
-        function: Function,
-        transition: Transition | None,
-        rule: RetryRule | None,
-    ) -> Awaitable[CalloutResult]:
-        spec, dispatcher = (
-            build_criterion_spec(function, target="TRANSITION" if transition else "WORKFLOW"),
-            self.dispatcher,
-        )
-        if rule is None:
-            return dispatcher.ask(spec, run, draft, transition)
-        repeated = RepeatedCallout(
-            attempt=lambda run, *, avoiding, within_s: dispatcher.ask(
-                spec, run, draft, transition, avoiding=avoiding, within_s=within_s
-            ),
-            rule=rule,
-            kind="criteria",
-            name=function.name,
-            joins=True,
-            metrics=dispatcher.metrics,
-        )
-        return repeated.ask(run)
 
 
 def evaluate_in_memory(model: Model, criterion: Criterion, draft: EntityDraft, visits: Visits) -> bool:

@@ -148,11 +148,8 @@ class Engine:
                 writer.stage(unit, draft, workflow=entity.workflow, revision=entity.workflow_revision)
                 return
             run = Run(unit=unit, model=model, workflow=workflow, stored_workflow_name=entity.workflow, writer=writer)
-            run.stage(
-                await (
-                    self._run_loopback(run, draft) if name is None else self._run_manual_transition(run, draft, name)
-                )
-            )
+            moving = self._run_loopback(run, draft) if name is None else self._run_manual_transition(run, draft, name)
+            run.stage(await moving)
 
     async def fire(self, unit: Unit, model: Model, request: ScheduledFire) -> bool:
         """Take a scheduled transition and stage the result; False when its criterion does not hold
@@ -439,7 +436,7 @@ def list_declared_transitions(model: Model, entity: Entity) -> tuple[str, ...]:
 
 
 def apply_without_workflow(unit: Unit, model: Model, draft: EntityDraft, transition: str | None) -> None:
-    """Stage an entity whose state no workflow contains: a loopback saves the document, nothing fires
+    """Record what becomes of an entity whose state no workflow contains: a loopback saves the document, nothing fires
     (docs/reference/workflows.md#afterwards).
     """
     if transition is not None:

@@ -7,7 +7,7 @@ from msgspec import UNSET, Struct
 
 from statewright.compute.callout import CalloutResult
 from statewright.engine import events
-from statewright.engine.callouts import CalloutDispatcher, RepeatedCallout, build_processor_spec
+from statewright.engine.callouts import CalloutDispatcher, build_processor_spec
 from statewright.engine.run import EntityDraft, Run, locate_failure
 from statewright.failures import (
     ComputeMemberDisconnected,
@@ -179,21 +179,8 @@ class ProcessorRunner(Struct, frozen=True, kw_only=True):
         spec = build_processor_spec(processor)
         separate = processor.mode == "COMMIT_BEFORE_DISPATCH"
         joins = not separate or processor.starts_new_tx
-        ask = self.dispatcher.ask if joins else self.dispatcher.ask_outside
         rule = processor.retry or (self.retry.to_rule(separate=separate) if processor.config.retry == "FIXED" else None)
-        if rule is None:
-            return await ask(spec, run, draft, transition)
-        repeated = RepeatedCallout(
-            attempt=lambda run, *, avoiding, within_s: ask(
-                spec, run, draft, transition, avoiding=avoiding, within_s=within_s
-            ),
-            rule=rule,
-            kind="processor",
-            name=processor.name,
-            joins=joins,
-            metrics=self.dispatcher.metrics,
-        )
-        return await repeated.ask(run)
+        return await self.dispatcher.ask_by_rule(spec, run, draft, transition, rule, joins=joins)
 
 
 async def apply_reply(processor: Processor, reply: CalloutResult, draft: EntityDraft) -> EntityDraft:
