@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Final, Literal, TypeAlias
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from statewright.instants import to_rfc3339
 from statewright.jsonval.values import JsonObject, JsonValue, is_whole
@@ -362,29 +363,27 @@ def _find_trace_status(trace: Trace) -> EventStatus:
             return "success"
 
 
-def _write_task(trace: Trace) -> Iterator[LogEvent]:
+def _write_task(trace: Trace) -> tuple[LogEvent, LogEvent]:
     """The end of a task that was done at once, and what its policy made of it."""
-    is_ok = trace.details.get("status") == "ok"
     task = trace.details.get("task")
-    yield LogEvent(
-        type="task.done" if is_ok else "task.failed",
+    done = LogEvent(
+        type="task.done",
         entity_type="task",
         entity_id=str(task),
-        status="success" if is_ok else "error",
         step=trace.node,
         step_run_id=trace.token,
         task_run_id=_name_task_run(trace.token, task, 1),
         payload={"task": task},
     )
-    yield LogEvent(
-        type="policy.task.evaluated",
-        entity_type="policy",
-        entity_id=str(task),
-        step=trace.node,
-        step_run_id=trace.token,
-        task_run_id=_name_task_run(trace.token, task, 1),
-        payload={"task": task, "rule": trace.details.get("rule"), "action": trace.details.get("action")},
-    )
+    decision: JsonObject = {"rule": trace.details.get("rule"), "action": trace.details.get("action")}
+    return tell_task(done, decision, is_ok=trace.details.get("status") == "ok")
+
+
+def tell_task(done: LogEvent, decision: JsonObject, *, is_ok: bool) -> tuple[LogEvent, LogEvent]:
+    """The end of a task, which is ``done`` unless it failed, and what its policy made of it."""
+    ended = done if is_ok else replace(done, type="task.failed", status="error")
+    payload = {**done.payload, **decision}
+    return ended, replace(done, type="policy.task.evaluated", entity_type="policy", payload=payload)
 
 
 def _write_worker_event(trace: Trace) -> LogEvent:

@@ -22,7 +22,7 @@ from statewright.net.local import LocalRun
 from statewright.playbooks.compiling import CompiledPlaybook
 from statewright.playbooks.context import build_data, describe_patch
 from statewright.playbooks.dispatch import Dispatch, build_dispatch
-from statewright.playbooks.events import LogEvent, find_execution_status, list_events, list_start_events
+from statewright.playbooks.events import LogEvent, find_execution_status, list_events, list_start_events, tell_task
 from statewright.playbooks.graph import Status, fail_task
 from statewright.playbooks.pipeline import PipelineDecision, PipelineEnd, ToolCall, begin, prepare, settle
 from statewright.playbooks.policies import Outcome
@@ -168,24 +168,14 @@ def _describe_task(
     open_run: OpenRun, label: str, outcome: Outcome, turn: PipelineDecision, target: str | None
 ) -> Iterable[LogEvent]:
     """The end of a task, and what its policy made of it."""
-    yield LogEvent(
-        type="task.done" if outcome.is_ok else "task.failed",
+    done = LogEvent(
+        type="task.done",
         entity_type="task",
         entity_id=label,
-        status="success" if outcome.is_ok else "error",
         source="worker",
         step=open_run.step,
         step_run_id=open_run.run_id,
         iteration=open_run.element,
         payload={"task": label},
     )
-    yield LogEvent(
-        type="policy.task.evaluated",
-        entity_type="policy",
-        entity_id=label,
-        source="worker",
-        step=open_run.step,
-        step_run_id=open_run.run_id,
-        iteration=open_run.element,
-        payload={"task": label, "rule": turn.rule, "action": turn.do, "to": target},
-    )
+    return tell_task(done, {"rule": turn.rule, "action": turn.do, "to": target}, is_ok=outcome.is_ok)
