@@ -5,8 +5,7 @@ Small ones are computed by the event loop within a turn, as ever (:mod:`statewri
 goes to ``ComputationPool.compute``. It runs in a process forked from a server that has imported what is computed with,
 within limits of time and memory. Whatever ends that process is a failure of that computation and of nothing else.
 
-- ``sharing``: which computation is next, so that tenants share the processes. Pure.
-- ``pool``: the event loop's end.
+- ``pool``: the event loop's end, and which computation is next, so that tenants share the processes.
 - ``process``: one process as a thread of this one sees it, which waits for it.
 - ``fork_server``: the program that the processes are forked from, and what they do.
 - ``messages``: what goes between the two, without holding the interpreter for long.

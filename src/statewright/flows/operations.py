@@ -44,8 +44,8 @@ from statewright.net.effects import (
     TimerFired,
 )
 from statewright.processes import language as processes
-from statewright.processes.changes import JOB_FAILED
-from statewright.processes.language import JobPlace, NewInstance, Rejection, find_completion
+from statewright.processes.changes import JOB_FAILED, find_completion
+from statewright.processes.language import JobPlace, NewInstance, Rejection
 from statewright.processes.user_tasks import TaskAnswer
 
 STOPPED: Final = frozenset({"FAILED", "INTERRUPTED"})

@@ -57,15 +57,8 @@ from statewright.playbooks.source import PlaybookProcess
 from statewright.playbooks.tasks import PAUSING, PLAYBOOK, WAIT, find_due
 from statewright.playbooks.templates import EvaluationContext
 from statewright.processes import language as processes
-from statewright.processes.changes import JOB_FAILED
-from statewright.processes.language import (
-    ChildOutcome,
-    InstanceOperation,
-    JobPlace,
-    NewInstance,
-    Rejection,
-    find_completion,
-)
+from statewright.processes.changes import JOB_FAILED, find_completion
+from statewright.processes.language import ChildOutcome, InstanceOperation, JobPlace, NewInstance, Rejection
 from statewright.processes.loop_results import save_loops
 from statewright.processes.user_tasks import TaskAnswer
 

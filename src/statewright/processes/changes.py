@@ -369,3 +369,15 @@ def list_moves(
         moves.append(table[current, phase])
         current = phase
     return tuple(moves)
+
+
+ENDED: Final[frozenset[Phase]] = frozenset({"COMPLETED", "CANCELLED", "FAILED", "TERMINATED"})
+"""The phases in which an instance has come to an end; from the last two it can be restarted."""
+
+
+def find_completion(known: int | None, effects: Iterable[Effect], at: int) -> int | None:
+    """When an instance ended to which these effects happen at an instant; ``None``: it goes on. ``known``: before."""
+    for effect in effects:
+        if isinstance(effect, ChangePhase):
+            known = at if effect.phase in ENDED else None
+    return known

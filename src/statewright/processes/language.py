@@ -11,9 +11,9 @@ from msgspec import Struct, field
 
 from statewright.entity import ModelKey
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.net import ExecutionId, Marking, Moment, Phase
-from statewright.net.effects import ChangePhase, Effect
-from statewright.processes.changes import JobPolicy
+from statewright.net import ExecutionId, Marking, Moment
+from statewright.net.effects import Effect
+from statewright.processes.changes import ENDED, JobPolicy
 from statewright.processes.loop_results import SavedLoop, SavedLoops
 
 _encode_source = msgspec.json.Encoder(order="deterministic").encode
@@ -69,18 +69,6 @@ def build_states(
     for (source, target), name in moves.items():
         states[source][name] = target
     return states
-
-
-ENDED: Final[frozenset[Phase]] = frozenset({"COMPLETED", "CANCELLED", "FAILED", "TERMINATED"})
-"""The phases in which an instance has come to an end; from the last two it can be restarted."""
-
-
-def find_completion(known: int | None, effects: Iterable[Effect], at: int) -> int | None:
-    """When an instance ended to which these effects happen at an instant; ``None``: it goes on. ``known``: before."""
-    for effect in effects:
-        if isinstance(effect, ChangePhase):
-            known = at if effect.phase in ENDED else None
-    return known
 
 
 class ProcessInstance(Struct, frozen=True, kw_only=True):

@@ -15,8 +15,8 @@ from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import Marking, Phase, is_waiting, marking_from_document, marking_to_document
 from statewright.net.effects import ChangePhase, Effect
 from statewright.operations.records import ClosedRecord, Instant, Int32, Members, Ulid, name_words
-from statewright.processes.changes import NodeExecution
-from statewright.processes.language import ENDED, BuiltinModel, ProcessInstance, build_states, read_stored
+from statewright.processes.changes import ENDED, NodeExecution
+from statewright.processes.language import BuiltinModel, ProcessInstance, build_states, read_stored
 from statewright.processes.user_tasks import USER_TASK
 from statewright.steps.language import Process
 

@@ -22,8 +22,8 @@ from statewright.net.effects import (
     TimerFired,
 )
 from statewright.processes import language as processes
-from statewright.processes.changes import JOB_FAILED
-from statewright.processes.language import NewInstance, Rejection, find_completion
+from statewright.processes.changes import JOB_FAILED, find_completion
+from statewright.processes.language import NewInstance, Rejection
 from statewright.steps.definition import StepType
 from statewright.steps.instance import Instance, derive_status, list_transitions
 from statewright.steps.language import Process

@@ -480,7 +480,7 @@ async def apply_or_keep(
     the language does not take.
     """
     language, name = processes.hosts.get_hosted(owner.language), uuid_to_ulid(job)
-    unknown = build_not_found(name)
+    unknown = ProcessNotFound(f'job "{name}" not found')  # a ULID has nothing to escape
     for _ in range(MAX_ATTEMPTS):
         hold = await _find_type_hold(processes.core, caller.tenant, owner.language, job)
         if hold is None:
@@ -499,12 +499,7 @@ async def apply_or_keep(
 
 
 async def _apply(
-    language: HostedLanguage,
-    caller: Caller,
-    name: str,
-    owner: WorkOwner,
-    report: JobReport,
-    unknown: ProcessNotFound,
+    language: HostedLanguage, caller: Caller, name: str, owner: WorkOwner, report: JobReport, unknown: ProcessNotFound
 ) -> None:
     if report.outcome == "COMPLETED":
         await language.complete_job(caller, owner.instance, name, report.result, unknown)
@@ -515,13 +510,7 @@ async def _apply(
 
 
 async def _keep(
-    core: Core,
-    caller: Caller,
-    job: EntityId,
-    report: JobReport,
-    hold: Hold,
-    *,
-    instead_of: str | None,
+    core: Core, caller: Caller, job: EntityId, report: JobReport, hold: Hold, *, instead_of: str | None
 ) -> bool:
     text = await _encode_report(caller.principal, report)
 

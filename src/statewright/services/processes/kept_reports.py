@@ -102,9 +102,8 @@ class ReportKeeper:
         takings, clock = self._processes.core.takings, self._processes.core.clock
         async with limiter:
             for kept in reports:
-                with log_failures(
-                    log, "kept_job_report_not_applied", job=kept.job
-                ):  # it is still there, and taken again
+                # one that fails is still there, and taken again
+                with log_failures(log, "kept_job_report_not_applied", job=kept.job):
                     async with takings.attempt(REPORTS, kept.tenant, (kept.job,), taker, clock=clock):
                         await self._apply(kept)
 

@@ -56,9 +56,8 @@ class TimerScanner:
         self._hosts = processes.hosts
         self._interval = scan_interval
         self._fired = 0
-        processes.core.takings.woken[TIMERS.name] = (
-            self._hosts.counters_changed
-        )  # one thing wakes the scanner, whatever it is
+        # One thing wakes the scanner, whatever it is.
+        processes.core.takings.woken[TIMERS.name] = self._hosts.counters_changed
 
     async def run(self) -> None:
         """Scan until cancelled."""
