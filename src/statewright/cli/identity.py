@@ -62,10 +62,14 @@ def _show_credentials(credentials: Json) -> None:
 
 @command(clients, _show_credentials, name="create")
 def create_client(
-    client: "Client", admin: Annotated[bool, typer.Option("--admin", help="Give it ROLE_ADMIN, too.")] = False
+    client: "Client",
+    admin: Annotated[bool, typer.Option("--admin", help="Give it ROLE_ADMIN, too.")] = False,
+    operator: Annotated[bool, typer.Option("--operator", help="Give it ROLE_OPERATOR, too.")] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Give it ROLE_READ_ONLY: it changes nothing.")] = False,
 ) -> Json:
     """Create a client. Its secret is shown this once."""
-    return client.request("POST", CLIENTS, query={"withAdminRole": "true"} if admin else {})
+    granted = {"withAdminRole": admin, "withOperatorRole": operator, "withReadOnlyRole": read_only}
+    return client.request("POST", CLIENTS, query={name: "true" for name, is_given in granted.items() if is_given})
 
 
 @command(clients, _show_credentials, name="rotate")

@@ -5,9 +5,10 @@ as those of the entity API are.
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Final, Literal, TypeAlias
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
-from statewright.operations.records import Instant, Record, Uuid
+from statewright.entity import READ_ONLY_ROLE
+from statewright.operations.records import ADMIN, OPERATOR, Instant, Record, Uuid
 
 ClientId: TypeAlias = Annotated[str, Meta(extra_json_schema={"examples": ["3F0KQ9V2B1C7TD5E"]})]
 Roles: TypeAlias = Sequence[Annotated[str, Meta(extra_json_schema={"examples": ["ROLE_M2M"]})]]
@@ -29,6 +30,21 @@ DiscoveryUri: TypeAlias = Annotated[
     ),
 ]
 Algorithm: TypeAlias = Literal["RS256"]
+
+
+class Grant(Struct, frozen=True, kw_only=True):
+    """A role that a new machine client may have beside ``ROLE_M2M``, and the parameter that gives it."""
+
+    parameter: str
+    role: str
+    says: str
+
+
+GRANTS: Final = (
+    Grant(parameter="withAdminRole", role=ADMIN, says=f"give it `{ADMIN}`, too, where a setting allows that"),
+    Grant(parameter="withOperatorRole", role=OPERATOR, says=f"give it `{OPERATOR}`, too"),
+    Grant(parameter="withReadOnlyRole", role=READ_ONLY_ROLE, says=f"make it `{READ_ONLY_ROLE}`: it changes nothing"),
+)
 
 
 class MachineClient(Record, frozen=True, kw_only=True):

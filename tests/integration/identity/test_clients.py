@@ -55,6 +55,24 @@ def test_an_administrator_may_be_made_where_a_setting_allows_it(
     assert done(elsewhere.get("/clients")) == []
 
 
+def test_a_client_may_be_an_operator(launched: RunningService, admin: Api) -> None:
+    assert done(admin.post("/clients?withOperatorRole=false"))["roles"] == ["ROLE_M2M"]
+    issued = done(admin.post("/clients?withOperatorRole=true"))
+    assert issued["roles"] == ["ROLE_M2M", "ROLE_OPERATOR"]
+    token = done(ask(launched, issued["client_id"], issued["client_secret"]))["access_token"]
+    assert done(Api(launched.root, token).get("/ops/v1/audit"))["items"]
+    refused(Api(launched.url, token).get("/clients"), 403, "FORBIDDEN")
+
+
+def test_a_client_may_be_one_that_changes_nothing(launched: RunningService, admin: Api) -> None:
+    issued = done(admin.post("/clients?withReadOnlyRole=true&withOperatorRole=true"))
+    assert issued["roles"] == ["ROLE_M2M", "ROLE_OPERATOR", "ROLE_READ_ONLY"]
+    token = done(ask(launched, issued["client_id"], issued["client_secret"]))["access_token"]
+    client = Api(launched.url, token)
+    done(client.get("/model/"))
+    refused(client.post("/model/import/JSON/SAMPLE_DATA/order/1", {"total": 1}), 403, "READ_ONLY")
+
+
 def test_another_secret_takes_the_place_of_the_old_one_at_once(launched: RunningService, admin: Api) -> None:
     issued = done(admin.post("/clients"))
     client = issued["client_id"]

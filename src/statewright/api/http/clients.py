@@ -16,7 +16,7 @@ from statewright.api.http.response import Response, encode_json
 from statewright.auth import Client
 from statewright.failures import BadRequest, BodyTooLarge, NotImplementedHere
 from statewright.instants import from_rfc3339, to_rfc3339
-from statewright.operations.identity_answers import ClientCredentials, DeletedClient, MachineClient
+from statewright.operations.identity_answers import GRANTS, ClientCredentials, DeletedClient, MachineClient
 from statewright.operations.records import QueryParameter
 from statewright.services.auth import clients
 from statewright.services.auth.clients import IssuedSecret
@@ -45,14 +45,14 @@ async def list_clients(request: Request) -> Response:
     "POST /clients",
     "createTechnicalUser",
     answers_secret=True,
-    query=(QueryParameter("withAdminRole", "boolean", "give it `ROLE_ADMIN`, too, where a setting allows that"),),
+    query=tuple(QueryParameter(grant.parameter, "boolean", grant.says) for grant in GRANTS),
     reply="ClientCredentials",
     problems=("BAD_REQUEST", "FEATURE_DISABLED"),
 )
 async def create_client(request: Request) -> Response:
     """Create a machine client; its secret is shown once."""
-    is_admin = request.query_flag("withAdminRole")
-    issued = await clients.create_client(request.runtime.identity, request.caller, is_admin=is_admin)
+    granted = [grant.role for grant in GRANTS if request.query_flag(grant.parameter)]
+    issued = await clients.create_client(request.runtime.identity, request.caller, granted)
     return _respond_issued(issued)
 
 

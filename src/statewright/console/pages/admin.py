@@ -34,6 +34,7 @@ from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.operations.entity_answers import LogLevel, Pruning
 from statewright.operations.identity_answers import (
+    GRANTS,
     ClientCredentials,
     MachineClient,
     RegisteredKey,
@@ -343,8 +344,8 @@ class PrunedView(Struct, frozen=True, kw_only=True):
 
 
 def _build_client(form: Form) -> ApiCall:
-    with_admin = form.get("withAdminRole") == "true"
-    return build_entity_call("clients", method="POST", query={"withAdminRole": with_admin or None})
+    granted = {grant.parameter: form.get(grant.parameter) == "true" or None for grant in GRANTS}
+    return build_entity_call("clients", method="POST", query=granted)
 
 
 async def _show_secret(_context: PageContext, _form: Form, reply: Reply) -> View | None:

@@ -9,7 +9,7 @@ What administrators of clients, keys and providers do, for the trail of operator
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -151,19 +151,19 @@ async def list_clients(administration: Administration, caller: Caller) -> list[C
     return await identity.clients.list_for_tenant(caller.tenant)
 
 
-async def create_client(administration: Administration, caller: Caller, *, is_admin: bool) -> IssuedSecret:
-    """A new client of the tenant; with ``is_admin`` it is an administrator of it. Raises ``FeatureDisabled`` where none
-    may be made, ``BadRequest`` when the tenant has too many clients.
+async def create_client(administration: Administration, caller: Caller, granted: Sequence[str]) -> IssuedSecret:
+    """A new client of the tenant, with these roles beside its own. Raises ``FeatureDisabled`` for an administrator
+    where none may be made, ``BadRequest`` when the tenant has too many clients.
     """
     identity = _open(administration, caller)
-    if is_admin:
+    if ADMIN in granted:
         require_feature(is_enabled=identity.grants_admin, message="M2M admin-role grants are disabled")
     client_id, secret, now = make_client_id(), make_secret(), administration.clock()
     client = Client(
         id=client_id,
         tenant=caller.tenant,
         user_id=client_id,
-        roles=(_ROLE, ADMIN) if is_admin else (_ROLE,),
+        roles=(_ROLE, *granted),
         secret_hash=await asyncio.to_thread(hash_secret, secret.reveal()),
         created_at=now,
         updated_at=now,

@@ -64,6 +64,8 @@ PARAMETER_EXAMPLES: Final[Mapping[str, object]] = {
     "keyId": "a3c17b2e6f8d4c5e9b0a1d2c3e4f5a6b",
     "clientId": "3F0KQ9V2B1C7TD5E",
     "withAdminRole": False,
+    "withOperatorRole": True,
+    "withReadOnlyRole": False,
     "entityClass": "prize.1",
     "fromUtcTime": INSTANT,
     "toUtcTime": INSTANT,
