@@ -8,8 +8,6 @@ import pytest
 
 from statewright.playbooks.source import PlaybookSource, compile_source
 from statewright.processes.language import source_to_text
-from statewright.services.processes import tasks
-from statewright.services.processes.tasks import TaskQuery
 from tests.builders import Json
 from tests.integration.playbooks.conftest import HEADER
 from tests.integration.playbooks.node import a_playbook_node
@@ -133,8 +131,7 @@ async def test_a_playbook_that_was_stored_before_has_its_worker_do_it(database: 
     assert compile_source(old, 1).asking == frozenset()
     async with a_playbook_node(database) as node:
         await node.run("workflow:\n- step: only\n  tool: {kind: ask, title: a}\n")
-        found = await tasks.list_open_tasks(node.host.runtime.processes, node.host.caller, TaskQuery())
-        assert [task["title"] for task in found.items] == ["a"]
+        assert [task["title"] for task in await node.host.inbox()] == ["a"]
         assert await node.host.claim("playbook:ask") == ()
 
 

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TypeVar
 from uuid import uuid4
 
 import pytest
@@ -20,13 +21,14 @@ from statewright.ids import TenantId, system_clock
 from statewright.jsonval.values import JsonObject
 from statewright.processes.changes import FailureReport, NodeExecution
 from statewright.services.core import Caller
-from statewright.services.processes import dialects, failed_jobs, jobs, successors
+from statewright.services.processes import dialects, failed_jobs, jobs, successors, tasks
 from statewright.services.processes import instances as hosted
 from statewright.services.processes.background import end_rests, sweep_leases
 from statewright.services.processes.dialects import InstanceQuery
 from statewright.services.processes.hosting import ProcessHost, find_shared_queue
 from statewright.services.processes.instances import StartRequest, StreamedPage
 from statewright.services.processes.jobs import ClaimedJob, JobClaim
+from statewright.services.processes.tasks import TaskQuery
 from statewright.services.processes.timers import TimerScanner
 from statewright.services.runtime import Runtime
 from statewright.services.steps.dialect import STEP_DIALECT, stream_history
@@ -34,6 +36,8 @@ from statewright.settings import Secret, Settings
 from statewright.steps import Instance, Process
 from tests.builders import Json
 from tests.rehosting import rehost
+
+T = TypeVar("T")
 
 PATIENCE_S = 60.0
 """After so long a fact that has not come true is taken for a failure."""
@@ -141,6 +145,13 @@ class Host:
             STEP_DIALECT, self.runtime.processes, self.caller, InstanceQuery(**wanted)
         )
 
+    async def stream_inbox(self, **wanted: Json | timedelta) -> StreamedPage[JsonObject]:
+        asked: TaskQuery = TaskQuery(**wanted)  # type: ignore[arg-type]
+        return await tasks.stream_open_tasks(self.runtime.processes, self.caller, asked)
+
+    async def inbox(self, **wanted: Json | timedelta) -> tuple[JsonObject, ...]:
+        return await read_page(await self.stream_inbox(**wanted))
+
     async def after(self, **span: float) -> int:
         """Let time pass and timers be looked at; how many fired."""
         self.clock.advance(timedelta(**span))
@@ -241,7 +252,7 @@ async def until(fact: Callable[[], object]) -> None:
     raise AssertionError("the fact did not come true")
 
 
-async def read_page(page: StreamedPage[Instance]) -> tuple[Instance, ...]:
+async def read_page(page: StreamedPage[T]) -> tuple[T, ...]:
     """The whole of a page."""
     return tuple([instance async for portion in page.portions for instance in portion])
 

@@ -1,6 +1,7 @@
 """Instances from start to end over the database: every step type, as the doors see it."""
 
 import json
+import random
 from datetime import timedelta
 
 import pytest
@@ -9,7 +10,6 @@ from statewright.failures import BadRequest, BusinessKeyInUse, ProcessBadRequest
 from statewright.jsonval.codec import decode
 from statewright.services.core import Caller
 from statewright.services.processes import dialects, tasks
-from statewright.services.processes.tasks import TaskQuery
 from statewright.services.steps.dialect import STEP_DIALECT
 from statewright.steps.documents import definition_to_document
 from tests.builders import Json
@@ -158,8 +158,7 @@ async def test_cancelling_withdraws_everything_and_is_final(host: Host):
 async def test_a_user_task_is_in_the_inbox_until_it_is_done(host: Host):
     await host.upload(definition("d", step("review", "USER_TASK", "end", jobType="review-form"), end()))
     instance = await host.start("d", "K-1", amount=5)
-    inbox = await tasks.list_open_tasks(host.runtime.processes, host.caller, TaskQuery())
-    [task] = inbox.items
+    [task] = await host.inbox()
     assert task | {"createdAt": "", "stepExecutionId": "", "id": ""} == {
         "id": "",
         "language": "steps",
@@ -175,7 +174,7 @@ async def test_a_user_task_is_in_the_inbox_until_it_is_done(host: Host):
         "businessKey": "K-1",
     }
     await host.approve(instance, "review", by="carol", approved=True)
-    assert (await tasks.list_open_tasks(host.runtime.processes, host.caller, TaskQuery())).total == 0
+    assert (await host.stream_inbox()).total == 0
     assert (await host.read(instance)).variables == {"amount": 5, "approved": True}
     with pytest.raises(ProcessConflict, match="terminal state"):
         await host.approve(instance, "review")
@@ -184,7 +183,7 @@ async def test_a_user_task_is_in_the_inbox_until_it_is_done(host: Host):
 async def test_a_user_task_can_be_done_by_its_own_id_once(host: Host):
     await host.upload(definition("d", step("review", "USER_TASK", "hold"), step("hold", "WAIT", "end"), end()))
     instance = await host.start("d")
-    [task] = (await tasks.list_open_tasks(host.runtime.processes, host.caller, TaskQuery())).items
+    [task] = await host.inbox()
     await tasks.complete_task(host.runtime.processes, host.caller, str(task["id"]), {"ok": True})
     assert (await host.read(instance)).current_step_ids == ("hold",)
     for name in (str(task["id"]), "01JABC3V9E6K8M2Q4S6T8W0Y2Z", "nonsense"):
@@ -197,9 +196,8 @@ async def test_the_inbox_is_filtered_by_type_definition_and_age(host: Host):
         await host.upload(definition(name, step("review", "USER_TASK", "end", jobType=kind), end()))
         await host.start(name)
 
-    async def found(**filters: object) -> list[str]:
-        inbox = await tasks.list_open_tasks(host.runtime.processes, host.caller, TaskQuery(**filters))  # type: ignore[arg-type]
-        return [str(task["definitionId"]) for task in inbox.items]
+    async def found(**filters: Json | timedelta) -> list[str]:
+        return [str(task["definitionId"]) for task in await host.inbox(**filters)]
 
     assert await found() == ["d1", "d2"]
     assert await found(job_type="y") == ["d2"]
@@ -208,6 +206,22 @@ async def test_the_inbox_is_filtered_by_type_definition_and_age(host: Host):
     assert await found(older_than=timedelta(hours=1)) == []
     host.clock.advance(timedelta(hours=2))
     assert await found(older_than=timedelta(hours=1)) == ["d1", "d2"]
+
+
+async def test_an_inbox_of_large_tasks_is_read_a_few_megabytes_at_a_time(host: Host):
+    await host.upload(definition("d", step("review", "USER_TASK", "end"), end()))
+    begun = [await host.start("d", text=random.Random(n).randbytes(900_000).hex()) for n in range(5)]
+    page = await host.stream_inbox()
+    assert (page.is_small, page.total) == (False, 5)
+    first = await anext(page.portions)
+    await host.approve(begun[3], "review")  # meanwhile
+    later = [portion async for portion in page.portions]
+    assert [[task["instanceId"] for task in portion] for portion in (first, *later)] == [
+        [begun[0].id, begun[1].id],
+        [begun[2].id, begun[4].id],
+    ]
+    assert first[1]["payload"] == begun[1].variables
+    assert [task["instanceId"] for task in await host.inbox(page=1, page_size=2)] == [begun[2].id, begun[4].id]
 
 
 async def test_a_definition_keeps_the_order_of_its_branches(host: Host):

@@ -123,7 +123,8 @@ async def check_rows(database: str) -> None:
         assert count == 0
         [line], _ = await instances.fetch_execution_page(pool, ACME, "steps", INSTANCE, offset=0, limit=9)
         assert (line.node_id, line.node_type, line.input) == ("check", "SERVICE_TASK", '{"n": 1}')
-        [task], _ = await instances.fetch_open_tasks(pool, ACME, TaskFilter(language="steps"), offset=0, limit=9)
+        ids, _ = await instances.list_open_tasks(pool, ACME, TaskFilter(language="steps"), offset=0, limit=9)
+        [task], _ = await instances.fetch_open_tasks(pool, ACME, ids)
         assert (task.id, task.node_id) == (TASK, "approve")
         assert await jobs.fetch_owner_of_work(pool, ACME, ["toy", "steps"], JOB) == WorkOwner("steps", INSTANCE)
         assert await jobs.fetch_owner_of_work(pool, ACME, ["toy"], JOB) is None

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from itertools import takewhile
-from typing import Final, Generic, cast
+from typing import Final, Generic, TypeVar, cast
 from uuid import UUID
 
 from msgspec import Struct
@@ -126,10 +126,13 @@ async def get_instance(host: ProcessHost[P, I], caller: Caller, instance_id: str
     return found
 
 
-class StreamedPage(Struct, Generic[I], frozen=True, kw_only=True):
-    """A page of instances, the newest first, which are read while they are asked for."""
+T = TypeVar("T")
 
-    portions: AsyncIterator[tuple[I, ...]]
+
+class StreamedPage(Struct, Generic[T], frozen=True, kw_only=True):
+    """A page whose items are read while they are asked for. ``total`` counts all that match."""
+
+    portions: AsyncIterator[tuple[T, ...]]
     is_small: bool
     """Whether all are in the first portion."""
     page: int
@@ -140,8 +143,9 @@ class StreamedPage(Struct, Generic[I], frozen=True, kw_only=True):
 async def stream_instances(
     host: ProcessHost[P, I], caller: Caller, matching: InstanceFilter, *, page: int = 0, page_size: int = 0
 ) -> StreamedPage[I]:
-    """Instances that match all filters exactly, a few megabytes at a time; an empty filter matches all, an unknown
-    status nothing. Each instance is as it is when it is read; one that was removed meanwhile is left out.
+    """Instances that match all filters exactly, the newest first, a few megabytes at a time; an empty filter matches
+    all, an unknown status nothing. Each instance is as it is when it is read; one that was removed meanwhile is left
+    out.
 
     Pages are as in ``definitions.list_definitions``.
     """

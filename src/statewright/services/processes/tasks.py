@@ -1,5 +1,6 @@
 """The inbox of user tasks, of all definitions in all languages, and answers to them."""
 
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Final
@@ -7,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from statewright.failures import ProcessBadRequest, ProcessNotFound
-from statewright.ids import EntityId, TransactionId
+from statewright.ids import EntityId, TenantId, TransactionId
 from statewright.instants import to_rfc3339
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import uuid_to_ulid
@@ -27,19 +28,12 @@ from statewright.services.processes.documents import (
     refuse_unstorable,
 )
 from statewright.services.processes.hosting import Processes, ProcessHost
+from statewright.services.processes.instances import StreamedPage
+from statewright.storage.pool import Pool
 from statewright.storage.processes import instances, jobs
 from statewright.storage.processes.instances import OpenTask, TaskFilter
 
 NO_TASK: Final = "user task not found"
-
-
-class Inbox(Struct, frozen=True, kw_only=True):
-    """A page of open tasks as clients read them, the oldest first. ``total`` counts all that match."""
-
-    items: tuple[JsonObject, ...]
-    page: int
-    page_size: int
-    total: int
 
 
 class TaskQuery(Struct, frozen=True, kw_only=True):
@@ -55,9 +49,10 @@ class TaskQuery(Struct, frozen=True, kw_only=True):
     page_size: int = 0
 
 
-async def list_open_tasks(processes: Processes, caller: Caller, wanted: TaskQuery) -> Inbox:
-    """Open user tasks. Pages are as in ``definitions.list_definitions``. Raises ``ProcessBadRequest`` for a language
-    that there is not.
+async def stream_open_tasks(processes: Processes, caller: Caller, wanted: TaskQuery) -> StreamedPage[JsonObject]:
+    """Open user tasks as clients read them, the oldest first, a few megabytes at a time; one that was closed meanwhile
+    is left out. Pages are as in ``definitions.list_definitions``. Raises ``ProcessBadRequest`` for a language that
+    there is not.
     """
     core = processes.core
     known = [hosted.name for hosted in processes.hosts.hosted if hosted.complete_task is not None]
@@ -73,13 +68,32 @@ async def list_open_tasks(processes: Processes, caller: Caller, wanted: TaskQuer
         group=wanted.group,
         opened_before=max(core.clock() - age, 0) if age > 0 else None,
     )
-    found, total = await instances.fetch_open_tasks(
+    ids, total = await instances.list_open_tasks(
         core.pool, caller.tenant, matching, offset=asked.offset, limit=asked.size
     )
-    items = await read_texts([one.input for one in found], lambda: tuple(map(_render_task, found)))
-    for one, item in zip(found, items, strict=True):
-        free_read(item["payload"], one.input)
-    return Inbox(items=items, page=asked.number, page_size=asked.size, total=total)
+    found, later = await instances.fetch_open_tasks(core.pool, caller.tenant, ids) if ids else ([], [])
+    return StreamedPage(
+        portions=_iterate_portions(core.pool, caller.tenant, found, later),
+        is_small=not later,
+        page=asked.number,
+        page_size=asked.size,
+        total=total,
+    )
+
+
+async def _iterate_portions(
+    pool: Pool, tenant: TenantId, found: Sequence[OpenTask], later: Sequence[str]
+) -> AsyncGenerator[tuple[JsonObject, ...]]:
+    while found:
+        items = await read_texts([one.input for one in found], partial(_render_tasks, found))
+        for one, item in zip(found, items, strict=True):
+            free_read(item["payload"], one.input)
+        yield items
+        found, later = await instances.fetch_open_tasks(pool, tenant, later) if later else ([], [])
+
+
+def _render_tasks(tasks: Iterable[OpenTask]) -> tuple[JsonObject, ...]:
+    return tuple(map(_render_task, tasks))
 
 
 def _render_task(task: OpenTask) -> JsonObject:

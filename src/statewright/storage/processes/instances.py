@@ -353,32 +353,47 @@ MATCHING: Final = """tenant = $1 AND ($5 = '' OR language = $5) AND NOT held AND
                        AND ($6 = '' OR document ->> 'assignee' = $6) AND ($7 = '' OR document -> 'groups' ? $7)))"""
 
 LISTED: Final = f"""
-    SELECT task.id, task.language, task.instance, task.execution, task.definition_id, task.definition_version,
-           task.node_id, task.job_type, task.business_key, task.created_at, made.input,
-           coalesce((SELECT jsonb_strip_nulls(jsonb_build_object(
-                                'title', document -> 'title', 'description', document -> 'description',
-                                'groups', document -> 'groups', 'assignee', document -> 'assignee',
-                                'form', document -> 'form'))
-                       FROM entity WHERE entity.tenant = $1 AND entity.id = task.id), '{{}}')::text AS about
-      FROM (SELECT * FROM process_task WHERE {MATCHING} ORDER BY id OFFSET $8 LIMIT $9) AS task
-     CROSS JOIN LATERAL (
-            SELECT input FROM process_execution
-             WHERE process_execution.tenant = $1 AND process_execution.instance = task.instance
-               AND process_execution.id = task.execution
-             LIMIT 1) AS made
-     ORDER BY task.id
+    SELECT (SELECT count(*) FROM process_task WHERE {MATCHING}) AS total,
+           ARRAY (SELECT id FROM process_task WHERE {MATCHING} ORDER BY id OFFSET $8 LIMIT $9) AS ids
 """  # noqa: S608 - made of constants
 
-COUNT: Final = f"SELECT count(*) FROM process_task WHERE {MATCHING}"  # noqa: S608
+OPEN_TASKS: Final = f"""
+    SELECT id, language, instance, execution, definition_id, definition_version, node_id, job_type, business_key,
+           created_at, input,
+           coalesce(jsonb_strip_nulls(jsonb_build_object(
+                        'title', document -> 'title', 'description', document -> 'description',
+                        'groups', document -> 'groups', 'assignee', document -> 'assignee',
+                        'form', document -> 'form')), '{{}}')::text AS about
+      FROM (SELECT task.*, made.input, own.document,
+                   sum(bytes) OVER (ORDER BY task.id) - bytes < {MAX_LIST_BYTES} AS fits
+              FROM process_task AS task
+             CROSS JOIN LATERAL (
+                    SELECT input FROM process_execution
+                     WHERE process_execution.tenant = $1 AND process_execution.instance = task.instance
+                       AND process_execution.id = task.execution
+                     LIMIT 1) AS made
+              LEFT JOIN LATERAL (
+                    SELECT document FROM entity WHERE entity.tenant = $1 AND entity.id = task.id LIMIT 1) AS own ON true
+             CROSS JOIN LATERAL (
+                    SELECT greatest(pg_column_size(input), pg_column_size(document)) AS bytes) AS size
+             WHERE task.tenant = $1 AND task.id = ANY ($2::uuid[]) AND NOT task.held) AS measured
+     WHERE fits
+     ORDER BY id
+"""  # noqa: S608 - as above
 
 
-async def fetch_open_tasks(
+async def list_open_tasks(
     pool: Pool, tenant: TenantId, wanted: TaskFilter, *, offset: int, limit: int
-) -> tuple[list[OpenTask], int]:
-    """A page of open tasks, the oldest first, and how many match altogether."""
+) -> tuple[list[str], int]:
+    """The ids of a page of open tasks, the oldest first, and how many match altogether."""
     given = (wanted.job_type, wanted.definition_id, wanted.opened_before, wanted.language)
-    args = (tenant, *given, wanted.assignee, wanted.group)
-    async with pool.connection() as connection:
-        total: int = await connection.fetchval(COUNT, *args)
-        rows = await connection.fetch(LISTED, *args, offset, limit) if total > offset else []
-    return [OpenTask(**_read_fields(row)) for row in rows], total
+    [row] = await pool.fetch(LISTED, tenant, *given, wanted.assignee, wanted.group, offset, limit)
+    return [str(id_) for id_ in row["ids"]], row["total"]
+
+
+async def fetch_open_tasks(pool: Pool, tenant: TenantId, ids: Sequence[str]) -> tuple[list[OpenTask], Sequence[str]]:
+    """The first of some tasks, as many as come to ``MAX_LIST_BYTES``, and the ids that are behind them. Those that are
+    not open any more are left out.
+    """
+    tasks = [OpenTask(**_read_fields(row)) for row in await pool.fetch(OPEN_TASKS, tenant, ids)]
+    return tasks, ids[ids.index(tasks[-1].id) + 1 :] if tasks else []

@@ -3,9 +3,9 @@ public engine, streamed, user tasks (docs/reference/steps.md#user-tasks-and-sign
 beside it, such as the inbox (docs/reference/steps.md#operations).
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from datetime import timedelta
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeVar
 
 from msgspec import Meta, to_builtins
 
@@ -18,7 +18,6 @@ from statewright.api.http.processes.bodies import (
     read_optional,
     reply,
     reply_by_size,
-    reply_page,
     respond_empty,
 )
 from statewright.api.http.processes.interface import ProcessInterface
@@ -41,6 +40,8 @@ from statewright.services.steps.definitions import StepSource
 from statewright.services.steps.dialect import STEP_DIALECT, StreamedHistory, stream_history
 from statewright.steps import Instance, Process, render_history_item, render_instance
 from statewright.steps.upload import iterate_warnings
+
+T = TypeVar("T")
 
 ADMIN: Final = "ROLE_ADMIN"
 _XML: Final = ("application/xml", "text/xml")
@@ -128,8 +129,7 @@ class StepInterface(ProcessInterface[StepSource, Process, Instance]):
         """A page of instances."""
         wanted = self.read_query(request)
         found = await dialects.stream_instances(self.dialect, request.runtime.processes, request.caller, wanted)
-        parts = _stream_page(found)
-        return Response(b"".join([part async for part in parts]) if found.is_small else parts)
+        return await _reply_page(found, render_instance)
 
     async def list_history(self, request: Request) -> Response:
         """The entries into steps."""
@@ -174,7 +174,7 @@ STEP_INTERFACE: Final = StepInterface(STEP_DIALECT, Request.body)
 
 async def list_inbox(request: Request) -> Response:
     """A page of open tasks."""
-    found = await tasks.list_open_tasks(
+    found = await tasks.stream_open_tasks(
         request.runtime.processes,
         request.caller,
         TaskQuery(
@@ -188,7 +188,7 @@ async def list_inbox(request: Request) -> Response:
             page_size=bodies.read_number(request, "pageSize"),
         ),
     )
-    return await reply_page(list(found.items), found)
+    return await _reply_page(found, lambda item: item)
 
 
 async def complete_task_by_id(request: Request) -> Response:
@@ -225,10 +225,15 @@ def _summarize(summary: Summary) -> JsonValue:
     return summarized
 
 
-async def _stream_page(found: StreamedPage[Instance]) -> AsyncGenerator[bytes]:
+async def _reply_page(found: StreamedPage[T], render: Callable[[T], JsonValue]) -> Response:
+    parts = _stream_page(found, render)
+    return Response(b"".join([part async for part in parts]) if found.is_small else parts)
+
+
+async def _stream_page(found: StreamedPage[T], render: Callable[[T], JsonValue]) -> AsyncGenerator[bytes]:
     head = b'{"items":['
     async for portion in found.portions:
-        yield head + await encode_items([render_instance(instance) for instance in portion])
+        yield head + await encode_items([render(item) for item in portion])
         head = b","
     numbers = b'],"total":%d,"page":%d,"pageSize":%d}\n' % (found.total, found.page, found.page_size)
     yield numbers if head == b"," else head + numbers
