@@ -2,10 +2,10 @@
 
 A member of this node is preferred: it costs no call to another node. Else the best member of the others is chosen from
 the peer table, and its node asked, over a link of the machine where there is one (``local_links``), else by gRPC. That
-node chooses among its own matching members by how busy they really are. When it
-node has none any more, or cannot be connected to, nothing was done yet, and the next is tried. Where no node has a
-member, the callout waits for one to join anywhere; but a node that is alone says so at once
-(docs/reference/grpc.md#no-member, docs/reference/grpc.md#callouts-through-other-nodes).
+node chooses among its own matching members by how busy they really are. When it has none any more, or cannot be
+connected to, nothing was done yet, and the next is tried. Where no node has a member, the callout waits for one to join
+anywhere; but a node that is alone says so at once (docs/reference/grpc.md#no-member,
+docs/reference/grpc.md#callouts-through-other-nodes).
 
 What happened to a callout that was sent to a node which then was lost is not known. That is a ``ForwardFailed``, and
 whether it may be repeated is for the engine to say (decision W7).

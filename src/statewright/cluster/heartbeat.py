@@ -219,7 +219,7 @@ class Heartbeat:
         self._node = node
         self._database = database
         self._members = members
-        self._peer_table = peer_table
+        self.peer_table = peer_table
         self._lease = lease
         self._on_gone = on_gone
         self._presence = presence
@@ -265,7 +265,7 @@ class Heartbeat:
             await self._publish_counters(connection)
             await self._refresh_peers(connection)
         if not self._presence.until:
-            log.info("node_joined", node=self._node.id, name=self._node.name, peers=len(self._peer_table.peers))
+            log.info("node_joined", node=self._node.id, name=self._node.name, peers=len(self.peer_table.peers))
         self._presence.until = sent + self._lease.total_seconds()
         self._started.set()
 
@@ -282,16 +282,16 @@ class Heartbeat:
                 await connection.leave(self._node.id)
 
     def _connect(self) -> AbstractAsyncContextManager[NodeTable]:
-        return open_node_table(self._database, self._receive_announcement, self._refresh_requested.set)
+        return open_node_table(self._database, self.receive_announcement, self._refresh_requested.set)
 
-    def _receive_announcement(self, node: NodeId) -> None:
+    def receive_announcement(self, node: NodeId) -> None:
+        """A node has changed, as the revision of its row tells; it may say so in the middle of a look."""
         if node != self._node.id:
-            self._cache.pop(node, None)
             self._refresh_requested.set()
 
     def _on_members_changed(self) -> None:
         self._refresh_requested.set()
-        self._peer_table.notify()
+        self.peer_table.notify()
 
     async def _pause(self) -> None:
         pause = self._lease.total_seconds() / BEATS_PER_LEASE * _jitter.uniform(0.8, 1.0)
@@ -336,7 +336,7 @@ class Heartbeat:
         self._update_peers([_to_peer(row, cache[row.id][1], is_local=row.machine == machine) for row in rows])
 
     def _update_peers(self, peers: list[Peer]) -> None:
-        for node in self._peer_table.replace_peers(peers):
+        for node in self.peer_table.replace_peers(peers):
             log.info("node_gone", node=node)
             self._on_gone(node)
 
@@ -350,7 +350,7 @@ class Heartbeat:
         return False
 
     def _forget_peers_if_expired(self) -> None:
-        if 0 < self._presence.until <= asyncio.get_running_loop().time() and self._peer_table:
+        if 0 < self._presence.until <= asyncio.get_running_loop().time() and self.peer_table:
             log.error("node_lease_lost", node=self._node.id)
             self._cache = {}
             self._update_peers([])

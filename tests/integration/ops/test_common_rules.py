@@ -139,10 +139,21 @@ def test_keys_that_no_row_has_are_no_cursors(service: RunningService, tenant: st
             for name in ("one", "two"):
                 api.import_workflows(a_workflow(name, NEW=[]))
         eventually(lambda path=path: "nextCursor" in done(ops.get(f"/{path}?limit=1")))  # its ids are frozen
-        cursor = done(ops.get(f"/{path}?limit=1"))["nextCursor"]
-        digest, _ = json.loads(urlsafe_b64decode(f"{cursor}=="))
-        forged = urlsafe_b64encode(json.dumps([digest, key]).encode()).decode().rstrip("=")
-        refused(ops.get(f"/{path}?limit=1&cursor={forged}"), 400, "BAD_REQUEST")
+        refuse_forged(ops, f"/{path}", key)
+
+
+def test_texts_that_no_row_can_have_are_no_cursors(service: RunningService, tenant: str) -> None:
+    api = service.api(tenant)
+    for version in (1, 2):
+        api.import_model(f"prize/{version}")
+    refuse_forged(ops_api(service, tenant, "ROLE_OPERATOR"), "/models", ["prize\0", 1])
+
+
+def refuse_forged(ops: Api, path: str, key: Json) -> None:
+    cursor = done(ops.get(f"{path}?limit=1"))["nextCursor"]
+    digest, _ = json.loads(urlsafe_b64decode(f"{cursor}=="))
+    forged = urlsafe_b64encode(json.dumps([digest, key]).encode()).decode().rstrip("=")
+    refused(ops.get(f"{path}?limit=1&cursor={forged}"), 400, "BAD_REQUEST")
 
 
 def test_cursors_belong_to_one_list(service: RunningService, tenant: str) -> None:
