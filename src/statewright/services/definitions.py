@@ -18,6 +18,7 @@ from statewright.conditions import SearchCompiler, TemplateCache
 from statewright.engine.models import Model, SentModel, StoredRules
 from statewright.entity import ModelKey
 from statewright.ids import Clock, ModelId, TenantId, model_id
+from statewright.instants import to_us
 from statewright.jsonval.codec import decode
 from statewright.jsonval.values import JsonValue
 from statewright.loop.background import repeat, run_by_size
@@ -88,7 +89,7 @@ class DefinitionCache:
         self._pool = pool
         self._builtin = builtin or BuiltinModels()
         self._clock = clock
-        self._lease_us = lease // timedelta(microseconds=1)
+        self._lease_us = to_us(lease)
         self._templates = TemplateCache()
         self._entries: OrderedDict[tuple[TenantId, ModelId], _Entry] = OrderedDict()
         """The one that was used last comes last."""

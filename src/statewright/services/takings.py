@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from statewright.failures import ComputationKilled, Failure
 from statewright.ids import Clock, NodeId, TenantId
+from statewright.instants import to_us
 from statewright.loop.background import hold_lease, log_failures
 from statewright.storage import takings
 from statewright.storage.pool import Pool
@@ -174,7 +175,7 @@ class Takings:
 
     def _look(self, clock: Clock, arguments: tuple[object, ...]) -> Look:
         now = clock()
-        until = now + BACKOFF_INTERVAL // timedelta(microseconds=1)
+        until = now + to_us(BACKOFF_INTERVAL)
         return Look(now=now, until=until, taker=self.sign(now), arguments=arguments)
 
     @asynccontextmanager
@@ -207,7 +208,7 @@ class Takings:
         self, work: Work[R], tenant: TenantId, key: tuple[str, ...], taker: str, clock: Clock
     ) -> Callable[[], Awaitable[bool]]:
         async def hold() -> bool:
-            until = clock() + BACKOFF_INTERVAL // timedelta(microseconds=1)
+            until = clock() + to_us(BACKOFF_INTERVAL)
             await takings.hold(self._pool, work, tenant, key, taker=taker, until=until)
             return True  # what another has taken meanwhile has its effect once all the same
 

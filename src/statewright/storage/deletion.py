@@ -37,6 +37,7 @@ from msgspec import Struct
 from statewright.entity import Actor, ModelKey
 from statewright.failures import Conflict, HistoryPruned
 from statewright.ids import EntityId, ModelId, TenantId, TransactionId
+from statewright.instants import to_us
 from statewright.storage.columns import ENTITY_COLUMNS
 from statewright.storage.entities import wait_until_visible
 from statewright.storage.pool import Pool
@@ -110,7 +111,7 @@ async def move_horizon(pool: Pool, tenant: TenantId, model: ModelId, *, period: 
 
     It may be earlier, for the sake of search results; it never moves back.
     """
-    kept_from: int = await pool.fetchval(MOVE_HORIZON, tenant, model, period // timedelta(microseconds=1))
+    kept_from: int = await pool.fetchval(MOVE_HORIZON, tenant, model, to_us(period))
     return kept_from
 
 

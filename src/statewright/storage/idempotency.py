@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from statewright.failures import IdempotencyClaimLost, IdempotencyKeyTaken
 from statewright.ids import EntityId, TenantId, TransactionId
+from statewright.instants import to_us
 from statewright.operations.idempotency import KeyScope, KeyStatus, StoredAnswer
 from statewright.storage.commit.overlay import PartRefused, Refusal, StagedPart, Submission
 from statewright.storage.commit.statement import Part, read_sections
@@ -268,7 +269,7 @@ INTERRUPT: Final = """
 async def interrupt(pool: Pool, scope: KeyScope, *, former: str, kept: timedelta) -> None:
     """Mark a run of which a part is durable, and whose node is gone: it is never run again."""
     async with pool.connection() as connection:
-        kept_us = kept // timedelta(microseconds=1)
+        kept_us = to_us(kept)
         await connection.execute(INTERRUPT, scope.tenant, scope.principal, scope.key, former, kept_us)
 
 

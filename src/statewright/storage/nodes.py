@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from statewright.ids import NodeId, TenantId
+from statewright.instants import to_us
 from statewright.storage.connections import DatabaseUrl
 from statewright.storage.pool import DatabaseConnection, connect
 
@@ -80,7 +81,7 @@ class NodeTable:
 
     async def renew_lease(self, node: NodeRow, *, lease: timedelta) -> int:
         """Claim to be alive for the length of ``lease`` from now on; the revision of the members that are stored."""
-        lease_us = lease // timedelta(microseconds=1)
+        lease_us = to_us(lease)
         claim = (node.id, node.name, node.address, node.machine, node.program, node.draining, lease_us)
         revision: int = await self._connection.fetchval(self.RENEW_LEASE, *claim)
         return revision
@@ -186,10 +187,6 @@ class NodeTable:
             await self._connection.execute(self.LEAVE_CLUSTER, node)
             await self._connection.execute(ANNOUNCE, CHANNEL, node)
 
-    async def announce(self, node: NodeId) -> None:
-        """Let others look at a change of the node at once."""
-        await self._connection.execute(ANNOUNCE, CHANNEL, node)
-
 
 ANNOUNCE: Final = "SELECT pg_notify($1, $2)"
 
@@ -198,7 +195,8 @@ ANNOUNCE: Final = "SELECT pg_notify($1, $2)"
 async def open_node_table(
     database: DatabaseUrl, on_announced: Callable[[NodeId], None], on_lost: Callable[[], None]
 ) -> AsyncIterator[NodeTable]:
-    """A connection for presence. ``announced`` is told which node has changed, ``lost`` that the connection is gone.
+    """A connection for presence. ``on_announced`` is told which node has changed, ``on_lost`` that the connection is
+    gone.
 
     Raises ``StorageUnavailable``.
     """

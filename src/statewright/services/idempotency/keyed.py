@@ -31,6 +31,7 @@ from statewright.failures import (
     OutcomeUnknown,
     StorageUnavailable,
 )
+from statewright.instants import to_us
 from statewright.operations.idempotency import KeyScope, KeyStatus, StoredAnswer
 from statewright.services.idempotency.progress import Progress
 from statewright.storage import idempotency as records
@@ -53,8 +54,6 @@ MAX_ANSWER_CHARS: Final = 16 * 1024 * 1024
 
 INTERRUPTED_RETENTION: Final = timedelta(days=7)
 """For how long the record of a run counts that was cut off between its segments."""
-
-_MICROSECOND: Final = timedelta(microseconds=1)
 
 T = TypeVar("T")
 
@@ -411,7 +410,7 @@ class KeyedRequest:
             answer_status=answer.status if answer else None,
             answer_type=answer.media_type if answer else None,
             answer=answer.body if answer else None,
-            kept_us=kept // _MICROSECOND,
+            kept_us=to_us(kept),
         )
 
 

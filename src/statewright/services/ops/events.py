@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from statewright.failures import EventsGone, EventsNotRecorded, TooManyRequests
 from statewright.ids import ModelId, TenantId, model_id
-from statewright.instants import to_rfc3339
+from statewright.instants import to_rfc3339, to_us
 from statewright.loop.background import (
     OneByOne,
     TimeSlices,
@@ -218,7 +218,7 @@ class EventLog:
     def _find_kept_from(self, recording: RecordingState, now: int) -> int | None:
         if recording.since is None:
             return None
-        return max(recording.since, now - self._retention // timedelta(microseconds=1))
+        return max(recording.since, now - to_us(self._retention))
 
     async def begin(self, tenant: TenantId, after: EventPosition | None) -> EventPosition:
         """Where a reader begins: behind ``after``, or now. Raises ``EventsNotRecorded``, ``EventsGone``."""

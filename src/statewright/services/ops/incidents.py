@@ -25,7 +25,7 @@ from statewright.failures import (
     RunCutOff,
 )
 from statewright.ids import Clock, EntityId, TenantId
-from statewright.instants import parse_instant, to_rfc3339
+from statewright.instants import parse_instant, to_rfc3339, to_us
 from statewright.jsonval.values import JsonObject
 from statewright.loop.background import repeat
 from statewright.net import uuid_to_ulid
@@ -145,7 +145,7 @@ async def retry(processes: Processes, caller: Caller, id_: str, request: Retry) 
     incident = found.incident
     if incident.status != "OPEN":
         raise IncidentClosed(incident.status)
-    pool, lease_us = processes.core.pool, RETRY_LEASE // timedelta(microseconds=1)
+    pool, lease_us = processes.core.pool, to_us(RETRY_LEASE)
     node = processes.core.takings.node
     claim = await stored.claim_incident(
         pool, caller.tenant, id_, node=node, for_us=lease_us, force=request.force or incident.kind == "POISONED"
@@ -390,7 +390,7 @@ class IncidentSweeper:
         self.reports = reports
         self._max_open = max_open
         self._interval = interval
-        self._retention_us = retention // timedelta(microseconds=1)
+        self._retention_us = to_us(retention)
         self._removes_at = 0.0
         self.removed = 0
         """Rows since the start of the process."""

@@ -20,6 +20,7 @@ from statewright.cluster.forwarding import ClusterDispatcher
 from statewright.compute.callout import Callout
 from statewright.compute.members import Members
 from statewright.ids import Clock, NodeId, TenantId
+from statewright.instants import to_us
 from statewright.loop.background import repeat
 from statewright.operations.queues import QueueKind
 from statewright.services.core import Core
@@ -60,7 +61,7 @@ class QueueWatch:
         self._core = core
         self._reports = reports
         self._work = work
-        self._alert_after_us = alert_after // timedelta(microseconds=1)
+        self._alert_after_us = to_us(alert_after)
         self._interval = max(MIN_INTERVAL, min(INTERVAL, alert_after / 4)) if alert_after else INTERVAL
         self._rests_until = 0.0
         self._alerted: set[QueueId] = set()
@@ -214,7 +215,7 @@ class WorkPresence:
             await stored.publish_rates(self._pool, self._node, rates)
             self._told_rates = rates
         if time.monotonic() >= self._sweeps_at:
-            older_than_us = FORGOTTEN_AFTER // timedelta(microseconds=1)
+            older_than_us = to_us(FORGOTTEN_AFTER)
             removed = await stored.forget_workers(self._pool, older_than_us=older_than_us)
             self.removed += removed
             self._sweeps_at = time.monotonic() + (0 if removed == stored.MAX_BATCH else SWEEP_INTERVAL_S)

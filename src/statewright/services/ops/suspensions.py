@@ -24,7 +24,7 @@ from statewright.cluster.node import ClusterNode
 from statewright.entity import Actor, ModelKey
 from statewright.failures import SuspensionNotFound
 from statewright.ids import NodeId, TenantId, make_uuid7
-from statewright.instants import to_rfc3339
+from statewright.instants import to_rfc3339, to_us
 from statewright.loop.background import repeat
 from statewright.net import uuid_to_ulid
 from statewright.operations.active_suspensions import ActiveSuspensions, Suspension, Target
@@ -349,6 +349,6 @@ class SuspensionEnder:
             if ended is not None:
                 log.info("suspension_ended", tenant=tenant, suspension=id_, scope=ended.scope)
         if time.monotonic() >= self._removes_at:
-            removed = await stored.remove_ended(self._core.pool, older_than_us=RETENTION // timedelta(microseconds=1))
+            removed = await stored.remove_ended(self._core.pool, older_than_us=to_us(RETENTION))
             self.removed += removed
             self._removes_at = time.monotonic() + (0 if removed == stored.MAX_BATCH else REMOVAL_INTERVAL_S)

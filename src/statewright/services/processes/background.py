@@ -16,6 +16,7 @@ from msgspec import Struct
 from statewright.entity import system_principal
 from statewright.failures import ProcessBadRequest
 from statewright.ids import EntityId
+from statewright.instants import to_us
 from statewright.loop.background import log_failures, repeat, run_in_background
 from statewright.processes.language import I, P
 from statewright.services.core import Caller, Core
@@ -99,7 +100,7 @@ async def purge_expired(core: Core, language: HostedLanguage, retention: timedel
     count = await instances.delete_finished_instances(
         core.pool,
         language.name,
-        finished_before=core.clock() - retention // timedelta(microseconds=1),
+        finished_before=core.clock() - to_us(retention),
         tenant=None,
         limit=MAX_PURGE_BATCH,
         task_types=language.task_types,
@@ -127,7 +128,7 @@ async def purge(
     if older_than < timedelta(0):
         raise ProcessBadRequest("olderThan must not be negative")
     core = host.core
-    before = core.clock() - older_than // timedelta(microseconds=1)
+    before = core.clock() - to_us(older_than)
     ends = time.monotonic() + within.total_seconds()
     removed, count = 0, MAX_PURGE_BATCH
     while count == MAX_PURGE_BATCH and (not removed or time.monotonic() < ends):

@@ -25,7 +25,7 @@ from statewright.failures import (
     StorageUnavailable,
 )
 from statewright.ids import EntityId, TenantId, parse_entity_id
-from statewright.instants import to_rfc3339
+from statewright.instants import to_rfc3339, to_us
 from statewright.jsonval.values import JsonObject, JsonValue, quote
 from statewright.loop.background import log_failures, run_in_thread, wait_at_most
 from statewright.loop.turns import is_large
@@ -258,7 +258,7 @@ async def renew(queue: JobQueue, caller: Caller, job_id: str, *, worker_id: str,
     Raises ``ProcessNotFound``, and ``ProcessConflict`` when the worker does not hold the job (any more).
     """
     job, _ = await find_job(queue, caller.tenant, job_id)
-    until = queue.parts.core.clock() + lease // timedelta(microseconds=1)
+    until = queue.parts.core.clock() + to_us(lease)
     if not await leases.renew_lease(queue.parts.core.pool, caller.tenant, job, worker=worker_id, until=until):
         raise ProcessConflict(f"job {quote(job_id)} is not locked by worker {quote(worker_id)}")
     return until
@@ -343,7 +343,7 @@ async def _claim_now(queue: JobQueue, tenant: TenantId, request: JobClaim) -> tu
         request = replace(request, job_types=types)
     began = asyncio.get_running_loop().time()
     now = queue.parts.core.clock()
-    lease = JobLease(worker=request.worker_id, now=now, until=now + request.lease // timedelta(microseconds=1))
+    lease = JobLease(worker=request.worker_id, now=now, until=now + to_us(request.lease))
     if request.route is None:
         found = await _lock_jobs(queue, tenant, request, lease)
     else:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from statewright.failures import ProcessBadRequest, ProcessNotFound
 from statewright.ids import EntityId, TenantId, TransactionId
-from statewright.instants import to_rfc3339
+from statewright.instants import to_rfc3339, to_us
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.net import uuid_to_ulid
 from statewright.processes.language import CompleteTask, I, P
@@ -59,7 +59,7 @@ async def stream_open_tasks(processes: Processes, caller: Caller, wanted: TaskQu
     if wanted.language and wanted.language not in known:
         raise ProcessBadRequest(f"language must be one of {', '.join(known)}")
     asked = normalize_page(wanted.page, wanted.page_size)
-    age = wanted.older_than // timedelta(microseconds=1)
+    age = to_us(wanted.older_than)
     matching = TaskFilter(
         language=wanted.language,
         job_type=wanted.job_type,

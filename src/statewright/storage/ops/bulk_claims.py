@@ -15,14 +15,13 @@ from msgspec import Struct
 
 from statewright.entity import Principal
 from statewright.ids import TenantId
+from statewright.instants import to_us
 from statewright.jsonval.codec import decode, encode
 from statewright.operations.bulk_jobs import BulkPlan, BulkStatus
 from statewright.storage.pool import Pool
 
 MAX_RUNNING: Final = timedelta(hours=24)
 """How long the roles of whoever started or resumed a job count."""
-
-_US: Final = timedelta(microseconds=1)
 
 
 class BulkClaim(Struct, frozen=True, kw_only=True):
@@ -147,13 +146,13 @@ class BulkJobs:
 
     async def claim(self, worker: str, *, lease: timedelta, most: int) -> list[BulkClaim]:
         """Up to ``most`` jobs that no node works on, now this one's."""
-        rows = await self._pool.fetch(CLAIM, worker, lease // _US, most)
+        rows = await self._pool.fetch(CLAIM, worker, to_us(lease), most)
         return [_to_claimed(row) for row in rows]
 
     async def renew(self, job: BulkClaim, *, lease: timedelta, running: int = 0, ran_us: int = 0) -> Beat | None:
         """Keep the job for longer, and say how far it is; None when it is another node's."""
-        limit = MAX_RUNNING // _US
-        row = await self._pool.fetchrow(RENEW, *name_claim(job), lease // _US, running, ran_us, limit)
+        limit = to_us(MAX_RUNNING)
+        row = await self._pool.fetchrow(RENEW, *name_claim(job), to_us(lease), running, ran_us, limit)
         if row is None:
             return None
         return Beat(status=row["status"], rate=row["rate"], concurrency=row["concurrency"], principal=_read_runner(row))
@@ -180,7 +179,7 @@ class BulkJobs:
 
     async def remove_old(self, *, older_than: timedelta) -> int:
         """Remove a portion of what ended so long ago; how many rows."""
-        removed: int = await self._pool.fetchval(REMOVE, older_than // _US, MAX_BATCH)
+        removed: int = await self._pool.fetchval(REMOVE, to_us(older_than), MAX_BATCH)
         return removed
 
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from statewright.entity import Actor, ModelKey, PrincipalKind
 from statewright.ids import EntityId, ModelId, TenantId, TransactionId
+from statewright.instants import to_us
 from statewright.operations.events import Change, EventPosition, EventRow
 from statewright.operations.service import Act
 from statewright.storage.ops.service import record_act
@@ -28,8 +29,6 @@ MAX_COUNT: Final = 10_000
 
 MAX_BODY_BYTES: Final = 1024 * 1024
 """Of one document, as text; a longer one is left out."""
-
-_US: Final = timedelta(microseconds=1)
 
 
 class RecordingState(Struct, frozen=True, kw_only=True):
@@ -268,7 +267,7 @@ REMOVE: Final = """
 
 async def remove_old(pool: Pool, *, older_than: timedelta) -> int:
     """Remove up to ``MAX_BATCH`` rows that are older; how many."""
-    removed: int = await pool.fetchval(REMOVE, older_than // _US, MAX_BATCH)
+    removed: int = await pool.fetchval(REMOVE, to_us(older_than), MAX_BATCH)
     return removed
 
 

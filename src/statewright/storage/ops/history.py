@@ -28,7 +28,7 @@ from msgspec.structs import replace
 from statewright.entity import Actor, AuditEvent, ChangeType, Entity
 from statewright.failures import SearchTimeout
 from statewright.ids import EntityId, TenantId, TransactionId, make_uuid7, system_clock
-from statewright.instants import parse_instant, to_rfc3339
+from statewright.instants import parse_instant, to_rfc3339, to_us
 from statewright.jsonval.values import JsonObject
 from statewright.operations.history import ChangedEntity, RunEvent, WrittenEntity
 from statewright.operations.service import Act
@@ -325,7 +325,7 @@ async def find_changes(
 
 def _begin(wanted: ChangeFilter, now: int) -> ChangeKey:
     """Behind this come all changes that are wanted."""
-    newest = now + BEFORE // _MICROSECOND
+    newest = now + to_us(BEFORE)
     if wanted.before is None or wanted.before > newest:
         return ChangeKey(newest, _LAST, _LAST)
     return ChangeKey(wanted.before, _FIRST, _FIRST)
@@ -348,7 +348,7 @@ class _Scan:
 
     async def run(self, connection: asyncpg.Connection, max_scanned: int, *, until: float) -> None:
         """Look at windows, at least one, until there is enough, or the time or the number of runs is over."""
-        oldest, span = self._wanted.since or 0, FIRST_SPAN // _MICROSECOND
+        oldest, span = self._wanted.since or 0, to_us(FIRST_SPAN)
         is_filtered = self._wanted.model is not None or self._wanted.actor is not None
         size = MAX_PART if is_filtered else self._limit + 1
         while (here := self._position) is not None:
@@ -379,8 +379,8 @@ class _Scan:
             DETAILS,
             self._tenant,
             *columns,
-            BEFORE // _MICROSECOND,
-            AFTER // _MICROSECOND,
+            to_us(BEFORE),
+            to_us(AFTER),
             self._wanted.model,
             self._wanted.actor,
         )
@@ -396,9 +396,6 @@ class _Scan:
 
 def _to_key(change: ChangedEntity) -> ChangeKey:
     return ChangeKey(parse_instant(change.at), change.transaction_id, change.entity_id)
-
-
-_MICROSECOND: Final = timedelta(microseconds=1)
 
 
 class EventKey(Struct, frozen=True, array_like=True):
@@ -539,11 +536,11 @@ async def list_written(
 
     Raises ``SearchTimeout``, ``StorageUnavailable``.
     """
-    since, begin = made_at - BEFORE // _MICROSECOND, after.entity if after else UUID(int=0)
+    since, begin = made_at - to_us(BEFORE), after.entity if after else UUID(int=0)
     try:
         async with asyncio.timeout(WITHIN_S), search.open_connection() as connection:
             for span in TRANSACTIONS_AFTER:
-                until = made_at + span // _MICROSECOND
+                until = made_at + to_us(span)
                 filed = await connection.fetch(FILED, tenant, transaction, since, until, begin, limit)
                 if filed:
                     break

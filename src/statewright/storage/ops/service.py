@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from statewright.entity import Actor
 from statewright.ids import TenantId, make_uuid7, system_clock
+from statewright.instants import to_us
 from statewright.operations.queues import MinuteRate
 from statewright.operations.service import Act, ActFilter, ActKey, OperatorAct
 from statewright.storage.ops.records import read_record
@@ -129,7 +130,7 @@ REMOVE: Final = """
 
 async def remove_old_acts(pool: Pool, *, older_than: timedelta) -> int:
     """Remove up to ``MAX_BATCH`` acts, of all tenants, that are too old; how many."""
-    removed: int = await pool.fetchval(REMOVE, older_than // timedelta(microseconds=1), MAX_BATCH)
+    removed: int = await pool.fetchval(REMOVE, to_us(older_than), MAX_BATCH)
     return removed
 
 

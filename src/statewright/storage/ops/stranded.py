@@ -14,12 +14,11 @@ from msgspec import Struct
 
 from statewright.entity import ModelKey
 from statewright.ids import ModelId, TenantId
+from statewright.instants import to_us
 from statewright.operations.incidents import IncidentRow
 from statewright.storage.ops.incidents import insert_incidents
 from statewright.storage.ops.listings import ENTITIES, MAX_GROUPS, StateCount
 from statewright.storage.pool import Pool
-
-_US: Final = timedelta(microseconds=1)
 
 
 class SurveyedModel(Struct, frozen=True, kw_only=True):
@@ -109,7 +108,7 @@ async def survey_states(
         if not await connection.fetchval(TRY_SURVEY):
             return False
         await connection.execute(CLOSE_ORPHANS)
-        row = await connection.fetchrow(DUE, GRACE // _US, RECOUNT_INTERVAL // _US)
+        row = await connection.fetchrow(DUE, to_us(GRACE), to_us(RECOUNT_INTERVAL))
         if row is None:
             return False
         due = SurveyedModel(

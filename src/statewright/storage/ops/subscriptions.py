@@ -14,6 +14,7 @@ from msgspec import Struct
 from statewright.entity import Actor
 from statewright.failures import LimitReached, SubscriptionNotFound
 from statewright.ids import EntityId, TenantId, make_uuid7, system_clock
+from statewright.instants import to_us
 from statewright.operations.events import EventPosition, EventRow
 from statewright.operations.service import Act
 from statewright.operations.subscriptions import MAX_PARKED, MAX_REDELIVERED, MAX_SUBSCRIPTIONS, DeliveryStatus
@@ -25,8 +26,6 @@ from statewright.storage.pool import Pool
 MAX_BATCH: Final = 1_000
 RETENTION: Final = timedelta(days=7)
 """Of deliveries that have ended."""
-
-_US: Final = timedelta(microseconds=1)
 
 
 class StoredSubscription(Struct, frozen=True, kw_only=True):
@@ -262,7 +261,7 @@ RELEASE: Final = "UPDATE event_subscription SET lease_until = 0 WHERE tenant = $
 
 async def claim_subscriptions(pool: Pool, worker: str, *, lease: timedelta, most: int) -> list[StoredSubscription]:
     """Up to ``most`` that no node works on, now the worker's. What stands before its slash is the node."""
-    return [_to_subscription(row) for row in await pool.fetch(CLAIM, worker, lease // _US, most)]
+    return [_to_subscription(row) for row in await pool.fetch(CLAIM, worker, to_us(lease), most)]
 
 
 class Claim(Struct, frozen=True):
@@ -282,7 +281,7 @@ async def renew(pool: Pool, claim: Claim, position: EventPosition, *, lease: tim
     """Keep a subscription for longer, and note the position; its revision, None when it is another node's, disabled or
     gone.
     """
-    revision: int | None = await pool.fetchval(RENEW, *claim.key, lease // _US, *position)
+    revision: int | None = await pool.fetchval(RENEW, *claim.key, to_us(lease), *position)
     return revision
 
 
@@ -589,5 +588,5 @@ REMOVE: Final = """
 
 async def remove_old(pool: Pool) -> int:
     """Remove up to ``MAX_BATCH`` deliveries that ended long ago; how many."""
-    removed: int = await pool.fetchval(REMOVE, RETENTION // _US, MAX_BATCH)
+    removed: int = await pool.fetchval(REMOVE, to_us(RETENTION), MAX_BATCH)
     return removed

@@ -11,6 +11,7 @@ from statewright.api.http.ops.route import serve
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
 from statewright.failures import InvalidParameter
+from statewright.instants import to_us
 from statewright.net.durations import parse_delay
 from statewright.operations.queues import QueueKind, WorkerKind
 from statewright.operations.table import (
@@ -39,7 +40,7 @@ MAX_DRAIN: Final = timedelta(hours=24)
 async def list_members(request: Request) -> Response:
     """The calculation members of all nodes, and workers that hold jobs."""
     stale = None if request.query("stale") is None else request.query_flag("stale")
-    limit = request.runtime.core.clock() - STALE_AFTER // timedelta(microseconds=1)
+    limit = request.runtime.core.clock() - to_us(STALE_AFTER)
     kinds = read_words(request, "kind", KINDS)
     wanted = WorkerFilter(
         tags=frozenset(tag.lower() for tag in request.query_all("tag")) or None,
