@@ -1,6 +1,7 @@
 """Metrics of the library, from plain numbers."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -19,9 +20,26 @@ def build_counter(name: str, meaning: str, value: float) -> Metric:
 
 def build_counters(name: str, meaning: str, label: str, values: Iterable[tuple[str, float]]) -> Metric:
     """Numbers that only grow, told apart by the value of a label."""
-    family = CounterMetricFamily(name, meaning, labels=[label])
-    for key, value in values:
-        family.add_metric([key], value)
+    return build_counter_table(name, meaning, [label], (((key,), value) for key, value in values))
+
+
+Table: TypeAlias = Iterable[tuple[Sequence[str], float]]
+"""Numbers by the values of labels."""
+
+
+def build_counter_table(name: str, meaning: str, labels: Sequence[str], table: Table) -> Metric:
+    """Numbers that only grow, told apart by the values of labels."""
+    return _fill(CounterMetricFamily(name, meaning, labels=labels), table)
+
+
+def build_gauge_table(name: str, meaning: str, labels: Sequence[str], table: Table) -> Metric:
+    """Numbers of this moment, told apart by the values of labels."""
+    return _fill(GaugeMetricFamily(name, meaning, labels=labels), table)
+
+
+def _fill(family: CounterMetricFamily | GaugeMetricFamily, table: Table) -> Metric:
+    for values, number in table:
+        family.add_metric(values, number)
     return family
 
 

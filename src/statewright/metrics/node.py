@@ -4,17 +4,13 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Protocol
 
-from prometheus_client.core import (
-    GaugeMetricFamily,
-    InfoMetricFamily,
-    Metric,
-)
+from prometheus_client.core import InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from statewright.cluster.node import ClusterNode
 from statewright.computations import OUTCOMES, ComputationPool
 from statewright.compute.members import Members
-from statewright.metrics.families import build_counter, build_counters, build_gauge, build_histogram
+from statewright.metrics.families import build_counter, build_counters, build_gauge, build_gauge_table, build_histogram
 from statewright.services.runtime import Runtime
 from statewright.storage.connections import FAULT_KINDS
 
@@ -52,12 +48,10 @@ class ResourceCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """What the process holds at this moment."""
         pool, commits = self._runtime.core.pool.state, self._runtime.core.commits
-        connections = GaugeMetricFamily(
-            "statewright_pool_connections", "Connections of the shared pool", labels=["state"]
+        connections = [(("open",), pool.open), (("idle",), pool.idle)]
+        yield build_gauge_table(
+            "statewright_pool_connections", "Connections of the shared pool", ("state",), connections
         )
-        connections.add_metric(["open"], pool.open)
-        connections.add_metric(["idle"], pool.idle)
-        yield connections
         yield build_gauge("statewright_pool_waiting", "Tasks that wait for a connection", pool.waiting)
         yield build_gauge("statewright_commits_waiting", "Transactions that wait to be committed", commits.waiting)
         faults = [(kind, self._runtime.core.pool.faults.counts[kind]) for kind in FAULT_KINDS]

@@ -3,11 +3,18 @@
 from collections.abc import Iterator
 from itertools import islice
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from statewright.compute.members import Dispatcher
-from statewright.metrics.families import build_counter, build_counters, build_histogram, build_labelled_histograms
+from statewright.metrics.families import (
+    build_counter,
+    build_counter_table,
+    build_counters,
+    build_gauge_table,
+    build_histogram,
+    build_labelled_histograms,
+)
 from statewright.services.ops.queue_watch import MAX_QUEUES, QueueWatch, select_queues
 from statewright.services.processes.hosting import ProcessHosts, ProcessMetrics
 
@@ -57,19 +64,22 @@ class LanguageCollector(Collector):
         known = [(hosted.name, hosted.metrics) for hosted in self._hosts.hosted]
         started = [(language, metrics.instances_started) for language, metrics in known]
         yield build_counters("statewright_process_instances_started", "Instances", "language", started)
-        ended = CounterMetricFamily(
-            "statewright_process_instances_ended", "Ended instances", labels=["language", "outcome"]
+        ended = [((name, key), count) for name, told in known for key, count in told.instances_ended.items()]
+        yield build_counter_table(
+            "statewright_process_instances_ended", "Ended instances", ("language", "outcome"), ended
         )
-        entered = CounterMetricFamily(
-            "statewright_process_nodes_entered", "Entries into nodes", labels=["language", "node_type"]
+        entered = [((name, key), count) for name, told in known for key, count in told.nodes_executed.items()]
+        yield build_counter_table(
+            "statewright_process_nodes_entered", "Entries into nodes", ("language", "node_type"), entered
         )
-        for language, metrics in known:
-            for outcome, count in metrics.instances_ended.items():
-                ended.add_metric([language, outcome], count)
-            for node_type, count in metrics.nodes_executed.items():
-                entered.add_metric([language, node_type], count)
-        yield from (ended, entered)
-        yield from self._collect_log_counts()
+        logged = [((name, *key), count) for name, told in known for key, count in told.events.items()]
+        yield build_counter_table(
+            "statewright_process_events", "Entries of logs of instances", ("language", "event", "status"), logged
+        )
+        pending = [((name, key), count) for name, told in known for key, count in told.pending_tokens.items()]
+        yield build_counter_table(
+            "statewright_process_pending_tokens", "Changes of what is not admitted", ("language", "change"), pending
+        )
         retries = [(language, metrics.job_retries) for language, metrics in known]
         yield build_counters("statewright_process_job_retries", "Failed jobs that were put back", "language", retries)
         delayed = sum(metrics.delayed_retries for _, metrics in known)
@@ -78,21 +88,6 @@ class LanguageCollector(Collector):
         pickup = {language: metrics.pickup for language, metrics in known}
         meaning = "From the creation of a job to its claim"
         yield build_labelled_histograms("statewright_process_pickup_seconds", meaning, "language", pickup)
-
-    def _collect_log_counts(self) -> Iterator[Metric]:
-        """Of languages whose instances have logs."""
-        logged = CounterMetricFamily(
-            "statewright_process_events", "Entries of logs of instances", labels=["language", "event", "status"]
-        )
-        pending = CounterMetricFamily(
-            "statewright_process_pending_tokens", "Changes of what is not admitted", labels=["language", "change"]
-        )
-        for hosted in self._hosts.hosted:
-            for labels, count in hosted.metrics.events.items():
-                logged.add_metric([hosted.name, *labels], count)
-            for change, count in hosted.metrics.pending_tokens.items():
-                pending.add_metric([hosted.name, change], count)
-        yield from (logged, pending)
 
 
 class QueueCollector(Collector):
@@ -104,22 +99,18 @@ class QueueCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """What was counted last."""
-        labels = ["tenant", "kind", "queue"]
-        depth = GaugeMetricFamily("statewright_queue_depth", "Jobs or callouts that wait", labels=labels)
-        in_flight = GaugeMetricFamily("statewright_queue_in_flight", "Those under way", labels=labels)
-        oldest = GaugeMetricFamily("statewright_queue_oldest_age_seconds", "Age of the oldest one", labels=labels)
-        workers = GaugeMetricFamily("statewright_queue_workers", "Who can take them", labels=labels)
-        for key, queue in select_queues(self._watch.queues):
-            depth.add_metric(key, queue.depth)
-            in_flight.add_metric(key, queue.in_flight)
-            oldest.add_metric(key, (queue.oldest_age_us or 0) / 1_000_000)
-            workers.add_metric(key, queue.workers)
-        yield from (depth, in_flight, oldest, workers)
-        unserved = GaugeMetricFamily("statewright_queues_without_worker", "That nobody serves", labels=["tenant"])
-        for tenant, queues in islice(self._watch.queues.items(), MAX_QUEUES):
-            unserved.add_metric([tenant], sum(queue.is_unserved for queue in queues))
-        yield unserved
-        calls = CounterMetricFamily("statewright_member_calls", "Callouts to members", labels=["tenant", "outcome"])
-        for (tenant, outcome), count in self._dispatcher.calls.items():
-            calls.add_metric([tenant, outcome], count)
-        yield calls
+        queues, labels = [*select_queues(self._watch.queues)], ("tenant", "kind", "queue")
+        depth = [(key, queue.depth) for key, queue in queues]
+        yield build_gauge_table("statewright_queue_depth", "Jobs or callouts that wait", labels, depth)
+        in_flight = [(key, queue.in_flight) for key, queue in queues]
+        yield build_gauge_table("statewright_queue_in_flight", "Those under way", labels, in_flight)
+        oldest = [(key, (queue.oldest_age_us or 0) / 1_000_000) for key, queue in queues]
+        yield build_gauge_table("statewright_queue_oldest_age_seconds", "Age of the oldest one", labels, oldest)
+        workers = [(key, queue.workers) for key, queue in queues]
+        yield build_gauge_table("statewright_queue_workers", "Who can take them", labels, workers)
+        by_tenant = islice(self._watch.queues.items(), MAX_QUEUES)
+        unserved = [((tenant,), sum(queue.is_unserved for queue in of_tenant)) for tenant, of_tenant in by_tenant]
+        yield build_gauge_table("statewright_queues_without_worker", "That nobody serves", ("tenant",), unserved)
+        yield build_counter_table(
+            "statewright_member_calls", "Callouts to members", ("tenant", "outcome"), self._dispatcher.calls.items()
+        )

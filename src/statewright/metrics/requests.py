@@ -4,15 +4,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Final, Literal
 
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    Metric,
-)
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from grpc_h2 import PortLoad
-from statewright.metrics.families import build_histograms
+from statewright.metrics.families import build_counter_table, build_gauge_table, build_histograms
 from statewright.telemetry.histogram import AnswerTimes, Histogram
 
 REQUEST_BOUNDS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0)
@@ -36,12 +32,10 @@ class AnswerCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """What was observed so far."""
         position = 0 if self._label == "method" else 1
-        counts = CounterMetricFamily(
-            f"{self._name}_requests", f"{self._meaning} by {self._label} and status", labels=[self._label, "status"]
+        counts = ((values, times.count) for values, times in self.times.sum_up(position, 2).items())
+        yield build_counter_table(
+            f"{self._name}_requests", f"{self._meaning} by {self._label} and status", (self._label, "status"), counts
         )
-        for values, times in self.times.sum_up(position, 2).items():
-            counts.add_metric(values, times.count)
-        yield counts
         of_label = self.times.sum_up(position).items()
         yield build_histograms(f"{self._name}_request_seconds", "Time to answer", [self._label], of_label)
 
@@ -77,15 +71,12 @@ class GrpcCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """What is so at this moment."""
-        connections = GaugeMetricFamily("statewright_grpc_connections", "Open connections", labels=["port"])
-        memory = GaugeMetricFamily("statewright_grpc_memory_bytes", "What calls hold in memory", labels=["port"])
-        incidents = CounterMetricFamily(
-            "statewright_grpc_incidents", "What clients should not have done", labels=["port", "event"]
+        loads = [(port, load) for port, get_load in self._ports.items() if (load := get_load())]
+        connections = [((port,), load.connections) for port, load in loads]
+        yield build_gauge_table("statewright_grpc_connections", "Open connections", ("port",), connections)
+        memory = [((port,), load.memory_bytes) for port, load in loads]
+        yield build_gauge_table("statewright_grpc_memory_bytes", "What calls hold in memory", ("port",), memory)
+        incidents = [((port, event), count) for port, load in loads for event, count in load.incidents.items()]
+        yield build_counter_table(
+            "statewright_grpc_incidents", "What clients should not have done", ("port", "event"), incidents
         )
-        for port, get_load in self._ports.items():
-            if load := get_load():
-                connections.add_metric([port], load.connections)
-                memory.add_metric([port], load.memory_bytes)
-                for event, count in load.incidents.items():
-                    incidents.add_metric([port, event], count)
-        yield from (connections, memory, incidents)

@@ -5,11 +5,7 @@ identity providers ask for.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Protocol, get_args
 
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    Metric,
-)
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from statewright.compute.callout import CalloutKind
@@ -17,8 +13,10 @@ from statewright.egress import Egress
 from statewright.engine.callouts import RunMetrics
 from statewright.metrics.families import (
     build_counter,
+    build_counter_table,
     build_counters,
     build_gauge,
+    build_gauge_table,
     build_histogram,
     build_histograms,
     build_labelled_histograms,
@@ -72,25 +70,21 @@ class RunCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """What was counted so far."""
         metrics = self._metrics
-        fired = CounterMetricFamily(
-            "statewright_transitions", "Transitions that have fired", labels=["model", "transition"]
+        fired = ((labels, count.value) for labels, count in metrics.transitions)
+        yield build_counter_table(
+            "statewright_transitions", "Transitions that have fired", ("model", "transition"), fired
         )
-        for labels, count in metrics.transitions:
-            fired.add_metric(labels, count.value)
-        yield fired
         yield build_histograms("statewright_callout_seconds", "Time of callouts", CALLOUT_LABELS, metrics.callouts)
-        failed = CounterMetricFamily(
-            "statewright_callout_failures", "Callouts that failed", labels=[*CALLOUT_LABELS, "reason"]
+        failed = ((labels, count.value) for labels, count in metrics.failures)
+        yield build_counter_table(
+            "statewright_callout_failures", "Callouts that failed", (*CALLOUT_LABELS, "reason"), failed
         )
-        for labels, count in metrics.failures:
-            failed.add_metric(labels, count.value)
-        yield failed
-        retries = CounterMetricFamily(
-            "statewright_callout_retries", "Callouts that were tried again", labels=["kind", "cause", "outcome"]
+        yield build_counter_table(
+            "statewright_callout_retries",
+            "Callouts that were tried again",
+            ("kind", "cause", "outcome"),
+            metrics.retries.items(),
         )
-        for told, times in metrics.retries.items():
-            retries.add_metric(told, times)
-        yield retries
 
 
 class ScheduleCollector(Collector):
@@ -148,41 +142,36 @@ class OpsCollector(Collector):
         yield build_counters("statewright_deliveries", "Attempts to deliver events", "outcome", outcomes)
         took = [((), webhooks.seconds)]
         yield build_histograms("statewright_delivery_seconds", "Times of attempts to deliver events", (), took)
-        lags = GaugeMetricFamily(
-            "statewright_events_lag_seconds", "How far behind subscriptions are", labels=["tenant", "subscription"]
+        yield build_gauge_table(
+            "statewright_events_lag_seconds",
+            "How far behind subscriptions are",
+            ("tenant", "subscription"),
+            webhooks.lags.items(),
         )
-        for labels, seconds in webhooks.lags.items():
-            lags.add_metric(labels, seconds)
-        yield lags
 
     def _collect_bulk_jobs(self) -> Iterator[Metric]:
         bulk = self._runtime.operations.bulk
-        jobs = GaugeMetricFamily("statewright_bulk_jobs", "Bulk jobs that are kept", labels=["status"])
-        for status in STATUSES:
-            jobs.add_metric([status], bulk.jobs.get(status, 0))
-        yield jobs
-        items = CounterMetricFamily("statewright_bulk_items", "Items of bulk jobs", labels=["operation", "result"])
-        for labels, count in bulk.items.items():
-            items.add_metric(labels, count)
-        yield items
+        jobs = [((status,), bulk.jobs.get(status, 0)) for status in STATUSES]
+        yield build_gauge_table("statewright_bulk_jobs", "Bulk jobs that are kept", ("status",), jobs)
+        yield build_counter_table(
+            "statewright_bulk_items", "Items of bulk jobs", ("operation", "result"), bulk.items.items()
+        )
 
     def _collect_incidents(self) -> Iterator[Metric]:
         sweeper = self._runtime.operations.concerns.incident_sweeper
         reports = sweeper.reports
-        unresolved = GaugeMetricFamily("statewright_incidents_open", "Open incidents", labels=["tenant", "kind"])
-        for labels, count in sweeper.open.items():
-            unresolved.add_metric(labels, count)
-        yield unresolved
+        yield build_gauge_table(
+            "statewright_incidents_open", "Open incidents", ("tenant", "kind"), sweeper.open.items()
+        )
         totals = [(kind, reports.totals[kind]) for kind in INCIDENT_KINDS]
         yield build_counters("statewright_incidents", "Failures that were reported", "kind", totals)
         yield build_counter("statewright_incidents_dropped", "Failures that were not stored", reports.dropped)
 
     def _collect_suspensions(self) -> Iterator[Metric]:
         active, commits = self._runtime.operations.concerns.suspensions.active, self._runtime.core.commits.metrics
-        suspended = GaugeMetricFamily("statewright_suspensions", "Active suspensions", labels=["tenant", "scope"])
-        for (tenant, scope), count in active.count().items():
-            suspended.add_metric([tenant, scope], count)
-        yield suspended
+        yield build_gauge_table(
+            "statewright_suspensions", "Active suspensions", ("tenant", "scope"), active.count().items()
+        )
         found = [(scope, active.refusals[scope] + (scope == "ENTITY") * commits.suspended) for scope in SCOPES]
         yield build_counters("statewright_suspended_refusals", "Requests refused by suspensions", "scope", found)
 
@@ -223,18 +212,15 @@ class ProviderCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """What was counted so far."""
-        requests = CounterMetricFamily(
-            "statewright_egress_requests", "Requests to other servers", labels=["purpose", "outcome"]
-        )
-        for outcome, count in self._egress.outcomes.items():
-            requests.add_metric(["processes", outcome], count)
+        requests = [(("processes", outcome), count) for outcome, count in self._egress.outcomes.items()]
         if self._identity is not None:
             live = self._identity.live_providers
-            yield GaugeMetricFamily("oidc_registry_providers", "Active identity providers", value=live.count)
+            yield build_gauge("oidc_registry_providers", "Active identity providers", live.count)
             yield build_counter("oidc_kid_cache_hit", "Tokens of providers whose key was known", live.hits)
             yield build_counter("oidc_kid_cache_miss", "Tokens whose key was not known", live.misses)
             faults = live.faults.items()
             yield build_counters("oidc_jwks_fetch_error", "Documents that could not be had", "outcome", faults)
-            for outcome, count in live.requests.items():
-                requests.add_metric(["providers", outcome], count)
-        yield requests
+            requests += [(("providers", outcome), count) for outcome, count in live.requests.items()]
+        yield build_counter_table(
+            "statewright_egress_requests", "Requests to other servers", ("purpose", "outcome"), requests
+        )
