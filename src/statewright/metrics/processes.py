@@ -1,13 +1,16 @@
 """Instances of process languages, their steps, jobs and logs; what waits, and what members did."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
+from typing import Final
 
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from statewright.compute.members import Dispatcher
 from statewright.metrics.families import (
+    Table,
     build_counter,
     build_counter_table,
     build_counters,
@@ -16,6 +19,7 @@ from statewright.metrics.families import (
     build_labelled_histograms,
 )
 from statewright.services.ops.queue_watch import MAX_QUEUES, QueueWatch, select_queues
+from statewright.services.ops.queues import Queue
 from statewright.services.processes.hosting import ProcessHosts, ProcessMetrics
 
 
@@ -64,11 +68,11 @@ class LanguageCollector(Collector):
         known = [(hosted.name, hosted.metrics) for hosted in self._hosts.hosted]
         started = [(language, metrics.instances_started) for language, metrics in known]
         yield build_counters("statewright_process_instances_started", "Instances", "language", started)
-        ended = [((name, key), count) for name, told in known for key, count in told.instances_ended.items()]
+        ended = self._list_counts(lambda told: told.instances_ended)
         yield build_counter_table(
             "statewright_process_instances_ended", "Ended instances", ("language", "outcome"), ended
         )
-        entered = [((name, key), count) for name, told in known for key, count in told.nodes_executed.items()]
+        entered = self._list_counts(lambda told: told.nodes_executed)
         yield build_counter_table(
             "statewright_process_nodes_entered", "Entries into nodes", ("language", "node_type"), entered
         )
@@ -76,7 +80,7 @@ class LanguageCollector(Collector):
         yield build_counter_table(
             "statewright_process_events", "Entries of logs of instances", ("language", "event", "status"), logged
         )
-        pending = [((name, key), count) for name, told in known for key, count in told.pending_tokens.items()]
+        pending = self._list_counts(lambda told: told.pending_tokens)
         yield build_counter_table(
             "statewright_process_pending_tokens", "Changes of what is not admitted", ("language", "change"), pending
         )
@@ -89,6 +93,22 @@ class LanguageCollector(Collector):
         meaning = "From the creation of a job to its claim"
         yield build_labelled_histograms("statewright_process_pickup_seconds", meaning, "language", pickup)
 
+    def _list_counts(self, find: Callable[[ProcessMetrics], Counter[str]]) -> Table:
+        """Counts of all languages by language and key."""
+        return [((each.name, key), n) for each in self._hosts.hosted for key, n in find(each.metrics).items()]
+
+
+QUEUE_GAUGES: Final[Sequence[tuple[str, str, Callable[[Queue], float]]]] = (
+    ("statewright_queue_depth", "Jobs or callouts that wait", lambda queue: queue.depth),
+    ("statewright_queue_in_flight", "Those under way", lambda queue: queue.in_flight),
+    (
+        "statewright_queue_oldest_age_seconds",
+        "Age of the oldest one",
+        lambda queue: (queue.oldest_age_us or 0) / 1_000_000,
+    ),
+    ("statewright_queue_workers", "Who can take them", lambda queue: queue.workers),
+)
+
 
 class QueueCollector(Collector):
     """What waits, for whom, and what members did: the same numbers from all nodes, the calls apart."""
@@ -99,15 +119,10 @@ class QueueCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """What was counted last."""
-        queues, labels = [*select_queues(self._watch.queues)], ("tenant", "kind", "queue")
-        depth = [(key, queue.depth) for key, queue in queues]
-        yield build_gauge_table("statewright_queue_depth", "Jobs or callouts that wait", labels, depth)
-        in_flight = [(key, queue.in_flight) for key, queue in queues]
-        yield build_gauge_table("statewright_queue_in_flight", "Those under way", labels, in_flight)
-        oldest = [(key, (queue.oldest_age_us or 0) / 1_000_000) for key, queue in queues]
-        yield build_gauge_table("statewright_queue_oldest_age_seconds", "Age of the oldest one", labels, oldest)
-        workers = [(key, queue.workers) for key, queue in queues]
-        yield build_gauge_table("statewright_queue_workers", "Who can take them", labels, workers)
+        queues = select_queues(self._watch.queues)
+        for name, meaning, measure in QUEUE_GAUGES:
+            numbers = [(key, measure(queue)) for key, queue in queues]
+            yield build_gauge_table(name, meaning, ("tenant", "kind", "queue"), numbers)
         by_tenant = islice(self._watch.queues.items(), MAX_QUEUES)
         unserved = [((tenant,), sum(queue.is_unserved for queue in of_tenant)) for tenant, of_tenant in by_tenant]
         yield build_gauge_table("statewright_queues_without_worker", "That nobody serves", ("tenant",), unserved)

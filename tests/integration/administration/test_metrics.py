@@ -25,6 +25,10 @@ def measured(database_template: Template) -> Iterator[RunningService]:
         yield running
 
 
+ABSENT = ("where OpenTelemetry is on |", "absent without TLS |")
+"""How the rows end of metrics that the service here does not have."""
+
+
 def figures(service: RunningService) -> dict[str, float]:
     """All samples by name and labels."""
     families = text_string_to_metric_families(Api(service.admin).get("/metrics").text)
@@ -39,7 +43,7 @@ def test_every_metric_of_ours_is_documented_and_the_other_way_round(measured: Ru
     families = list(text_string_to_metric_families(Api(measured.admin).get("/metrics").text))
     served = {f"{each.name}_total" if each.type == "counter" else each.name for each in families}
     ours = {name for name in served if name.startswith(("statewright_", "cyoda_", "oidc_"))}
-    rows = (row for row in PAGE.read_text().splitlines() if not row.endswith("where OpenTelemetry is on |"))
+    rows = (row for row in PAGE.read_text().splitlines() if not row.endswith(ABSENT))
     assert {found[1] for row in rows if (found := re.match(r"\| `(\w+)`", row))} == ours
 
 
