@@ -255,8 +255,7 @@ async def take_over(pool: Pool, scope: KeyScope, *, former: str, token: str, nod
     """Go on with what another attempt has begun whose node is gone, or this one's that is over. What became of the
     chunks so far; None when somebody else was faster.
     """
-    async with pool.connection() as connection:
-        elements = await connection.fetchval(TAKE_OVER, scope.tenant, scope.principal, scope.key, former, token, node)
+    elements = await pool.fetchval(TAKE_OVER, scope.tenant, scope.principal, scope.key, former, token, node)
     return None if elements is None else tuple(elements)
 
 
@@ -290,8 +289,7 @@ async def give_up(pool: Pool, scope: KeyScope, token: str) -> None:
     """The attempt is over without an answer: its claim is removed, or, where something of it is durable, left to
     whoever repeats the request.
     """
-    async with pool.connection() as connection:
-        await connection.execute(GIVE_UP, scope.tenant, scope.principal, scope.key, token)
+    await pool.execute(GIVE_UP, scope.tenant, scope.principal, scope.key, token)
 
 
 AMEND: Final = """
@@ -328,8 +326,7 @@ REMOVE: Final = """
 
 async def remove_expired_records(pool: Pool) -> int:
     """Remove up to ``MAX_BATCH`` records, of all tenants, whose time is over; how many."""
-    async with pool.connection() as connection:
-        removed: int = await connection.fetchval(REMOVE, MAX_BATCH)
+    removed: int = await pool.fetchval(REMOVE, MAX_BATCH)
     return removed
 
 
@@ -338,8 +335,7 @@ ESTIMATE: Final = "SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid
 
 async def estimate_records(pool: Pool) -> int:
     """About how many records there are, as the database counted last: a look at all of them would cost too much."""
-    async with pool.connection() as connection:
-        count: int = await connection.fetchval(ESTIMATE)
+    count: int = await pool.fetchval(ESTIMATE)
     return count
 
 

@@ -178,8 +178,7 @@ class StoredTasks:
 
     async def list_for_entity(self, tenant: TenantId, entity: EntityId) -> dict[TaskKey, ScheduledTask]:
         """All committed tasks of an entity."""
-        async with self._pool.connection() as connection:
-            rows = await connection.fetch(OF_ENTITY, tenant, entity)
+        rows = await self._pool.fetch(OF_ENTITY, tenant, entity)
         tasks = [to_task(row) for row in rows]
         return {task.key: task for task in tasks}
 
@@ -189,8 +188,7 @@ class StoredTasks:
             *[(task.tenant, task.entity, task.key.state, task.key.transition, task.armed_in) for task in tasks],
             strict=True,
         )
-        async with self._pool.connection() as connection:
-            await connection.execute(HOLD, until, *map(list, columns))
+        await self._pool.execute(HOLD, until, *map(list, columns))
 
 
 COLUMNS: Final = """tenant, entity, state, transition, model, fire_at, timeout_ms, armed_at, armed_in, principal_id,

@@ -38,18 +38,11 @@ class StoredConsoleSessions:
     def __init__(self, pool: Connections) -> None:
         self._pool = pool
 
-    FIND = """
-        SELECT tenant, digest, principal, sealed, token_ends_at, created_at, seen_at, ends_at
-          FROM console_session WHERE digest = $1
-    """
-
     async def find(self, digest: bytes) -> ConsoleSessionRow | None:
         """The login with this digest, whether it still holds or not. Raises ``StorageUnavailable``."""
-        async with self._pool.connection() as connection:
-            row = await connection.fetchrow(self.FIND, digest)
-        return None if row is None else ConsoleSessionRow(**dict(row))
+        return next(iter(await self.find_all([digest])), None)
 
-    FIND_ALL = """
+    FIND = """
         SELECT tenant, digest, principal, sealed, token_ends_at, created_at, seen_at, ends_at
           FROM console_session WHERE digest = ANY($1::bytea[])
     """
@@ -57,7 +50,7 @@ class StoredConsoleSessions:
     async def find_all(self, digests: Collection[bytes]) -> list[ConsoleSessionRow]:
         """Those with one of these digests, whether they still hold or not. Raises ``StorageUnavailable``."""
         async with self._pool.connection() as connection:
-            rows = await connection.fetch(self.FIND_ALL, list(digests))
+            rows = await connection.fetch(self.FIND, list(digests))
         return [ConsoleSessionRow(**dict(row)) for row in rows]
 
     SWEEP = """

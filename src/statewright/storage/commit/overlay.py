@@ -337,8 +337,7 @@ HOLDERS: Final = """
 
 async def fetch_holders(pool: Pool, tenant: TenantId, hashes: Sequence[str]) -> dict[str, EntityId]:
     """Who holds the claims that are taken, as last committed."""
-    async with pool.connection() as connection:
-        rows = await connection.fetch(HOLDERS, tenant, hashes)
+    rows = await pool.fetch(HOLDERS, tenant, hashes)
     return {row["hash"].hex: EntityId(str(row["entity"])) for row in rows}
 
 

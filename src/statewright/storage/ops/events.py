@@ -164,9 +164,8 @@ async def read_rows(
     if not behind:
         return found
     positions = zip(*[(tenant, *position) for tenant, position in behind], strict=True)
-    async with pool.connection() as connection:
-        for tenant, *row in await connection.fetch(READ, *positions, until, limit):
-            found[TenantId(tenant)].append(to_row(*row))
+    for tenant, *row in await pool.fetch(READ, *positions, until, limit):
+        found[TenantId(tenant)].append(to_row(*row))
     return found
 
 

@@ -247,8 +247,7 @@ ROUTES: Final = """
 
 async def fetch_routes(pool: Pool, tenant: TenantId, language: str) -> list[PushRoute]:
     """The routes on which there are jobs to be claimed."""
-    async with pool.connection() as connection:
-        return [PushRoute(job_type, tags) for job_type, tags in await connection.fetch(ROUTES, tenant, language)]
+    return [PushRoute(job_type, tags) for job_type, tags in await pool.fetch(ROUTES, tenant, language)]
 
 
 TENANTS: Final = """
@@ -279,8 +278,7 @@ TENANTS: Final = """
 
 async def fetch_tenants(pool: Pool, language: str, job_types: Sequence[str]) -> list[TenantId]:
     """The tenants that have jobs of any of the types to be claimed, for who does them for all tenants."""
-    async with pool.connection() as connection:
-        rows = await connection.fetch(TENANTS, language, list(job_types))
+    rows = await pool.fetch(TENANTS, language, list(job_types))
     return [TenantId(row["tenant"]) for row in rows]
 
 

@@ -50,10 +50,9 @@ async def requeue_job(
     pool: Pool, tenant: TenantId, job: str, judged: QueuedJob, line: AuditLine, *, rests_until: int | None = None
 ) -> bool:
     """Use up a retry and let any worker claim the job again, at once or later; whether it still was as ``judged``."""
-    async with pool.connection() as connection:
-        count = await connection.fetchval(
-            REQUEUE, tenant, job, judged.retries, judged.worker, line.at, line.transaction, line.events, rests_until
-        )
+    count = await pool.fetchval(
+        REQUEUE, tenant, job, judged.retries, judged.worker, line.at, line.transaction, line.events, rests_until
+    )
     return bool(count)
 
 
@@ -74,8 +73,7 @@ END_RESTS: Final = """
 
 async def end_rests(pool: Pool, *, now: int, limit: int) -> list[Topic]:
     """Let jobs be claimed, of all tenants, that have rested long enough; of what types they are."""
-    async with pool.connection() as connection:
-        rows = await connection.fetch(END_RESTS, now, limit)
+    rows = await pool.fetch(END_RESTS, now, limit)
     return [(TenantId(tenant), language, job_type) for tenant, language, job_type in rows]
 
 
@@ -88,8 +86,7 @@ RENEW: Final = """
 
 async def renew_lease(pool: Pool, tenant: TenantId, job: str, *, worker: str, until: int) -> bool:
     """Move the end of a lease; whether the worker holds the job."""
-    async with pool.connection() as connection:
-        return await connection.fetchval(RENEW, tenant, job, worker, until) is not None
+    return await pool.fetchval(RENEW, tenant, job, worker, until) is not None
 
 
 RELEASE: Final = """
@@ -110,8 +107,7 @@ async def release_jobs(
     rests_until: int | None = None,
 ) -> list[Topic]:
     """Give jobs back that the worker holds, to be claimed again at once or later; their types."""
-    async with pool.connection() as connection:
-        rows = await connection.fetch(RELEASE, tenant, list(jobs), worker, list(languages), rests_until)
+    rows = await pool.fetch(RELEASE, tenant, list(jobs), worker, list(languages), rests_until)
     return [(tenant, row["language"], row["job_type"]) for row in rows]
 
 
@@ -165,8 +161,7 @@ async def sweep_expired(pool: Pool, *, limit: int, line: AuditLine, loss_limits:
     Those that were taken back as often as they may are left (``storage.work.LOSSES``); the limits are of languages.
     """
     languages, limits = list(loss_limits), list(loss_limits.values())
-    async with pool.connection() as connection:
-        rows = await connection.fetch(SWEEP, line.at, limit, line.transaction, line.events, languages, limits)
+    rows = await pool.fetch(SWEEP, line.at, limit, line.transaction, line.events, languages, limits)
     return [(TenantId(tenant), language, job_type) for tenant, language, job_type in rows]
 
 
@@ -204,8 +199,7 @@ COUNT_KILL: Final = f"""
 
 async def count_kill(pool: Pool, tenant: TenantId, job: EntityId, taker: str) -> None:
     """A report on a job had no effect because what it amounts to was killed while it was computed."""
-    async with pool.connection() as connection:
-        await connection.execute(COUNT_KILL, tenant, job, taker)
+    await pool.execute(COUNT_KILL, tenant, job, taker)
 
 
 KEEP: Final = f"""
@@ -229,8 +223,7 @@ async def keep_report(
     """Keep a report until a suspension ends; ``instead_of`` is the suspension it was kept under before. Without effect
     when the job is finished, or has a report. False: the suspension has ended.
     """
-    async with pool.connection() as connection:
-        return bool(await connection.fetchval(KEEP, tenant, job, suspension, report, instead_of))
+    return bool(await pool.fetchval(KEEP, tenant, job, suspension, report, instead_of))
 
 
 COLUMNS: Final = "tenant, language, id, instance, kept_under, report"
@@ -286,8 +279,7 @@ async def take_reports(
     """Up to ``limit`` fresh reports of all tenants whose suspension has ended, the oldest first. None is taken again
     before ``until``.
     """
-    async with pool.connection() as connection:
-        rows = await connection.fetch(TAKE, now, until, limit, list(languages), taker)
+    rows = await pool.fetch(TAKE, now, until, limit, list(languages), taker)
     return [to_report(row) for row in rows]
 
 
@@ -310,6 +302,5 @@ DISCARD: Final = """
 
 async def discard_report(pool: Pool, kept: KeptReport) -> list[Topic]:
     """Give a job back whose report had no effect although the job is there; its type."""
-    async with pool.connection() as connection:
-        rows = await connection.fetch(DISCARD, kept.tenant, kept.job, kept.kept_under)
+    rows = await pool.fetch(DISCARD, kept.tenant, kept.job, kept.kept_under)
     return [(kept.tenant, row["language"], row["job_type"]) for row in rows]

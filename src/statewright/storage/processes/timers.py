@@ -43,8 +43,7 @@ DROP: Final = "DELETE FROM process_timer WHERE tenant = $1 AND id = ANY ($2::uui
 
 async def drop_timers(pool: Pool, tenant: TenantId, timers: Sequence[str]) -> None:
     """Remove timers whose instance knows nothing of them."""
-    async with pool.connection() as connection:
-        await connection.execute(DROP, tenant, list(timers))
+    await pool.execute(DROP, tenant, list(timers))
 
 
 class Waiter(Struct, frozen=True, kw_only=True):
@@ -116,6 +115,5 @@ COUNTER: Final = "SELECT value FROM process_counter WHERE tenant = $1 AND name =
 
 async def fetch_counter(pool: Pool, tenant: TenantId, name: str) -> int:
     """The value of a counter; zero for one that was never changed."""
-    async with pool.connection() as connection:
-        value: int | None = await connection.fetchval(COUNTER, tenant, name)
+    value: int | None = await pool.fetchval(COUNTER, tenant, name)
     return value or 0

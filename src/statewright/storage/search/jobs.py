@@ -69,8 +69,7 @@ class SearchJobs:
     async def submit(self, job: NewSearchJob) -> None:
         """Have a search carried out by whichever process comes first."""
         key, search = job.key, (job.condition, job.sort, job.instant)
-        async with self._pool.connection() as connection:
-            await connection.execute(self.SUBMIT, job.tenant, job.id, job.model, key.name, key.version, *search)
+        await self._pool.execute(self.SUBMIT, job.tenant, job.id, job.model, key.name, key.version, *search)
 
     # Results are gone when their time is over, whether or not a sweep has removed them.
     FIND = f"""
@@ -80,8 +79,7 @@ class SearchJobs:
 
     async def find(self, tenant: TenantId, job: JobId) -> SearchJob | None:
         """The job as it is now; None when the tenant has none of that id (any more)."""
-        async with self._pool.connection() as connection:
-            row = await connection.fetchrow(self.FIND, tenant, job, self.retention_us)
+        row = await self._pool.fetchrow(self.FIND, tenant, job, self.retention_us)
         return None if row is None else _to_job(row)
 
     CANCEL = """
@@ -91,8 +89,7 @@ class SearchJobs:
 
     async def cancel(self, tenant: TenantId, job: JobId) -> bool:
         """End a running job; False when there is none, or none that runs."""
-        async with self._pool.connection() as connection:
-            return await connection.execute(self.CANCEL, tenant, job) == "UPDATE 1"
+        return await self._pool.execute(self.CANCEL, tenant, job) == "UPDATE 1"
 
     PARTS = """
         SELECT entities, versions FROM search_hits
@@ -105,8 +102,7 @@ class SearchJobs:
         if size <= 0:
             return EntityList(self._pool, tenant, [])
         first = offset // HITS_PER_PART
-        async with self._pool.connection() as connection:
-            parts = await connection.fetch(self.PARTS, tenant, job, first, (offset + size - 1) // HITS_PER_PART)
+        parts = await self._pool.fetch(self.PARTS, tenant, job, first, (offset + size - 1) // HITS_PER_PART)
         start = offset - first * HITS_PER_PART
         entities = [entity for part in parts for entity in part["entities"]][start : start + size]
         moments = [moment for part in parts for moment in part["versions"]][start : start + size]
@@ -132,10 +128,9 @@ class SearchJobs:
         ``served`` already after those of others, so that nobody waits behind all that another has submitted.
         """
         rows: list[asyncpg.Record] = []
-        async with self._pool.connection() as connection:
-            for others in (list(served), []) if served else ([],):
-                if len(rows) < most:
-                    rows += await connection.fetch(self.CLAIM, worker, to_us(lease), most - len(rows), others)
+        for others in (list(served), []) if served else ([],):
+            if len(rows) < most:
+                rows += await self._pool.fetch(self.CLAIM, worker, to_us(lease), most - len(rows), others)
         return [_to_job(row) for row in rows]
 
     RENEW = """
@@ -145,8 +140,7 @@ class SearchJobs:
 
     async def renew(self, job: SearchJob, worker: str, *, lease: timedelta) -> bool:
         """Keep the job for longer; False when it was cancelled or is another process's by now."""
-        async with self._pool.connection() as connection:
-            return await connection.execute(self.RENEW, job.tenant, job.id, worker, to_us(lease)) == "UPDATE 1"
+        return await self._pool.execute(self.RENEW, job.tenant, job.id, worker, to_us(lease)) == "UPDATE 1"
 
     RELEASE = """
         UPDATE search_job SET worker = NULL, lease_until = 0, attempts = attempts - 1
@@ -155,8 +149,7 @@ class SearchJobs:
 
     async def release(self, job: SearchJob, worker: str) -> None:
         """Give an unfinished job back, so that another process need not wait for the lease to end."""
-        async with self._pool.connection() as connection:
-            await connection.execute(self.RELEASE, job.tenant, job.id, worker)
+        await self._pool.execute(self.RELEASE, job.tenant, job.id, worker)
 
     FAIL = """
         UPDATE search_job SET status = 'FAILED', finished_at = now_us(), failure = $4
@@ -165,8 +158,7 @@ class SearchJobs:
 
     async def fail(self, job: SearchJob, worker: str, reason: str) -> bool:
         """End a job without a result; False when it was ended before."""
-        async with self._pool.connection() as connection:
-            return await connection.execute(self.FAIL, job.tenant, job.id, worker, reason) == "UPDATE 1"
+        return await self._pool.execute(self.FAIL, job.tenant, job.id, worker, reason) == "UPDATE 1"
 
     SUCCEED = """
         UPDATE search_job SET status = 'SUCCESSFUL', finished_at = now_us(), hits = $4
@@ -198,8 +190,7 @@ class SearchJobs:
 
     async def expire(self, *, most: int = 100) -> int:
         """Remove up to ``most`` jobs whose time is over, with their results; how many there were."""
-        async with self._pool.connection() as connection:
-            tag = await connection.execute(self.EXPIRE, self.retention_us, most)
+        tag = await self._pool.execute(self.EXPIRE, self.retention_us, most)
         return int(tag.removeprefix("DELETE "))
 
 
