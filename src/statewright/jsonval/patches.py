@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct, ValidationError, convert
 
-from statewright.jsonval.codec import MAX_NESTING
+from statewright.jsonval.codec import MAX_NESTING, is_nested_too_deep
 from statewright.jsonval.values import JsonObject, JsonValue, is_number
 
 Pointer: TypeAlias = tuple[str, ...]
@@ -94,6 +94,8 @@ def apply_json_patch(document: JsonValue, patch: JsonValue) -> JsonValue:
             _OPERATIONS[operation.op](draft, operation)
         except _PatchMismatch as misfit:
             raise PatchFailed(f"operation {number}: {misfit}") from misfit
+    if draft.has_grown and is_nested_too_deep(draft.document):
+        raise PatchFailed(f"the document would be nested more than {MAX_NESTING} levels deep")
     return draft.document
 
 
@@ -192,6 +194,8 @@ class _Draft:
         self._copies = dict[int, JsonValue]()
         """Containers that nothing but this document refers to, by their identity, all the way down from its root."""
         self._work = self._copied_chars = self._copied_values = 0
+        self.has_grown = False
+        """Whether an array or an object was put into it, and it may be nested deeper than before."""
 
     def get(self, path: Pointer) -> JsonValue:
         self._spend(_WORK_PER_STEP * len(path))
@@ -202,6 +206,7 @@ class _Draft:
             self.document = value
             return
         container, step = self._open(path[:-1]), path[-1]
+        self.has_grown |= isinstance(value, dict | list)
         if isinstance(container, list):
             container[int(step)] = value
         elif isinstance(container, dict):
@@ -212,6 +217,7 @@ class _Draft:
             self.document = value
             return
         container, step = self._open(path[:-1]), path[-1]
+        self.has_grown |= isinstance(value, dict | list)
         if isinstance(container, dict):
             container[step] = value
         elif isinstance(container, list):

@@ -6,7 +6,7 @@ import time
 import pytest
 from hypothesis import given
 
-from statewright.jsonval.codec import decode, encode
+from statewright.jsonval.codec import MAX_NESTING, decode, encode, is_nested_too_deep
 from statewright.jsonval.patches import (
     MAX_OPERATIONS,
     PatchFailed,
@@ -177,6 +177,17 @@ def test_work_on_large_arrays_is_bounded_and_names_its_operation(patch: list[Jso
     with pytest.raises(PatchFailed, match=r"operation \d+: the patch takes too much work"):
         apply_json_patch(document, patch * (MAX_OPERATIONS // 2))
     assert time.process_time() - taken < 5
+
+
+def test_a_document_that_is_copied_into_itself_is_not_nested_deeper_than_a_document_may_be() -> None:
+    document: JsonValue = {}
+    for _ in range(MAX_NESTING // 2 - 1):
+        document = {"a": document}
+    into_itself: JsonValue = {"op": "copy", "from": "", "path": "/a" * (MAX_NESTING // 2)}
+    assert not is_nested_too_deep(apply_json_patch(document, [into_itself]))
+    for times in (2, 50):
+        with pytest.raises(PatchFailed, match=f"more than {MAX_NESTING} levels deep"):
+            apply_json_patch(document, [into_itself] * times)
 
 
 def test_what_was_copied_changes_without_its_original() -> None:
