@@ -188,13 +188,36 @@ async def repeat(
             more = await run_once() is True
 
 
-async def remove_in_batches(remove: Callable[[], Awaitable[int]], full: int) -> None:
-    """Call what removes a batch of rows until one is not ``full``; half of the time the database has rest."""
-    while True:
-        began = time.monotonic()
-        if await remove() < full:
-            return
-        await asyncio.sleep(time.monotonic() - began)
+class Removal:
+    """Removes what is not kept any longer, a batch at a time; every node may do so at once. ``remove_batch`` says how
+    much it has removed, ``full`` at most.
+    """
+
+    def __init__(self, remove_batch: Callable[[], Awaitable[int]], full: int) -> None:
+        self._remove_batch = remove_batch
+        self._full = full
+        self._due_at = 0.0
+        self.removed = 0
+        """Since the start of the process."""
+
+    async def run(self) -> None:
+        """Remove batches until one is not full; half of the time the database has rest."""
+        while True:
+            began = time.monotonic()
+            if not await self._remove_one():
+                return
+            await asyncio.sleep(time.monotonic() - began)
+
+    async def run_if_due(self, interval: timedelta) -> None:
+        """Remove a batch, unless there was one within the ``interval`` that was not full."""
+        if time.monotonic() >= self._due_at:
+            is_full = await self._remove_one()
+            self._due_at = time.monotonic() + (0.0 if is_full else interval.total_seconds())
+
+    async def _remove_one(self) -> bool:
+        count = await self._remove_batch()
+        self.removed += count
+        return count >= self._full
 
 
 async def _wait(seconds: float, wake: asyncio.Event | None) -> None:

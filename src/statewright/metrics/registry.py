@@ -88,14 +88,14 @@ class Metrics:
                 runtime,
                 ops,
                 [
-                    ("ops_audit", sweeper),
-                    ("idempotency", removed),
-                    ("suspension", ender),
-                    ("incident", incidents),
-                    ("worker_seen", workers),
+                    ("ops_audit", sweeper.removal),
+                    ("idempotency", removed.removal),
+                    ("suspension", ender.removal),
+                    ("incident", incidents.removal),
+                    ("worker_seen", workers.removal),
                     ("bulk_job", runtime.operations.bulk),
-                    ("event_outbox", runtime.operations.events),
-                    ("event_delivery", runtime.operations.webhooks),
+                    ("event_outbox", runtime.operations.events.removal),
+                    ("event_delivery", runtime.operations.webhooks.removal),
                 ],
             )
         )

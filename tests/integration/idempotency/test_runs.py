@@ -239,4 +239,4 @@ def test_records_are_shown_and_swept(here: Api, services: list[RunningService], 
 def sweep(service: RunningService) -> None:
     sweeper = service.parts.runtime.operations.idempotency_sweeper
     asyncio.run_coroutine_threadsafe(sweeper.run_once(), service.loop).result(30)
-    eventually(lambda: sweeper.removed > 0)
+    eventually(lambda: sweeper.removal.removed > 0)

@@ -193,7 +193,7 @@ async def test_old_acts_are_swept(database: str) -> None:
                 await record_act(connection, TenantId("t"), Actor("ada", "user"), an_act())
             await connection.execute("UPDATE ops_audit SET at = 1 WHERE id IN (SELECT id FROM ops_audit LIMIT 2)")
         sweeper = OpsAuditSweeper(pool, retention=timedelta(days=400))
-        await sweeper.run_once()
+        await sweeper.removal.run()
         async with pool.connection() as connection:
             assert await connection.fetchval("SELECT count(*) FROM ops_audit") == 1
-        assert sweeper.removed == 2
+        assert sweeper.removal.removed == 2

@@ -385,4 +385,4 @@ def test_old_events_are_removed(database_template: Template) -> None:
         events = service.parts.runtime.operations.events
         asyncio.run_coroutine_threadsafe(events.sweep_once(), service.loop).result(20)
         assert count_rows(service, tenant) == 0
-        assert events.removed == 1
+        assert events.removal.removed == 1

@@ -18,6 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from functools import partial
 from hashlib import blake2b
 from typing import Final
 
@@ -37,7 +38,7 @@ from statewright.failures import (
     StorageUnavailable,
 )
 from statewright.ids import TenantId
-from statewright.loop.background import repeat
+from statewright.loop.background import Removal, repeat
 from statewright.operations.idempotency import KeyScope, StoredAnswer
 from statewright.services.idempotency.keyed import (
     INTERRUPTED_RETENTION,
@@ -315,18 +316,13 @@ async def _insist_on_giving_up(keyed: KeyedRequest) -> None:
             return
 
 
-MAX_TIME_SHARE: Final = 0.5
-"""Of the time, at most, in which a statement of the sweep runs."""
-
-
 class IdempotencySweeper:
     """Removes the records of all tenants whose time is over. Every node may do so at once."""
 
     def __init__(self, pool: Pool, *, interval: timedelta = timedelta(minutes=5)) -> None:
         self._pool = pool
         self._interval = interval
-        self.removed = 0
-        """Records since the start of the process."""
+        self.removal = Removal(partial(records.remove_expired_records, pool), records.MAX_BATCH)
         self.stored = 0
         """About how many there were at the last look."""
 
@@ -336,11 +332,5 @@ class IdempotencySweeper:
 
     async def run_once(self) -> None:
         """Remove what is too old now, and estimate how much is left."""
-        while True:
-            began = time.monotonic()
-            removed = await records.remove_expired_records(self._pool)
-            self.removed += removed
-            if removed < records.MAX_BATCH:
-                break
-            await asyncio.sleep((time.monotonic() - began) * (1 - MAX_TIME_SHARE) / MAX_TIME_SHARE)
+        await self.removal.run()
         self.stored = await records.estimate_records(self._pool)

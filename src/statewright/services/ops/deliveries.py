@@ -26,7 +26,7 @@ from statewright.conditions.search import SentCondition, judge_sent
 from statewright.entity import EntityMeta
 from statewright.failures import BadRequest, Failure, StorageUnavailable
 from statewright.ids import NodeId, TenantId
-from statewright.loop.background import LEASE_TIMEOUT, cancel_all, log_failures, remove_in_batches, repeat, wait_at_most
+from statewright.loop.background import LEASE_TIMEOUT, Removal, cancel_all, log_failures, repeat, wait_at_most
 from statewright.operations.events import EventPosition, EventRow
 from statewright.operations.subscriptions import (
     MAX_PARKED,
@@ -42,6 +42,7 @@ from statewright.services.ops.subscriptions import BodyFilter, Confidential, Sub
 from statewright.services.ops.targets import Letter, Outcome, Sender, open_sender
 from statewright.storage.ops import subscriptions as stored
 from statewright.storage.ops.events import fetch_bodies
+from statewright.storage.ops.service import MAX_BATCH, remove_rows
 from statewright.storage.ops.subscriptions import Attempt, Claim, StoredSubscription, WaitingDelivery
 from statewright.telemetry import logs
 from statewright.telemetry.histogram import Histogram
@@ -114,8 +115,9 @@ class SubscriptionRunner:
         self.metrics = WebhookMetrics()
         self.pace = DeliveryPace()
         self.away_pause_s = AWAY_PAUSE_S
-        self.removed = 0
-        """Deliveries removed after their retention."""
+        remove_batch = partial(remove_rows, parts.core.pool, stored.REMOVE, stored.RETENTION)
+        self.removal = Removal(remove_batch, MAX_BATCH)
+        """Of deliveries."""
         self._node = node
         self._tasks: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
@@ -168,14 +170,7 @@ class SubscriptionRunner:
 
     async def sweep(self) -> None:
         """Remove deliveries that ended long ago, until cancelled."""
-        await repeat(self._sweep_once, SWEEP_INTERVAL, log=log, failure="delivery_sweep_failed", waits_first=True)
-
-    async def _sweep_once(self) -> None:
-        await remove_in_batches(self._remove_batch, stored.MAX_BATCH)
-
-    async def _remove_batch(self) -> int:
-        self.removed += (removed := await stored.remove_old(self.parts.core.pool))
-        return removed
+        await repeat(self.removal.run, SWEEP_INTERVAL, log=log, failure="delivery_sweep_failed", waits_first=True)
 
     async def test(self, caller: Caller, id_: str) -> WebhookTest:
         """Send a test to the target of a subscription. Raises ``SubscriptionNotFound``."""

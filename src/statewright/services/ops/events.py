@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from typing import Final, Protocol
 
 from msgspec import Struct
@@ -24,9 +25,9 @@ from statewright.ids import ModelId, TenantId, model_id
 from statewright.instants import to_rfc3339, to_us
 from statewright.loop.background import (
     OneByOne,
+    Removal,
     TimeSlices,
     log_failures,
-    remove_in_batches,
     repeat,
     wait_at_most,
 )
@@ -48,6 +49,7 @@ from statewright.storage.commit.outbox import RecordedTenants
 from statewright.storage.entities import SettledInstant
 from statewright.storage.ops import events as stored
 from statewright.storage.ops.events import RecordingState
+from statewright.storage.ops.service import MAX_BATCH, remove_rows
 from statewright.storage.pool import Pool
 from statewright.telemetry import logs
 
@@ -168,6 +170,8 @@ class EventLog:
         self._instance_models = instance_models
         self.texts = EventTexts(pool, source=source)
         self._retention = retention
+        self.removal = Removal(partial(remove_rows, pool, stored.REMOVE, retention), MAX_BATCH)
+        """Of rows."""
         self._settled = SettledInstant(pool)
         self._portions: dict[TenantId, Portion] = {}
         self._followed = asyncio.Event()
@@ -177,8 +181,6 @@ class EventLog:
         self.streams: Counter[TenantId] = Counter()
         """That are open, by tenant."""
         self._readers: Counter[TenantId] = Counter()
-        self.removed = 0
-        """Rows since the start of the process."""
         self.rows = 0
         """Of all tenants, as the database estimated it last."""
 
@@ -378,11 +380,7 @@ class EventLog:
     async def sweep_once(self) -> None:
         """Remove what is too old now."""
         self.rows = await stored.estimate_rows(self._pool)
-        await remove_in_batches(self._remove_batch, stored.MAX_BATCH)
-
-    async def _remove_batch(self) -> int:
-        self.removed += (removed := await stored.remove_old(self._pool, older_than=self._retention))
-        return removed
+        await self.removal.run()
 
 
 def _split(facts: Sequence[Fact], include: IncludeBody) -> Iterator[Sequence[Fact]]:

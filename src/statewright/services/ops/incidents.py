@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Annotated, Final, cast
 from uuid import UUID
 
@@ -27,7 +28,7 @@ from statewright.failures import (
 from statewright.ids import Clock, EntityId, TenantId
 from statewright.instants import parse_instant, to_rfc3339, to_us
 from statewright.jsonval.values import JsonObject
-from statewright.loop.background import repeat
+from statewright.loop.background import Removal, repeat
 from statewright.net import uuid_to_ulid
 from statewright.operations.active_suspensions import ActiveSuspensions, Suspension
 from statewright.operations.incidents import Incident, IncidentEnd, IncidentGroup, IncidentRow, Retry, RetryResult
@@ -46,6 +47,7 @@ from statewright.storage.ops import incidents as stored
 from statewright.storage.ops.incidents import INCIDENT_RETRIES, StoredIncident
 from statewright.storage.ops.incidents import IncidentFilter as IncidentFilter
 from statewright.storage.ops.listings import StateCount
+from statewright.storage.ops.service import MAX_BATCH, remove_rows
 from statewright.storage.ops.stranded import SurveyedModel, survey_states
 from statewright.storage.pool import Pool
 from statewright.storage.work import LOSSES, REPORTED, STARTS, WORKS, AnyWork, WorkName
@@ -55,7 +57,7 @@ from statewright.workflow import find_governing, workflows_from_stored
 RETRY_LEASE: Final = timedelta(minutes=15)
 """After so long another may retry an incident, whatever became of the retry; at once where its node is gone."""
 
-REMOVAL_INTERVAL_S: Final = 3600.0
+REMOVAL_INTERVAL: Final = timedelta(hours=1)
 
 SURVEY_INTERVAL: Final = timedelta(seconds=10)
 
@@ -390,10 +392,7 @@ class IncidentSweeper:
         self.reports = reports
         self._max_open = max_open
         self._interval = interval
-        self._retention_us = to_us(retention)
-        self._removes_at = 0.0
-        self.removed = 0
-        """Rows since the start of the process."""
+        self.removal = Removal(partial(remove_rows, pool, stored.REMOVE, retention), MAX_BATCH)
         self.open: dict[tuple[str, str], int] = {}
         """Open incidents by tenant and kind, as last counted."""
 
@@ -408,11 +407,8 @@ class IncidentSweeper:
             log.info("incidents_closed", count=closed)
         self.open = await stored.count_open(self._pool)
         self.reports.crowded = self._list_crowded()
-        if time.monotonic() >= self._removes_at:
-            removed = await stored.remove_resolved(self._pool, older_than_us=self._retention_us)
-            self.removed += removed
-            self._removes_at = time.monotonic() + (0 if removed == stored.MAX_BATCH else REMOVAL_INTERVAL_S)
-        return closed == stored.MAX_BATCH
+        await self.removal.run_if_due(REMOVAL_INTERVAL)
+        return closed == stored.MAX_CLOSED
 
     def _list_crowded(self) -> frozenset[TenantId]:
         counts: Counter[str] = Counter()

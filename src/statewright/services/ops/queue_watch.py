@@ -13,6 +13,7 @@ import heapq
 import time
 from collections.abc import Collection, Iterator, Mapping
 from datetime import timedelta
+from functools import partial
 from itertools import islice
 from typing import Final, Protocol
 
@@ -21,12 +22,13 @@ from statewright.compute.callout import Callout
 from statewright.compute.members import Members
 from statewright.ids import Clock, NodeId, TenantId
 from statewright.instants import to_us
-from statewright.loop.background import repeat
+from statewright.loop.background import Removal, repeat
 from statewright.operations.queues import QueueKind
 from statewright.services.core import Core
 from statewright.services.ops.queues import Queue, QueueId, WorkCounts, build_queues, name_tags
 from statewright.services.processes.wakeups import PollingWorkers
 from statewright.storage.ops import queues as stored
+from statewright.storage.ops.service import MAX_BATCH, remove_rows
 from statewright.storage.pool import Pool
 from statewright.telemetry import logs
 from statewright.telemetry.histogram import MinuteCounts
@@ -158,7 +160,7 @@ PRESENCE_INTERVAL: Final = timedelta(seconds=4)
 
 FORGOTTEN_AFTER: Final = timedelta(minutes=5)
 
-SWEEP_INTERVAL_S: Final = 60.0
+SWEEP_INTERVAL: Final = timedelta(minutes=1)
 
 MAX_RATES: Final = 1_000
 """Queues of which a node tells how much it has handed out: those of which it was most."""
@@ -190,9 +192,8 @@ class WorkPresence:
         self._dispatcher = dispatcher
         self._told: list[stored.CalloutQueueRow] = []
         self._told_rates: list[stored.QueueRateRow] = []
-        self._sweeps_at = 0.0
-        self.removed = 0
-        """Rows of workers since the start of the process."""
+        self.removal = Removal(partial(remove_rows, pool, stored.FORGET, FORGOTTEN_AFTER), MAX_BATCH)
+        """Of workers."""
 
     async def run(self) -> None:
         """Tell until cancelled."""
@@ -214,11 +215,7 @@ class WorkPresence:
         if rates != self._told_rates:
             await stored.publish_rates(self._pool, self._node, rates)
             self._told_rates = rates
-        if time.monotonic() >= self._sweeps_at:
-            older_than_us = to_us(FORGOTTEN_AFTER)
-            removed = await stored.forget_workers(self._pool, older_than_us=older_than_us)
-            self.removed += removed
-            self._sweeps_at = time.monotonic() + (0 if removed == stored.MAX_BATCH else SWEEP_INTERVAL_S)
+        await self.removal.run_if_due(SWEEP_INTERVAL)
 
     def count_callouts(self) -> list[stored.CalloutQueueRow]:
         """The callouts of this node by what they need."""

@@ -6,6 +6,7 @@ what it counts.
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Final, Protocol
 from uuid import UUID
 
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 from statewright.cluster.node import MemberDrains
 from statewright.engine.simulation import SimulationLimits
 from statewright.instants import parse_instant
-from statewright.loop.background import remove_in_batches, repeat
+from statewright.loop.background import Removal, repeat
 from statewright.operations.service import ActFilter, ActKey, OperatorAct, Setting
 from statewright.services.core import Caller, Core
 from statewright.services.idempotency.requests import IdempotencySweeper
@@ -52,23 +53,12 @@ class OpsAuditSweeper:
     """Removes acts that are older than the retention, of all tenants. Every node may do so at once."""
 
     def __init__(self, pool: Pool, *, retention: timedelta) -> None:
-        self._pool = pool
-        self._retention = retention
-        self.removed = 0
-        """Rows since the start of the process."""
+        remove_batch = partial(stored.remove_rows, pool, stored.REMOVE, retention)
+        self.removal = Removal(remove_batch, stored.MAX_BATCH)
 
     async def run(self) -> None:
         """Work until cancelled."""
-        await repeat(self.run_once, SWEEP_INTERVAL, log=log, failure="ops_audit_sweep_failed", waits_first=True)
-
-    async def run_once(self) -> None:
-        """Remove what is too old now."""
-        await remove_in_batches(self._remove_batch, stored.MAX_BATCH)
-
-    async def _remove_batch(self) -> int:
-        removed = await stored.remove_old_acts(self._pool, older_than=self._retention)
-        self.removed += removed
-        return removed
+        await repeat(self.removal.run, SWEEP_INTERVAL, log=log, failure="ops_audit_sweep_failed", waits_first=True)
 
 
 def list_settings(settings: Settings) -> Iterator[Setting]:

@@ -10,7 +10,6 @@ few seconds. A node that the others take for dead is not waited for, so it loads
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Collection
 from datetime import timedelta
 from functools import partial
@@ -24,8 +23,8 @@ from statewright.cluster.node import ClusterNode
 from statewright.entity import Actor, ModelKey
 from statewright.failures import SuspensionNotFound
 from statewright.ids import NodeId, TenantId, make_uuid7
-from statewright.instants import to_rfc3339, to_us
-from statewright.loop.background import repeat
+from statewright.instants import to_rfc3339
+from statewright.loop.background import Removal, repeat
 from statewright.net import uuid_to_ulid
 from statewright.operations.active_suspensions import ActiveSuspensions, Suspension, Target
 from statewright.operations.suspensions import Scope, SuspensionView, TimerPolicy
@@ -35,6 +34,7 @@ from statewright.services.ops.waiting import CONFIRM_WITHIN_S, wait_for_nodes
 from statewright.storage.commit.outbox import RecordedTenants
 from statewright.storage.ops import events
 from statewright.storage.ops import suspensions as stored
+from statewright.storage.ops.service import MAX_BATCH, remove_rows
 from statewright.storage.ops.suspensions import NewSuspension
 from statewright.storage.ops.suspensions import SuspensionFilter as SuspensionFilter
 from statewright.storage.pool import Pool
@@ -49,7 +49,7 @@ END_INTERVAL: Final = timedelta(seconds=1)
 RETENTION: Final = timedelta(days=400)
 """Of suspensions that have ended."""
 
-REMOVAL_INTERVAL_S: Final = 3600.0
+REMOVAL_INTERVAL: Final = timedelta(hours=1)
 
 SYSTEM: Final = Actor("system", "system")
 
@@ -332,9 +332,7 @@ class SuspensionEnder:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._removes_at = 0.0
-        self.removed = 0
-        """Rows since the start of the process."""
+        self.removal = Removal(partial(remove_rows, core.pool, stored.REMOVE, RETENTION), MAX_BATCH)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -348,7 +346,4 @@ class SuspensionEnder:
             )
             if ended is not None:
                 log.info("suspension_ended", tenant=tenant, suspension=id_, scope=ended.scope)
-        if time.monotonic() >= self._removes_at:
-            removed = await stored.remove_ended(self._core.pool, older_than_us=to_us(RETENTION))
-            self.removed += removed
-            self._removes_at = time.monotonic() + (0 if removed == stored.MAX_BATCH else REMOVAL_INTERVAL_S)
+        await self.removal.run_if_due(REMOVAL_INTERVAL)

@@ -6,7 +6,6 @@ follow each other with those of suspensions (``storage/ops/suspensions.py``), an
 """
 
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Final
 
 import asyncpg
@@ -14,15 +13,11 @@ from msgspec import Struct
 
 from statewright.entity import Actor, ModelKey, PrincipalKind
 from statewright.ids import EntityId, ModelId, TenantId, TransactionId
-from statewright.instants import to_us
 from statewright.operations.events import Change, EventPosition, EventRow
 from statewright.operations.service import Act
 from statewright.storage.ops.service import record_act
 from statewright.storage.ops.suspensions import announce_switch, take_revision
 from statewright.storage.pool import Pool
-
-MAX_BATCH: Final = 1_000
-"""Rows that one statement removes."""
 
 MAX_COUNT: Final = 10_000
 """As far as the rows of a tenant are counted."""
@@ -262,12 +257,6 @@ REMOVE: Final = """
     )
     SELECT count(*) FROM removed
 """
-
-
-async def remove_old(pool: Pool, *, older_than: timedelta) -> int:
-    """Remove up to ``MAX_BATCH`` rows that are older; how many."""
-    removed: int = await pool.fetchval(REMOVE, to_us(older_than), MAX_BATCH)
-    return removed
 
 
 ESTIMATE: Final = """

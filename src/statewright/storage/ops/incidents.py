@@ -20,7 +20,7 @@ from statewright.operations.service import Act
 from statewright.storage.commit.overlay import PartRefused, StagedPart
 from statewright.storage.commit.statement import build_staged_part, read_sections
 from statewright.storage.ops.records import read_record
-from statewright.storage.ops.service import encode_details, record_act
+from statewright.storage.ops.service import build_removal, encode_details, record_act
 from statewright.storage.pool import Pool
 from statewright.storage.schedules import PARKED
 from statewright.storage.work import WORKS
@@ -31,7 +31,8 @@ MAX_PER_FINGERPRINT: Final = 1_000
 MAX_OPEN: Final = 100_000
 """Open incidents of a tenant; further ones are only counted."""
 
-MAX_BATCH: Final = 1_000
+MAX_CLOSED: Final = 1_000
+"""At a time."""
 
 STATEMENT_TIMEOUT_S: Final = 5.0
 """Nobody waits for what is written behind; a table that is locked must not keep a connection for ever."""
@@ -307,17 +308,8 @@ CLOSE_OF_SUBSCRIPTIONS: Final = """
        AND incident.tenant = open.tenant AND incident.id = open.id
 """
 
-REMOVE_RESOLVED: Final = """
-    -- Uses incident_resolved.
-    WITH old AS MATERIALIZED (
-        SELECT ctid AS place FROM incident
-         WHERE status = 'RESOLVED' AND resolved_at < now_us() - $1::bigint LIMIT $2 FOR UPDATE SKIP LOCKED
-    ),
-    removed AS (
-        DELETE FROM incident USING old WHERE incident.ctid = old.place RETURNING 1
-    )
-    SELECT count(*) FROM removed
-"""
+REMOVE: Final = build_removal("incident", "status = 'RESOLVED' AND resolved_at < now_us() - $1::bigint")
+"""Uses incident_resolved."""
 
 COUNT_OPEN: Final = """
     SELECT tenant, kind, count(*) AS open FROM incident WHERE status = 'OPEN'
@@ -328,15 +320,9 @@ COUNT_OPEN: Final = """
 async def close_settled(pool: Pool) -> int:
     """Close incidents whose cause is gone, of all tenants; how many."""
     async with pool.connection() as connection:
-        status: str = await connection.execute(CLOSE_SETTLED, MAX_BATCH)
+        status: str = await connection.execute(CLOSE_SETTLED, MAX_CLOSED)
         await connection.execute(CLOSE_OF_SUBSCRIPTIONS)
     return int(status.rsplit(" ", 1)[1])
-
-
-async def remove_resolved(pool: Pool, *, older_than_us: int) -> int:
-    """Remove up to ``MAX_BATCH`` incidents that were closed so long ago; how many."""
-    removed: int = await pool.fetchval(REMOVE_RESOLVED, older_than_us, MAX_BATCH)
-    return removed
 
 
 async def count_open(pool: Pool) -> dict[tuple[str, str], int]:

@@ -18,6 +18,7 @@ from statewright.operations.incidents import IncidentRow, Resolution
 from statewright.operations.queues import ServiceNode
 from statewright.storage.ops.incidents import write_incidents
 from statewright.storage.ops.records import read_record
+from statewright.storage.ops.service import build_removal
 from statewright.storage.pool import Pool
 
 MAX_JOBS: Final = 100_000
@@ -336,10 +337,6 @@ async def list_members_elsewhere(pool: Pool, tenant: TenantId, node: NodeId) -> 
     return [ObservedMember(**{**dict(row), "tags": _decode_tags(row["tags"])}) for row in rows]
 
 
-MAX_BATCH: Final = 1_000
-"""Rows that one statement removes."""
-
-
 class WorkerRow(Struct, frozen=True, kw_only=True):
     """A worker that polls. ``seen_at`` in epoch microseconds."""
 
@@ -369,11 +366,7 @@ SEE: Final = """
 """
 
 
-FORGET: Final = """
-    DELETE FROM worker_seen
-     WHERE ctid = ANY (ARRAY(
-            SELECT ctid FROM worker_seen WHERE seen_at < now_us() - $1::bigint LIMIT $2 FOR UPDATE SKIP LOCKED))
-"""
+FORGET: Final = build_removal("worker_seen", "seen_at < now_us() - $1::bigint")
 
 
 WITHDRAW: Final = """
@@ -397,12 +390,6 @@ TELL: Final = """
 async def publish_workers(pool: Pool, node: NodeId, workers: Sequence[WorkerRow]) -> None:
     """Tell which workers poll at a node."""
     await pool.execute(SEE, node, _encode(workers).decode())
-
-
-async def forget_workers(pool: Pool, *, older_than_us: int) -> int:
-    """Remove up to ``MAX_BATCH`` workers that have not polled for so long; how many."""
-    status: str = await pool.execute(FORGET, older_than_us, MAX_BATCH)
-    return int(status.rsplit(" ", 1)[1])
 
 
 async def publish_callouts(pool: Pool, node: NodeId, queues: Sequence[CalloutQueueRow]) -> None:

@@ -1,5 +1,5 @@
 """The audit trail of the operations API: who did what to what, and why. Beside it stands how much a tenant has written
-in each of the last minutes, as all nodes have counted it.
+in each of the last minutes, as all nodes have counted it; and how rows are removed that are kept for some time only.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ MAX_DETAILS_BYTES: Final = 4096
 """Of one act, as JSON; larger ones are left out, and the act says so."""
 
 MAX_BATCH: Final = 1000
-"""Acts that one statement removes."""
+"""Rows that one statement removes."""
 
 MINUTE_US: Final = 60_000_000
 
@@ -113,25 +113,29 @@ def _to_act(row: asyncpg.Record) -> OperatorAct:
     return read_record(OperatorAct, row, details=_decode_details(row["details"]))
 
 
-REMOVE: Final = """
-    -- Uses ops_audit_age. Nodes that sweep at once pass each other's rows by.
+def build_removal(table: str, where: str) -> str:
+    """The statement that removes rows of a table, of all tenants: those that are found by what stands behind ``WHERE``.
+    They are kept for ``$1`` microseconds. Nodes that remove at once pass each other's rows by.
+    """
+    return f"""
     WITH old AS MATERIALIZED (
-        SELECT ctid AS place FROM ops_audit
-         WHERE at < now_us() - $1::bigint
-         ORDER BY at
-         LIMIT $2 FOR UPDATE SKIP LOCKED
+        SELECT ctid AS place FROM {table} WHERE {where} LIMIT $2 FOR UPDATE SKIP LOCKED
     ),
     removed AS (
-        DELETE FROM ops_audit USING old WHERE ops_audit.ctid = old.place RETURNING 1
+        DELETE FROM {table} USING old WHERE {table}.ctid = old.place RETURNING 1
     )
     SELECT count(*) FROM removed
-"""
+"""  # noqa: S608 - constants
 
 
-async def remove_old_acts(pool: Pool, *, older_than: timedelta) -> int:
-    """Remove up to ``MAX_BATCH`` acts, of all tenants, that are too old; how many."""
-    removed: int = await pool.fetchval(REMOVE, to_us(older_than), MAX_BATCH)
+async def remove_rows(pool: Pool, statement: str, older_than: timedelta) -> int:
+    """Remove up to ``MAX_BATCH`` rows that are older, by what ``build_removal`` makes; how many."""
+    removed: int = await pool.fetchval(statement, to_us(older_than), MAX_BATCH)
     return removed
+
+
+REMOVE: Final = build_removal("ops_audit", "at < now_us() - $1::bigint ORDER BY at")
+"""Uses ops_audit_age."""
 
 
 WINDOW_MINUTES: Final = 60

@@ -19,11 +19,10 @@ from statewright.operations.events import EventPosition, EventRow
 from statewright.operations.service import Act
 from statewright.operations.subscriptions import MAX_PARKED, MAX_REDELIVERED, MAX_SUBSCRIPTIONS, DeliveryStatus
 from statewright.storage.ops.events import COLUMNS, to_row
-from statewright.storage.ops.service import record_act
+from statewright.storage.ops.service import build_removal, record_act
 from statewright.storage.ops.suspensions import announce_switch, take_revision
 from statewright.storage.pool import Pool
 
-MAX_BATCH: Final = 1_000
 RETENTION: Final = timedelta(days=7)
 """Of deliveries that have ended."""
 
@@ -573,20 +572,5 @@ async def requeue(
     return await pool.transact(act)
 
 
-REMOVE: Final = """
-    -- Uses event_delivery_ended.
-    WITH old AS MATERIALIZED (
-        SELECT ctid AS place FROM event_delivery
-         WHERE status IN ('DELIVERED', 'DEAD') AND tried_at < now_us() - $1::bigint LIMIT $2 FOR UPDATE SKIP LOCKED
-    ),
-    removed AS (
-        DELETE FROM event_delivery USING old WHERE event_delivery.ctid = old.place RETURNING 1
-    )
-    SELECT count(*) FROM removed
-"""
-
-
-async def remove_old(pool: Pool) -> int:
-    """Remove up to ``MAX_BATCH`` deliveries that ended long ago; how many."""
-    removed: int = await pool.fetchval(REMOVE, to_us(RETENTION), MAX_BATCH)
-    return removed
+REMOVE: Final = build_removal("event_delivery", "status IN ('DELIVERED', 'DEAD') AND tried_at < now_us() - $1::bigint")
+"""Uses event_delivery_ended."""

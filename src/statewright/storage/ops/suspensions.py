@@ -24,7 +24,7 @@ from statewright.operations.active_suspensions import (
 )
 from statewright.operations.service import Act
 from statewright.operations.suspensions import SCOPES, Scope, TimerPolicy
-from statewright.storage.ops.service import record_act
+from statewright.storage.ops.service import build_removal, record_act
 from statewright.storage.pool import Pool
 from statewright.storage.schedules import PARKED, write_held
 
@@ -459,24 +459,8 @@ async def find_suspension(pool: Pool, tenant: TenantId, id_: str) -> Suspension 
     return None if row is None else _to_suspension(row)
 
 
-REMOVE_ENDED: Final = """
-    -- Uses suspension_ended.
-    WITH old AS MATERIALIZED (
-        SELECT ctid AS place FROM suspension WHERE ended_at < now_us() - $1::bigint LIMIT $2 FOR UPDATE SKIP LOCKED
-    ),
-    removed AS (
-        DELETE FROM suspension USING old WHERE suspension.ctid = old.place RETURNING 1
-    )
-    SELECT count(*) FROM removed
-"""
-
-MAX_BATCH: Final = 1_000
-
-
-async def remove_ended(pool: Pool, *, older_than_us: int) -> int:
-    """Remove up to ``MAX_BATCH`` suspensions that ended so long ago; how many."""
-    removed: int = await pool.fetchval(REMOVE_ENDED, older_than_us, MAX_BATCH)
-    return removed
+REMOVE: Final = build_removal("suspension", "ended_at < now_us() - $1::bigint")
+"""Uses suspension_ended."""
 
 
 def _to_suspension(row: asyncpg.Record) -> Suspension:
