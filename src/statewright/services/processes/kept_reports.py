@@ -51,7 +51,8 @@ async def _decode_report(tenant: TenantId, text: str) -> tuple[Principal, JobRep
 LOOK_INTERVAL: Final = timedelta(seconds=5)
 """Between looks for reports whose suspension another node has ended."""
 
-MAX_BATCH: Final = 200
+MAX_BATCH: Final = 24
+"""Reports that are taken together: each may have megabytes."""
 
 MAX_CONCURRENT: Final = 8
 """Instances that one node lets go on at a time."""

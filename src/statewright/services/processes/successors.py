@@ -49,7 +49,8 @@ from statewright.telemetry import logs
 
 SUSPENDED_INTERVAL_US: Final = 10_000_000
 """Between looks at a row that waits for the end of a suspension, which makes it due."""
-MAX_BATCH_SIZE: Final = 100
+MAX_BATCH_SIZE: Final = 20
+"""Rows that are taken together: each may have megabytes, and one that waits its turn too long is taken by others."""
 MAX_CONCURRENT: Final = 8
 """Rows that one process carries out at a time."""
 
