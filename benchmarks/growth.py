@@ -30,6 +30,9 @@ SIZES: Final = (10_000, 1_000_000, 10_000_000)
 TIMES: Final = 200
 """Requests of each operation."""
 
+KEY: Final = "reference"
+"""A member that only the entities have which are looked for by it; it is a unique key."""
+
 LAST_PAGE: Final = 214_748
 """Pages of 20 are not numbered further."""
 
@@ -54,6 +57,13 @@ class Client:
     def close(self) -> None:
         """The next request makes another connection: the service closes those that are idle."""
         self._connection.close()
+
+    def set_key(self) -> None:
+        """While there are no entities."""
+        self.ask("PUT", f"/model/{MAIN}/1/unlock")
+        self.ask("POST", f"/model/import/JSON/SAMPLE_DATA/{MAIN}/1", {KEY: "R-1"})
+        self.ask("PUT", f"/model/{MAIN}/1/unique-keys", {"uniqueKeys": [{"id": KEY, "fields": [f"$.{KEY}"]}]})
+        self.ask("PUT", f"/model/{MAIN}/1/lock")
 
     def build_index(self, path: str) -> None:
         """Returns when the index is there."""
@@ -92,16 +102,22 @@ def ask_all(client: Client, ids: list[str], open_ids: list[str], size: int) -> d
     document = {**client.ask("GET", f"/entity/{ids[0]}")["data"], "number": -1}
     moved = iter(open_ids)
 
-    def search(_: int) -> None:
-        number = random.randint(1, size)
-        equal = {"type": "simple", "jsonPath": "$.number", "operatorType": "EQUALS", "value": number}
-        client.ask("POST", f"/search/direct/{MAIN}/1", equal)
+    def search(path: str, value: object) -> object:
+        equal = {"type": "simple", "jsonPath": path, "operatorType": "EQUALS", "value": value}
+        return client.ask("POST", f"/search/direct/{MAIN}/1", equal)
+
+    keyed = [f"R-{size}-{number}" for number in range(TIMES)]
+    for reference in keyed:
+        client.ask("POST", f"/entity/JSON/{MAIN}/1", {**document, KEY: reference})
+    if search(f"$.{KEY}", keyed[0]) == b"":
+        raise RuntimeError("an entity is not found by its unique key")
 
     return {
         "get": measure(lambda _: client.ask("GET", f"/entity/{random.choice(ids)}")),
         "create": measure(lambda _: client.ask("POST", f"/entity/JSON/{MAIN}/1", document)),
         "transition": measure(lambda _: client.ask("PUT", f"/entity/JSON/{next(moved)}/RELEASE", document)),
-        "equality, indexed": measure(search),
+        "equality, indexed": measure(lambda _: search("$.number", random.randint(1, size))),
+        "equality, unique key": measure(lambda _: search(f"$.{KEY}", random.choice(keyed))),
         "first page of 20": measure(lambda _: client.ask("GET", f"/entity/{MAIN}/1?pageSize=20&pageNumber=0")),
         "count by state": measure(lambda _: client.ask("GET", f"/entity/stats/states/{MAIN}/1")),
         "count": measure(lambda _: client.ask("GET", f"/entity/stats/{MAIN}/1")),
@@ -121,6 +137,7 @@ async def main(options: argparse.Namespace) -> None:
     async with Stage.set(log_directory=Path(tempfile.mkdtemp(prefix="statewright-growth-"))) as stage:
         client = Client(stage.service_port)
         await asyncio.to_thread(define_models, client.ask, 1)
+        await asyncio.to_thread(client.set_key)
         await asyncio.to_thread(client.build_index, "$.number")
         connection = await asyncpg.connect(stage.database)
         model = await connection.fetchval("SELECT id FROM model WHERE name = $1", MAIN)

@@ -9,7 +9,7 @@ What declared indexes are to a search: whether its plan may be kept whatever its
 Judging a condition in another process, which compiles it for itself.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from enum import Enum, auto
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias, TypeVar
@@ -20,7 +20,18 @@ from msgspec.structs import replace
 from statewright.conditions.checks import check, check_form
 from statewright.conditions.evaluate import Predicate, compile_plan, compile_predicate
 from statewright.conditions.paths import Path
-from statewright.conditions.plan import NEVER, AllOf, Branch, FieldTest, Matching, Numbers, Plan, Texts, Visits
+from statewright.conditions.plan import (
+    NEVER,
+    AllOf,
+    Booleans,
+    Branch,
+    FieldTest,
+    Matching,
+    Numbers,
+    Plan,
+    Texts,
+    Visits,
+)
 from statewright.conditions.planning import Fields, build_plan
 from statewright.conditions.sorting import (
     BY_ID,
@@ -72,6 +83,25 @@ class IndexUse(Enum):
     """Every match has a certain value in one of the fields."""
     RUN = auto()
     """The matches are one run of the entries of an index: it reads nothing but matches."""
+
+
+def list_required_values(plan: Plan) -> Iterator[tuple[str, JsonValue]]:
+    """Fields that have the one value that is told in every match, by the names under which a schema lists them."""
+    match plan:
+        case AllOf(parts=parts):
+            for part in parts:
+                yield from list_required_values(part)
+        case FieldTest(
+            path=path,
+            branches=(
+                Texts(comparisons=((Order.EQUALS, value),))
+                | Numbers(comparisons=((Order.EQUALS, value),))
+                | Booleans(expected=value),
+            ),
+        ):
+            yield path.declared_as, value
+        case _:
+            pass
 
 
 def find_index_use(plan: Plan, fields: Set[IndexedField]) -> IndexUse | None:
@@ -299,6 +329,15 @@ class CompiledSearch(Struct, frozen=True, eq=False):
         """How indexes on the fields answer any search of this shape."""
         return find_index_use(self._template.plan, fields)
 
+    @property
+    def required_fields(self) -> frozenset[str]:
+        """Those of :meth:`compute_required_values`."""
+        return frozenset(field for field, _ in list_required_values(self._template.plan))
+
+    def compute_required_values(self) -> dict[str, JsonValue]:
+        """The fields that a match has one certain value in: text, number or boolean, whatever is declared."""
+        return dict(list_required_values(self._build_plan()))
+
     def ignore_order(self) -> "CompiledSearch":
         """The same by id."""
         return replace(self, order=BY_ID) if self.order else self
@@ -307,9 +346,10 @@ class CompiledSearch(Struct, frozen=True, eq=False):
         """The condition in memory, which has the last word where SQL is not exact."""
         if self._precompiled is not None:
             return self._precompiled.predicate
-        if self._template.operands:
-            return compile_plan(build_plan(self._condition.tree, self._declared))
-        return compile_plan(self._template.plan)
+        return compile_plan(self._build_plan())
+
+    def _build_plan(self) -> Plan:
+        return build_plan(self._condition.tree, self._declared) if self._template.operands else self._template.plan
 
     def send(self) -> SentCondition:
         """The condition for another process."""

@@ -30,6 +30,7 @@ from statewright.schema.unique_keys import (
     InvalidUniqueKey,
     InvalidUniqueKeyDefinition,
     UniqueKey,
+    build_claim,
     find_definition_fault,
     read_claims,
 )
@@ -63,6 +64,7 @@ __all__ = [
     "UnreadableSchema",
     "Validator",
     "Violation",
+    "build_claim",
     "build_validation_failure",
     "compile_validator",
     "count_fields",

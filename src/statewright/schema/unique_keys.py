@@ -9,7 +9,7 @@ value of a number and not its spelling: a key once accepted must not be refused 
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Final
 
@@ -89,6 +89,14 @@ def read_claims(keys: Sequence[UniqueKey], document: JsonValue, *, refusal: str 
     except _Unusable:
         raise InvalidUniqueKey(refusal) from None
     return tuple(claim for claim in found if claim is not None)
+
+
+def build_claim(key: UniqueKey, values: Mapping[str, JsonValue]) -> Claim | None:
+    """What a document claims that has these values in the fields of the key; None when no document can have them."""
+    try:
+        return Claim(key.id, b"".join(_encode_value(values[field]) for field in key.fields))
+    except (_Unusable, UnicodeEncodeError):
+        return None
 
 
 class _Unusable(Exception):

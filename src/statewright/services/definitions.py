@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from statewright.conditions import SearchCompiler, TemplateCache
+from statewright.conditions import CompiledSearch, SearchCompiler, TemplateCache
 from statewright.engine.models import Model, SentModel, StoredRules
 from statewright.entity import ModelKey
 from statewright.ids import Clock, ModelId, TenantId, model_id
@@ -25,12 +25,15 @@ from statewright.loop.background import repeat, run_by_size
 from statewright.schema import (
     SchemaNode,
     Violation,
+    build_claim,
     flatten_fields,
     schema_from_stored,
 )
 from statewright.services.builtin import BuiltinModels
 from statewright.storage import models
+from statewright.storage.commit.overlay import hash_claim
 from statewright.storage.pool import Pool
+from statewright.storage.search.statements import ClaimedKey, Computations, EntityQuery
 from statewright.telemetry import logs
 from statewright.workflow import workflows_from_stored
 
@@ -53,6 +56,29 @@ class ModelDefinition(Struct, frozen=True, kw_only=True, eq=False):
     validate: Callable[[JsonValue], tuple[Violation, ...]]
     model: Model
     searches: SearchCompiler
+
+    def build_query(
+        self, search: CompiledSearch, *, instant: int | None, computations: Computations | None
+    ) -> EntityQuery:
+        """A search of the entities of the model, now or at ``instant`` (epoch microseconds)."""
+        return EntityQuery(
+            tenant=self.stored.tenant,
+            model=self.stored.id,
+            search=search,
+            instant=instant,
+            claimed=self._find_claimed_key(search) if instant is None else None,
+            computations=computations,
+        )
+
+    def _find_claimed_key(self, search: CompiledSearch) -> ClaimedKey | None:
+        """The first unique key that the search leaves no choice of values."""
+        keys = self.model.documents.unique_keys
+        required = search.required_fields if keys else frozenset[str]()
+        for key in keys:
+            if required.issuperset(key.fields):
+                claim = build_claim(key, search.compute_required_values())
+                return None if claim is None else ClaimedKey(self.stored.unique_keys, hash_claim(self.stored.id, claim))
+        return None
 
     def send(self) -> SentModel:
         """The model for another process."""

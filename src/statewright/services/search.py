@@ -99,14 +99,7 @@ async def prepare(core: Core, tenant: TenantId, search: Search) -> EntityQuery:
         if newest is definition:
             raise
         compiled = await _compile(newest, search)
-    stored = definition.stored
-    return EntityQuery(
-        tenant=stored.tenant,
-        model=stored.id,
-        search=compiled,
-        instant=search.instant,
-        computations=core.computations,
-    )
+    return definition.build_query(compiled, instant=search.instant, computations=core.computations)
 
 
 async def run_for_condition(condition: SearchCondition, compute: Callable[[], T]) -> T:

@@ -25,7 +25,7 @@ from statewright.operations.listings import DeclaredIndex, JobId, SearchJob
 from statewright.services.definitions import DefinitionCache, ModelDefinition
 from statewright.storage.search.indexes import IndexSpec, SearchIndexes
 from statewright.storage.search.jobs import SearchJobs
-from statewright.storage.search.statements import FIRST_ARGUMENT, EntityQuery
+from statewright.storage.search.statements import FIRST_ARGUMENT
 from statewright.telemetry import logs
 
 MAX_CONCURRENT_JOBS: Final = 2
@@ -138,9 +138,7 @@ class SearchRunner:
             await self._jobs.fail(job, self._worker, "its model does not exist any more")
             return
         search = await run_in_thread(lambda: _compile(job, definition))
-        query = EntityQuery(
-            tenant=job.tenant, model=job.model, search=search, instant=job.instant, computations=self._computations
-        )
+        query = definition.build_query(search, instant=job.instant, computations=self._computations)
         hits = await self._jobs.execute(job, self._worker, query)
         if hits is not None:
             log.info("search_job_done", tenant=job.tenant, job=job.id, hits=hits)

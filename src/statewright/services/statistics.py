@@ -326,13 +326,8 @@ async def _get_definition(core: Core, caller: Caller, name: str, version: str) -
 
 async def _build_query(core: Core, definition: ModelDefinition, query: GroupedQuery) -> EntityQuery:
     """The entities that are to be grouped."""
-    return EntityQuery(
-        tenant=definition.stored.tenant,
-        model=definition.stored.id,
-        search=EVERYTHING if query.condition is None else await _compile_condition(definition, query.condition),
-        instant=query.instant,
-        computations=core.computations,
-    )
+    search = EVERYTHING if query.condition is None else await _compile_condition(definition, query.condition)
+    return definition.build_query(search, instant=query.instant, computations=core.computations)
 
 
 async def _compile_condition(definition: ModelDefinition, raw: JsonValue) -> CompiledSearch:

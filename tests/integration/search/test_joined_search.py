@@ -1,5 +1,6 @@
 """Searching from inside a transaction (docs/reference/search.md#searching-inside-a-transaction)."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -141,3 +142,25 @@ def test_a_job_runs_on_committed_data_also_when_it_is_submitted_inside(api: Api,
     path = f"/search/async/{jobs[0]}/status"
     status = wait_for(lambda: done(api.get(path)), lambda seen: seen["searchJobStatus"] != "RUNNING")
     assert status["entitiesCount"] == 1
+
+
+def test_a_search_by_a_unique_key_sees_what_its_transaction_has_made_of_it(api: Api, transaction: Transaction) -> None:
+    api.import_model("badge/1", {"no": "a", "holder": "x"})
+    done(api.put("/model/badge/1/unique-keys", {"uniqueKeys": [{"id": "no", "fields": ["$.no"]}]}))
+    api.lock("badge/1")
+    badge = api.create({"no": "a", "holder": "first"}, model="badge/1").id
+    seen = {}
+
+    def holders(asking: Api, number: str) -> list[str]:
+        response = asked(asking, simple("$.no", "EQUALS", number), path="/search/direct/badge/1")
+        return [json.loads(line)["data"]["holder"] for line in response.text.splitlines()]
+
+    def work(joined: Api) -> None:
+        joined.update(badge, {"no": "b", "holder": "first"})
+        joined.create({"no": "a", "holder": "second"}, model="badge/1")
+        seen["inside"] = holders(joined, "a"), holders(joined, "b")
+        seen["outside"] = holders(api, "a"), holders(api, "b")
+
+    done(transaction(work))
+    assert seen == {"inside": (["second"], ["first"]), "outside": (["first"], [])}
+    assert (holders(api, "a"), holders(api, "b")) == (["second"], ["first"])

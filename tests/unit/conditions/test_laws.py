@@ -7,13 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright.conditions import compile_predicate, find_criterion_defects, parse, serialise
+from statewright.conditions import compile_predicate, find_criterion_defects, parse, read_search_condition, serialise
 from statewright.conditions.checks import check
+from statewright.conditions.search import SearchCompiler, TemplateCache
 from statewright.conditions.syntax import COMPARISONS, OPERATORS, PRESENCE, RANGES
 from statewright.failures import ConditionTypeMismatch, Failure
 from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.numbers import NUMERIC_TYPES, format_number
 from statewright.jsonval.values import DataType, JsonValue
+from statewright.schema import UniqueKey, build_claim, read_claims
 from statewright.schema.node import DeclaredField
 from tests.unit.conditions.builders import META, a_field, array, fields, group, matches, simple, value_matches
 from tests.unit.conditions.strategies import (
@@ -48,6 +50,39 @@ def test_of_two_numbers_exactly_one_relation_holds(stored: int | Decimal, operan
     found = [order for order in orders if value_matches(stored, declared, order, operand)]
     difference = Fraction(stored) - Fraction(operand)
     assert found == [orders[(difference > 0) - (difference < 0) + 1]]
+
+
+FEW: st.SearchStrategy[JsonValue] = st.sampled_from([True, 1, Decimal("1.0"), "1", "true", "a"])
+REQUIRED_TYPES = st.sampled_from(["BOOLEAN", "INTEGER", "STRING", "STRING", "INTEGER STRING", "CHARACTER"])
+
+
+@given(
+    st.lists(FEW, min_size=2, max_size=2),
+    st.lists(FEW, max_size=2),
+    st.lists(REQUIRED_TYPES, min_size=2, max_size=2),
+    LEAVES,
+)
+def test_a_match_has_the_values_that_its_condition_requires(
+    stored: list[JsonValue], operands: list[JsonValue], types: list[str], other: JsonValue
+):
+    document: JsonValue = {"v": stored[0], "o": {"v": stored[1]}}
+    declared = {"$.v": a_field(types[0]), "$.o.v": a_field(types[1])}
+    first, second = (*operands, *stored)[:2]
+    for condition in (
+        simple("$.v", "EQUALS", first),
+        group("AND", simple("$.v", "EQUALS", first), group("AND", simple("$.o.v", "EQUALS", second))),
+        group("AND", other, simple("$.o.v", "EQUALS", second)),
+        group("OR", other, simple("$.o.v", "EQUALS", second)),
+    ):
+        try:
+            search = SearchCompiler(declared, TemplateCache()).compile(read_search_condition(condition))
+        except Failure:
+            continue
+        required = search.compute_required_values()
+        assert required.keys() == search.required_fields
+        if required and matches(condition, document, declared):
+            key = UniqueKey("key", (*required,))
+            assert read_claims((key,), document) == (build_claim(key, required),)
 
 
 @given(NUMBERS, NUMBERS, NUMERIC)

@@ -1,5 +1,7 @@
 """Plans: what every evaluator is given (docs/adr/0007-search-in-sql.md#decision)."""
 
+from decimal import Decimal
+
 import pytest
 
 from statewright.conditions import parse
@@ -22,6 +24,7 @@ from statewright.conditions.plan import (
     Unanswerable,
 )
 from statewright.conditions.planning import build_plan
+from statewright.conditions.search import list_required_values
 from statewright.conditions.syntax import MetaField, Order, TextOperator
 from statewright.jsonval.values import DataType, JsonValue
 from tests.unit.conditions.builders import a_field, array, fields, group, json, lifecycle, simple
@@ -105,3 +108,23 @@ def test_what_can_match_nothing_is_planned_as_never(condition: JsonValue):
 )
 def test_what_matches_everything_is_planned_as_always(condition: JsonValue):
     assert plan(condition) == ALWAYS
+
+
+@pytest.mark.parametrize(
+    ("types", "operand", "required"),
+    [
+        ("STRING", "a", "a"),
+        ("STRING", 17, "17"),
+        ("INTEGER", "17", 17),
+        ("DOUBLE", 17.5, Decimal("17.5")),
+        ("BOOLEAN", "true", True),
+        ("INTEGER STRING", 17, None),
+        ("INTEGER STRING", "a", "a"),
+        ("LOCAL_DATE", "2031-05-06", None),
+        ("CHARACTER", "a", None),
+        ("UUID_TYPE", "62f35981-ebe9-11f1-b7b8-dd28fed883c2", None),
+    ],
+)
+def test_one_branch_of_equality_requires_one_value(types: str, operand: JsonValue, required: JsonValue) -> None:
+    found = dict(list_required_values(build_plan(parse(simple("$.v", "EQUALS", operand)), fields(v=types))))
+    assert found == ({} if required is None else {"$.v": required})

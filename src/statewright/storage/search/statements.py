@@ -33,6 +33,15 @@ class Computations(Protocol):
         ...
 
 
+class ClaimedKey(Struct, frozen=True):
+    """Values of a unique key that all matches have. So there is one at most, the entity that claims them, while the
+    ``keys`` of the model, which are JSON text, are these: another node may have had no news yet that they changed.
+    """
+
+    keys: str
+    hash: str
+
+
 class EntityQuery(Struct, frozen=True, kw_only=True):
     """Which entities are wanted: those of a model that a search asks for, now or at ``instant`` (epoch microseconds).
 
@@ -44,6 +53,8 @@ class EntityQuery(Struct, frozen=True, kw_only=True):
     search: CompiledSearch
     instant: int | None = None
     without: tuple[EntityId, ...] = ()
+    claimed: ClaimedKey | None = None
+    """Of a search of the present; what was claimed is not known of the past."""
     computations: Computations | None = None
     """Have what is too long for a turn of the event loop; None: a thread has it."""
 
@@ -130,9 +141,11 @@ class StatementCache:
         """The statement that selects what is wanted, with what ``lookup`` knows of the model's indexes."""
         search = query.search
         shape = None if query.without or query.instant is not None else search.shape
+        if query.claimed is not None:  # which no index is better than
+            lookup = None
         if shape is None:
             return _build_statement(query, projection, None if search.is_precompiled else lookup, recurs=False)
-        key = shape, lookup, projection, search.order
+        key = shape, lookup, projection, search.order, query.claimed is None
         statement = self._statements.get(key)
         if statement is None:
             statement = _build_statement(query, projection, lookup, recurs=True)
@@ -182,6 +195,14 @@ def _build_statement(
     )
 
 
+# Both arrays are made when they are wanted, so the second costs nothing.
+_CLAIMANTS: Final = """id = ANY (CASE
+            WHEN (SELECT model.unique_keys FROM model WHERE model.tenant = $1 AND model.id = $2) = ${keys}::jsonb
+            THEN ARRAY(SELECT entity FROM unique_claim WHERE unique_claim.tenant = $1 AND hash = ${hash}::uuid)
+            ELSE ARRAY(SELECT other.id FROM entity AS other WHERE other.tenant = $1 AND other.model = $2)
+        END)"""
+
+
 def _build_version_text(
     query: EntityQuery, columns: str, condition: SqlCondition, constants: Constants | None
 ) -> tuple[str, int]:
@@ -192,6 +213,9 @@ def _build_version_text(
     if query.without:
         count += 1
         wanted.append(f"id <> ALL (${count}::uuid[])")
+    if query.claimed is not None:
+        count += 2
+        wanted.append(_CLAIMANTS.format(keys=count - 1, hash=count))
     if query.instant is None:
         return f"SELECT {columns} FROM entity WHERE {' AND '.join(wanted)}", count  # noqa: S608 - names are our own
     count += 1
@@ -211,6 +235,8 @@ def _build_version_args(query: EntityQuery, condition: SqlCondition, *, has_cons
     args: list[object] = [*own] if has_constants else [query.tenant, query.model, *own]
     if query.without:
         args.append(query.without)
+    if query.claimed is not None:
+        args += [query.claimed.keys, query.claimed.hash]
     if query.instant is not None:
         args.append(query.instant)
     return args
