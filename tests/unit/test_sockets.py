@@ -1,10 +1,16 @@
 """Sockets that listen."""
 
 import socket
+import sys
 
 import pytest
 
-from statewright.network.sockets import KEEPALIVE_IDLE_S, bind_listening_socket, bind_watched_socket
+from statewright.network.sockets import (
+    KEEPALIVE_IDLE_S,
+    bind_listening_socket,
+    bind_watched_socket,
+    refuse_connections,
+)
 
 
 def test_what_is_written_to_an_accepted_connection_leaves_at_once():
@@ -12,6 +18,19 @@ def test_what_is_written_to_an_accepted_connection_leaves_at_once():
         listener.listen()
         with socket.create_connection(listener.getsockname()), listener.accept()[0] as accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="this system cannot be told")
+def test_before_a_socket_closes_those_in_its_queue_are_accepted_and_nobody_joins_them():
+    with bind_listening_socket("127.0.0.1", 0) as listener:
+        listener.listen()
+        with socket.create_connection(listener.getsockname()) as waiting:
+            refuse_connections(listener)
+            with pytest.raises(TimeoutError):
+                socket.create_connection(listener.getsockname(), timeout=0.2)
+            with listener.accept()[0] as accepted:
+                waiting.sendall(b"a request")
+                assert accepted.recv(9) == b"a request"
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="this system cannot be asked")

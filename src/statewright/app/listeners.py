@@ -186,9 +186,11 @@ class Listeners:
             await server.stop(self._streams, self._node.local, grace=grace.remaining_s)
 
     def http(
-        self, listener: socket.socket, stopped: asyncio.Event, grace: ShutdownBudget
+        self, listener: socket.socket, stopped: asyncio.Event, grace: ShutdownBudget, *, shared: bool
     ) -> AbstractAsyncContextManager[int]:
-        """Serve HTTP on a bound socket inside the block; gives the port."""
+        """Serve HTTP on a bound socket inside the block, which others accept from, too, if it is ``shared``; gives the
+        port.
+        """
         return serve_http(
             self._application,
             listener,
@@ -197,6 +199,7 @@ class Listeners:
             grace=grace,
             drain_window=self._settings.drain_window,
             tls=self._settings.tls,
+            is_shared=shared,
         )
 
     def _build_application(self, ready: Ready) -> HttpApplication:

@@ -244,7 +244,7 @@ async def run_service(
         await listeners.open_to_nodes()
         grpc_port = await begin(listeners.grpc(grace, shared=listener is not None))
         stack.push_async_callback(finish_all, runtime.core.detached_runs, grace)  # as long as members can answer them
-        http_port = await begin(listeners.http(bound, stopped, grace))
+        http_port = await begin(listeners.http(bound, stopped, grace, shared=listener is not None))
         metrics.register_runtime(runtime, members, node, version=read_version())
         await begin(run_scheduler(settings, runtime, metrics))
         await begin(run_step_engine(settings, runtime, members, node))

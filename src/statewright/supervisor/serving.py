@@ -21,7 +21,7 @@ from prometheus_client.registry import Collector
 from statewright.app.database import migrate_database, open_database
 from statewright.app.listeners import serve_admin
 from statewright.app.serving import handle_signals, run_until_signal
-from statewright.network.sockets import bind_listening_socket
+from statewright.network.sockets import ACCEPT_TIME_S, bind_listening_socket, refuse_connections
 from statewright.network.tls import check_authorities, check_tls
 from statewright.settings import Secret, Settings
 from statewright.storage.connections import DatabaseUrl
@@ -143,13 +143,22 @@ async def _supervise(
         await migrate_database(settings, database)
         ports.listen()
         pool = _build_pool(settings, ports, database)
-        stack.push_async_callback(pool.stop)
+        stack.push_async_callback(_stop, pool, ports, settings.drain_window)
         handle_signals(signalled, pool.kill)
         _on_hangup(pool)
         await pool.start()
         health.set_pool(pool)
         log.info("ready", http=ports.http, grpc=ports.grpc, admin=admin_port, workers=settings.workers)
         yield SupervisedService(http_port=ports.http, grpc_port=ports.grpc, admin_port=admin_port)
+
+
+async def _stop(pool: WorkerPool, ports: "Ports", drain_window: timedelta) -> None:
+    """Have all workers drain. Before they accept no more, nobody is let in whom they could not accept."""
+    stopping = asyncio.create_task(pool.stop(), name="stop-workers")
+    await asyncio.wait([stopping], timeout=max(0.0, drain_window.total_seconds() - ACCEPT_TIME_S))
+    for listener in ports.listeners:
+        refuse_connections(listener)
+    await stopping
 
 
 def _build_pool(settings: Settings, ports: "Ports", database: DatabaseUrl) -> WorkerPool:

@@ -1,6 +1,7 @@
 """HTTP connections on the wire: keep-alive, pipelining, bodies in parts, limits, and clients that go away."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import timedelta
@@ -540,6 +541,26 @@ async def test_while_the_server_drains_new_connections_are_served_and_told_to_cl
         await asyncio.open_connection("127.0.0.1", port)
     for wire in (idle, new):
         wire.writer.close()
+
+
+async def test_no_connection_is_reset_that_was_made_while_the_server_drained():
+    serving = serve(echo, HttpLimits(), ShutdownBudget(timedelta(seconds=2)), drain_window=timedelta(seconds=0.4))
+    port = await serving.__aenter__()
+
+    async def ask_until_refused() -> int:
+        for asked in itertools.count():
+            try:
+                wire = Wire(*await asyncio.open_connection("127.0.0.1", port))
+            except ConnectionRefusedError:
+                return asked
+            wire.send(GET % b"new")
+            assert (await wire.response())[0] == 200
+            wire.writer.close()
+        raise AssertionError
+
+    asking = [asyncio.create_task(ask_until_refused()) for _ in range(8)]
+    await soon(serving.__aexit__(None, None, None))
+    assert all(await asyncio.gather(*asking))
 
 
 async def test_a_response_that_nobody_reads_is_made_no_further():

@@ -24,6 +24,7 @@ from msgspec import Struct
 from statewright.api.http.asgi import Application, RequestLimits, Requests
 from statewright.api.http.connections import IdleLimits, close_idle_connections
 from statewright.loop.background import ShutdownBudget
+from statewright.network.sockets import ACCEPT_TIME_S, refuse_connections
 from statewright.network.tls import Tls
 
 BACKLOG: Final = 65_535
@@ -91,8 +92,10 @@ async def serve_http(
     grace: ShutdownBudget,
     drain_window: timedelta = timedelta(0),
     tls: Tls | None = None,
+    is_shared: bool = False,
 ) -> AsyncIterator[int]:
-    """Serve an ASGI application on a bound socket inside the block; gives the port. The socket is closed in the end.
+    """Serve an ASGI application on a bound socket inside the block; gives the port. The socket is closed in the end;
+    others accept from it after that where it ``is_shared``.
 
     ``stopped`` is set when the server ends on its own. At the end new connections are served for the ``drain_window``,
     with every response the last one of its connection; then nothing is accepted any more, and open requests have what
@@ -124,7 +127,11 @@ async def serve_http(
     finally:
         with suppress(asyncio.CancelledError):
             requests.is_draining = True
-            await asyncio.sleep(drain_window.total_seconds())
+            accepting = min(ACCEPT_TIME_S, drain_window.total_seconds())
+            await asyncio.sleep(drain_window.total_seconds() - accepting)
+            if not is_shared:
+                refuse_connections(listener)
+            await asyncio.sleep(accepting)
         server.stop()  # type: ignore[no-untyped-call]
         with suppress(asyncio.CancelledError):
             await asyncio.wait([serving], timeout=max(1.0, grace.remaining_s))

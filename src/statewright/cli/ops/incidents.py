@@ -49,7 +49,10 @@ def list_incidents(
 ) -> None:
     """List failed work that is open, the last first."""
     if groups:
-        found, columns = list_all(client, LIST_INCIDENT_GROUPS), "open | occurrences | lastAt | what: title"
+        found, columns = (
+            list_all(client, LIST_INCIDENT_GROUPS),
+            "group: fingerprint | open | occurrences | lastAt | what: title",
+        )
     else:
         found = list_all(client, LIST_INCIDENTS, query={"kind": kind, "model": model})
         columns = "id | kind | occurrences | lastAt | what: title"
