@@ -103,6 +103,9 @@ class NodeService(NodeServicer):
         await serve_proxied_request(self.application, request, context.write)
 
 
+NOT_PROVEN: Final = "not proven to come from a node of this service: is STATEWRIGHT_HMAC_SECRET the same on all?"
+
+
 def build_node_server(
     service: NodeService, authenticator: NodeAuthenticator, register_services: RegisterServices, connections: int
 ) -> Server:
@@ -112,7 +115,7 @@ def build_node_server(
     def authorize(call: RequestHeaders, peer: str) -> None:
         if not authenticator.accepts(call.path, call.metadata):
             incidents.report("node_refused", is_warning=True, method=call.path, peer=peer)
-            raise CallRefused(grpc.StatusCode.UNAUTHENTICATED, "forbidden")
+            raise CallRefused(grpc.StatusCode.UNAUTHENTICATED, NOT_PROVEN)
 
     server = Server(replace(LIMITS, connections=connections), authorize=authorize, incidents=incidents)
     add_NodeServicer_to_server(service, server)

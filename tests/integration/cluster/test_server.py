@@ -28,6 +28,16 @@ def call(address: str, method: str, message: DispatchRequest | CloudEvent, metad
     return "OK"
 
 
+def test_a_node_with_another_secret_is_told_which_setting_is_another(
+    here: RunningService, there: RunningService
+) -> None:
+    forged = NodeAuthenticator(b"a secret of another service", NodeId("stranger")).sign(there.parts.node.id, DISPATCH)
+    with grpc.insecure_channel(door_of(there, seen_by=here)) as channel:
+        stub = channel.unary_unary(DISPATCH, DispatchRequest.SerializeToString, bytes)
+        with pytest.raises(grpc.RpcError, match="STATEWRIGHT_HMAC_SECRET"):
+            stub(DispatchRequest(kind="processor", tags=["nobody"]), metadata=forged, timeout=30)
+
+
 @pytest.mark.parametrize("method", [DISPATCH, MANAGE])
 def test_strangers_are_refused(here: RunningService, there: RunningService, method: str) -> None:
     message = DispatchRequest(kind="processor", tags=["nobody"]) if method == DISPATCH else CloudEvent(type="x")
