@@ -312,6 +312,9 @@ _ADVICE: Final = {
         ". STATEWRIGHT_CLIENT_ID with STATEWRIGHT_CLIENT_SECRET, or STATEWRIGHT_TOKEN, says who asks"
     ),
     "FORBIDDEN: forbidden": ". It is for administrators: ROLE_ADMIN",
+    "FEATURE_DISABLED: trusted-key registration is disabled": (
+        ". STATEWRIGHT_IAM_TRUSTED_KEY_REGISTRATION_ENABLED=true of the service permits it"
+    ),
 }
 """By what the service says, where that alone does not tell what to do."""
 _FOREIGN_CODES: Final = ("", "NOT_FOUND")
