@@ -185,3 +185,11 @@ async def check_writes(connection: asyncpg.Connection, faults: StorageFaults) ->
             pass
         faults.cannot_write = False
     return True
+
+
+NOTIFY: Final = "SELECT pg_notify($1, $2)"
+
+
+async def announce(connection: asyncpg.Connection, channel: str, payload: str) -> None:
+    """Tell all nodes that listen to the channel, when the transaction commits that the connection is in."""
+    await connection.execute(NOTIFY, channel, payload)

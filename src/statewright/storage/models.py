@@ -18,7 +18,7 @@ from statewright.entity import Actor, ModelKey
 from statewright.ids import ModelId, TenantId, model_id
 from statewright.loop.background import repeat
 from statewright.operations.service import Act
-from statewright.storage.connections import DatabaseUrl
+from statewright.storage.connections import DatabaseUrl, announce
 from statewright.storage.ops.revisions import SYSTEM, NewRevision, add_revision, find_newest
 from statewright.storage.ops.service import record_act
 from statewright.storage.pool import Pool, connect
@@ -139,13 +139,11 @@ async def fetch_changed_since(pool: Pool, instant: int) -> list[ChangedModel]:
 LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended($1, 5371))"
 """5371 is an arbitrary seed of our own, so that these locks do not meet advisory locks of other users."""
 
-ANNOUNCE: Final = "SELECT pg_notify($1, $2)"
-
 
 async def announce_model(connection: asyncpg.Connection, tenant: TenantId, model: ModelId) -> None:
     """Tell all processes, when the open transaction commits, that the model has changed."""
     scope = f"{tenant}/{model}"
-    await connection.execute(ANNOUNCE, CHANNEL, scope if len(scope.encode()) < MAX_PAYLOAD else EVERYTHING)
+    await announce(connection, CHANNEL, scope if len(scope.encode()) < MAX_PAYLOAD else EVERYTHING)
 
 
 class ModelEdit:

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from statewright.ids import NodeId, TenantId
 from statewright.instants import to_us
-from statewright.storage.connections import DatabaseUrl
+from statewright.storage.connections import DatabaseUrl, announce
 from statewright.storage.pool import DatabaseConnection, connect
 
 CHANNEL: Final = "statewright_cluster"
@@ -151,7 +151,7 @@ class NodeTable:
             draining = [member.is_draining for member in connected]
             await self._connection.execute(self.JOIN, node, tenants, ids, tags, draining)
             await self._connection.execute(self.REMEMBER_TAGS, tenants, tags, self.MAX_TAGS)
-            await self._connection.execute(ANNOUNCE, CHANNEL, node)
+            await announce(self._connection, CHANNEL, node)
         return True
 
     COUNT = """
@@ -185,10 +185,7 @@ class NodeTable:
         """Remove a node that has come to its end."""
         async with self._connection.transaction():
             await self._connection.execute(self.LEAVE_CLUSTER, node)
-            await self._connection.execute(ANNOUNCE, CHANNEL, node)
-
-
-ANNOUNCE: Final = "SELECT pg_notify($1, $2)"
+            await announce(self._connection, CHANNEL, node)
 
 
 @asynccontextmanager

@@ -25,6 +25,7 @@ from statewright.failures import IncidentClosed
 from statewright.ids import NodeId, TenantId
 from statewright.operations.incidents import IncidentRow
 from statewright.operations.service import Act
+from statewright.storage.connections import NOTIFY
 from statewright.storage.ops.incidents import RESOLVE, insert_incidents
 from statewright.storage.ops.service import record_act
 from statewright.storage.pool import Pool
@@ -209,12 +210,9 @@ async def release(pool: Pool, work: AnyWork, releases: Sequence[Release]) -> lis
     return [each for each in releases if (each.taker, *each.key) not in done]
 
 
-CALL: Final = "SELECT pg_notify($1, $2)"
-
-
 async def call_others(pool: Pool, name: WorkName, node: NodeId) -> None:
     """Tell the other nodes that a node has left them something to take."""
-    await pool.execute(CALL, CHANNEL, f"{name} {node}")
+    await pool.execute(NOTIFY, CHANNEL, f"{name} {node}")
 
 
 REVIVE: Final = """

@@ -17,8 +17,9 @@ import msgspec
 from statewright.auth.keys import Audience, Encrypted, JwkMembers, KeyPair, TrustedKey, read_jwk
 from statewright.ids import TenantId
 from statewright.storage.auth.clients import AdministeredRows, TenantAct, record
+from statewright.storage.connections import announce
 from statewright.storage.entities import SharedReads
-from statewright.storage.pool import DatabaseConnection, Pool
+from statewright.storage.pool import Pool
 
 CHANNEL: Final = "statewright_signing_keys"
 
@@ -80,7 +81,7 @@ class StoredKeyPairs(AdministeredRows):
             if others_end_at is not None:
                 await connection.execute(self.END_OTHERS, pair.kid, pair.audience, others_end_at)
             await record(connection, act)
-            await _announce(connection, pair.kid)
+            await announce(connection, CHANNEL, pair.kid)
         return True
 
     INVALIDATE = """
@@ -137,7 +138,7 @@ class StoredKeyPairs(AdministeredRows):
         values = (pair.kid, pair.audience, pair.public_key, pair.valid_from, pair.valid_to)
         async with self._pool.connection() as connection, connection.transaction(isolation="read_committed"):
             await connection.execute(self.ENTER, *values)
-            await _announce(connection, pair.kid)
+            await announce(connection, CHANNEL, pair.kid)
 
     # Only what is still as it was read: another node may have done the same, or deleted the pair.
     RENEW = """
@@ -156,15 +157,8 @@ class StoredKeyPairs(AdministeredRows):
             if tag.endswith(" 0"):
                 return False
             await record(connection, act)
-            await _announce(connection, kid)
+            await announce(connection, CHANNEL, kid)
         return True
-
-
-ANNOUNCE: Final = "SELECT pg_notify($1, $2)"
-
-
-async def _announce(connection: DatabaseConnection, kid: str) -> None:
-    await connection.execute(ANNOUNCE, CHANNEL, kid)
 
 
 def _to_pair(row: asyncpg.Record) -> KeyPair:

@@ -23,6 +23,7 @@ from statewright.entity import Actor
 from statewright.ids import TenantId
 from statewright.operations.service import Act
 from statewright.storage.auth.clients import AdministeredRows, TenantAct, record
+from statewright.storage.connections import announce
 from statewright.storage.pool import DatabaseConnection
 
 CHANNEL: Final = "statewright_oidc_providers"
@@ -238,7 +239,6 @@ class StoredProviders(AdministeredRows):
 
 BEGIN: Final = "SELECT revision FROM oidc_revision FOR UPDATE"
 ADVANCE: Final = "UPDATE oidc_revision SET revision = revision + 1"
-ANNOUNCE: Final = "SELECT pg_notify($1, '')"
 
 
 async def _list_rivals(connection: DatabaseConnection, provider: Provider) -> set[str]:
@@ -255,7 +255,7 @@ async def _list_rivals(connection: DatabaseConnection, provider: Provider) -> se
 async def _end_change(connection: DatabaseConnection, act: TenantAct | None) -> None:
     await record(connection, act)
     await connection.execute(ADVANCE)
-    await connection.execute(ANNOUNCE, CHANNEL)
+    await announce(connection, CHANNEL, "")
 
 
 def _hash_uri(uri: str) -> bytes:

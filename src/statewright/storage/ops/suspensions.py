@@ -24,6 +24,7 @@ from statewright.operations.active_suspensions import (
 )
 from statewright.operations.service import Act
 from statewright.operations.suspensions import SCOPES, Scope, TimerPolicy
+from statewright.storage.connections import announce
 from statewright.storage.ops.service import build_removal, record_act
 from statewright.storage.pool import Pool
 from statewright.storage.schedules import PARKED, write_held
@@ -105,9 +106,6 @@ async def list_single(pool: Pool, tenant: TenantId, id_: str) -> list[str]:
     return [row["id"] for row in await pool.fetch(SINGLE, tenant, FLAGGED, id_)]
 
 
-ANNOUNCE: Final = "SELECT pg_notify($1, $2)"
-
-
 async def take_revision(connection: asyncpg.Connection) -> int:
     """The number of a change of switches, which those that come later wait for until it commits."""
     revision: int = await connection.fetchval(NEXT_REVISION)
@@ -116,7 +114,7 @@ async def take_revision(connection: asyncpg.Connection) -> int:
 
 async def announce_switch(connection: asyncpg.Connection, revision: int) -> None:
     """Tell the nodes of a change when it commits."""
-    await connection.execute(ANNOUNCE, CHANNEL, str(revision))
+    await announce(connection, CHANNEL, str(revision))
 
 
 async def begin_suspension(pool: Pool, tenant: TenantId, by: Actor, wanted: NewSuspension) -> Suspension:
