@@ -252,7 +252,7 @@ class FederatedTokens:
         ]
         if not with_key:
             self._providers.misses += 1
-            raise UnknownKey("unknown key", parsed)
+            raise UnknownKey(parsed)
         self._providers.hits += 1
         distinct = {id(key): key for _, key in with_key}  # tenants share what they have registered alike
         signers = {name for name, key in distinct.items() if jws.is_signed_by(key, parsed)}

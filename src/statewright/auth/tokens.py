@@ -30,8 +30,8 @@ class UnknownKey(TokenRefused):
     (docs/reference/authentication.md#claims-that-are-read). ``parsed`` is the token, nothing about it verified.
     """
 
-    def __init__(self, message: str, parsed: jws.Jws) -> None:
-        super().__init__(message)
+    def __init__(self, parsed: jws.Jws) -> None:
+        super().__init__("unknown key")
         self.parsed = parsed
 
 
@@ -110,7 +110,7 @@ class TokenVerifier:
             raise TokenRefused("missing kid")
         key = self._keys.find_verifying_key(parsed.kid, at)
         if key is None:
-            raise UnknownKey("unknown key", parsed)
+            raise UnknownKey(parsed)
         if not jws.is_signed_by(key, parsed):
             raise TokenRefused("bad signature")
         principal = self._verify_claims(parsed.claims, at // _SECOND_US)

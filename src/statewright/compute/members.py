@@ -415,7 +415,7 @@ class Dispatcher:
         self._idle.set()
         self.calls: Counter[tuple[TenantId, CallOutcome]] = Counter()
         """What became of calls, by tenant; those of the first ``MAX_TENANTS`` tenants apart."""
-        self.handed_out: MinuteCounts[tuple[TenantId, tuple[str, ...]]] = MinuteCounts(time.monotonic)
+        self.handed_out: MinuteCounts[tuple[TenantId, tuple[str, ...]]] = MinuteCounts()
         """Callouts that were given to members, by tenant and tags."""
         self.times: dict[CalloutKind, Histogram] = {
             kind: Histogram(DURATION_BOUNDS_S) for kind in get_args(CalloutKind)

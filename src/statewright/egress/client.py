@@ -34,9 +34,7 @@ from statewright.egress.policy import (
     format_host,
     get_port,
 )
-from statewright.network.tls import load_authorities
-
-_VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
+from statewright.network.tls import TLS_VERSIONS, load_authorities
 
 
 def build_client_context(policy: EgressPolicy) -> ssl.SSLContext:
@@ -44,7 +42,7 @@ def build_client_context(policy: EgressPolicy) -> ssl.SSLContext:
     ``OSError`` when the file of the policy cannot be used.
     """
     context = httpx.create_ssl_context()
-    context.minimum_version = _VERSIONS[policy.min_tls]
+    context.minimum_version = TLS_VERSIONS[policy.min_tls]
     if policy.certificates is not None:
         load_authorities(context, policy.certificates)
     return context

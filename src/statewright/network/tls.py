@@ -10,7 +10,7 @@ from msgspec import Struct
 
 TlsVersion = Literal["1.2", "1.3"]
 
-_VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
+TLS_VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 
 
 class Tls(Struct, frozen=True, kw_only=True):
@@ -29,7 +29,7 @@ def build_server_context(tls: Tls, *, protocols: tuple[str, ...]) -> ssl.SSLCont
     no one to ask.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = _VERSIONS[tls.min_version]
+    context.minimum_version = TLS_VERSIONS[tls.min_version]
     context.options |= ssl.OP_NO_RENEGOTIATION
     if protocols:
         context.set_alpn_protocols(list(protocols))

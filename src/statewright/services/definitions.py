@@ -250,23 +250,23 @@ def to_rules(stored: models.StoredModel) -> StoredRules:
     )
 
 
+REFRESH_INTERVAL: Final = timedelta(seconds=5)
+
+
 class Refresher:
     """The safety net under announcements: looks for recent changes now and then and drops what they made old."""
 
     LOOK_BACK_WINDOW_US = 60_000_000
     """Revisions are taken before their transaction commits, so a change may show up a little after a newer one."""
 
-    def __init__(
-        self, pool: Pool, cache: DefinitionCache, clock: Clock, *, interval: timedelta = timedelta(seconds=5)
-    ) -> None:
+    def __init__(self, pool: Pool, cache: DefinitionCache, clock: Clock) -> None:
         self._pool = pool
         self._cache = cache
         self._clock = clock
-        self._interval = interval
 
     async def run(self) -> None:
         """Look for changes until cancelled."""
-        await repeat(self.run_once, self._interval, log=log, failure="definition_refresh_failed", waits_first=True)
+        await repeat(self.run_once, REFRESH_INTERVAL, log=log, failure="definition_refresh_failed", waits_first=True)
 
     async def run_once(self) -> int:
         """Drop the definitions that changes of the last minute have made old; how many."""

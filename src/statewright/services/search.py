@@ -297,7 +297,7 @@ async def declare(
     ``kind`` may be left out for a field whose declared types leave no choice. Raises ``ModelNotFound``,
     ``InvalidFieldPath``, ``BadRequest``.
     """
-    definition = await _get_definition(core, caller, key)
+    definition = await _require_definition(core, caller.tenant, key)
     wanted = _build_index(definition, path=path, kind=kind, state=state)
     if not await core.search_indexes.declare(wanted):
         raise BadRequest(f"there are {MAX_INDEXES} declared indexes already, which is the most there may be")
@@ -307,13 +307,13 @@ async def declare(
 
 async def list_indexes(core: Core, caller: Caller, key: ModelKey) -> list[DeclaredIndex]:
     """The indexes of a model and how they are doing. Raises ``ModelNotFound``."""
-    definition = await _get_definition(core, caller, key)
+    definition = await _require_definition(core, caller.tenant, key)
     return await core.search_indexes.list_for_model(caller.tenant, definition.stored.id)
 
 
 async def withdraw(core: Core, caller: Caller, key: ModelKey, index: str) -> DeclaredIndex:
     """Have an index dropped in the background. Raises ``ModelNotFound``, ``SearchIndexNotFound``."""
-    definition = await _get_definition(core, caller, key)
+    definition = await _require_definition(core, caller.tenant, key)
     found = await _get_index(core, definition, index)
     await core.search_indexes.request_drop(caller.tenant, definition.stored.id, index)
     core.index_builder.wake()
@@ -349,13 +349,6 @@ def _choose_kind(definition: ModelDefinition, place: Path, kind: str | None) -> 
         if kind == candidate or (kind is None and len(possible) == 1):
             return candidate
     raise BadRequest(f'"{format_path(place)}" can have an index of type {" or ".join(sorted(possible)) or "none"}')
-
-
-async def _get_definition(core: Core, caller: Caller, key: ModelKey) -> ModelDefinition:
-    definition = await core.definitions.find(caller.tenant, key)
-    if definition is None:
-        raise ModelNotFound(f"model {key.name}/{key.version} not found")
-    return definition
 
 
 async def _get_index(core: Core, definition: ModelDefinition, index: str) -> DeclaredIndex:

@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
+from time import monotonic
 from typing import Final, Generic, TypeVar
 
 
@@ -123,15 +124,14 @@ MAX_KEYS: Final = 10_000
 
 
 class MinuteCounts(Generic[K]):
-    """What happened in the last minute, by key. ``clock`` in seconds, never going back."""
+    """What happened in the last minute, by key."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._slots: dict[int, dict[K, int]] = {}
 
     def count(self, key: K) -> None:
         """It has happened once more."""
-        now = int(self._clock()) // SLOT_S
+        now = int(monotonic()) // SLOT_S
         slot = self._slots.get(now)
         if slot is None:
             self._forget(now)
@@ -141,7 +141,7 @@ class MinuteCounts(Generic[K]):
 
     def sum_up(self) -> dict[K, int]:
         """The counts of what has happened at all."""
-        self._forget(int(self._clock()) // SLOT_S)
+        self._forget(int(monotonic()) // SLOT_S)
         sums: dict[K, int] = {}
         for slot in self._slots.values():
             for key, count in slot.items():

@@ -163,9 +163,8 @@ class ItemGuard:
 class BulkRunner:
     """The worker on bulk jobs of this node."""
 
-    def __init__(self, jobs: BulkJobs, *, lease: timedelta = LEASE_TIMEOUT) -> None:
+    def __init__(self, jobs: BulkJobs) -> None:
         self._jobs = jobs
-        self._lease = lease
         self._name = secrets.token_hex(8)
         self._tasks: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
@@ -192,11 +191,9 @@ class BulkRunner:
     async def run_once(self) -> bool:
         """Begin with the jobs that no node works on; whether there was something to remove."""
         free = MAX_JOBS - len(self._tasks)
-        for job in await self._jobs.claim(self._name, lease=self._lease, most=free) if free else ():
+        for job in await self._jobs.claim(self._name, lease=LEASE_TIMEOUT, most=free) if free else ():
             assert self._operations is not None  # noqa: S101 - it runs
-            task = asyncio.create_task(
-                self._work_on(BulkRun(self._operations, self._jobs, job, self._lease, self.items))
-            )
+            task = asyncio.create_task(self._work_on(BulkRun(self._operations, self._jobs, job, self.items)))
             self._tasks.add(task)
             task.add_done_callback(self._forget)
         self.jobs = await self._jobs.count()
@@ -252,13 +249,10 @@ class LeaseLost(Exception):
 class BulkRun:
     """A job as this node works on it."""
 
-    def __init__(
-        self, operations: Operations, jobs: BulkJobs, job: BulkClaim, lease: timedelta, items: Counter[tuple[str, str]]
-    ) -> None:
+    def __init__(self, operations: Operations, jobs: BulkJobs, job: BulkClaim, items: Counter[tuple[str, str]]) -> None:
         self.job = job
         self._operations = operations
         self._jobs = jobs
-        self._lease = lease
         self._items = items
         self._status = job.status
         self._was_resumed_by_another = False
@@ -306,10 +300,10 @@ class BulkRun:
             now = time.monotonic()
             try:
                 beat = await self._jobs.renew(
-                    self.job, lease=self._lease, running=len(self._active), ran_us=int((now - last) * 1e6)
+                    self.job, lease=LEASE_TIMEOUT, running=len(self._active), ran_us=int((now - last) * 1e6)
                 )
             except StorageUnavailable:
-                if now - last > self._lease.total_seconds() / 2:
+                if now - last > LEASE_TIMEOUT.total_seconds() / 2:
                     self._stop(LeaseLost())
                 continue
             last = now
@@ -493,7 +487,7 @@ class BulkRun:
 
     async def _require_lease(self) -> None:
         """A commit was refused: for another writer, or since another node has the job. Raises ``LeaseLost``."""
-        if await self._jobs.renew(self.job, lease=self._lease, running=len(self._active)) is None:
+        if await self._jobs.renew(self.job, lease=LEASE_TIMEOUT, running=len(self._active)) is None:
             raise LeaseLost
 
     async def _end_item(self, n: int, entity: EntityId, status: ItemStatus, code: str, message: str) -> None:

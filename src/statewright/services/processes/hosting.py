@@ -16,7 +16,6 @@ one queue. Each language also has its own, from which its jobs are pushed to cal
 
 import asyncio
 import secrets
-import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -292,7 +291,7 @@ class ProcessHosts:
         self.wakeups = Wakeups(clock)
         self.claims = SharedClaims()
         self.polling_workers = PollingWorkers(clock)
-        self.handed_out: MinuteCounts[tuple[TenantId, str]] = MinuteCounts(time.monotonic)
+        self.handed_out: MinuteCounts[tuple[TenantId, str]] = MinuteCounts()
         """Jobs that were given to workers, by tenant and type."""
         self.next_moment = IdClock(clock)
         self.due_children = DueRows()

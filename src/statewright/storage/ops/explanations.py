@@ -160,9 +160,6 @@ async def observe_instance(pool: Pool, tenant: TenantId, instance: EntityId) -> 
     )
 
 
-"""Of one entity in one look; the next look goes on behind them."""
-
-
 class SeenVersion(Struct, frozen=True):
     """A version as far as waiting is concerned. ``at`` is in epoch microseconds."""
 

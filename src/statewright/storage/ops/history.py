@@ -402,7 +402,7 @@ class EventKey(Struct, frozen=True, array_like=True):
     """Where an event stands: when its run began, the transaction of the run, and its number there."""
 
     at: Annotated[int, Meta(ge=0, le=2**63 - 1)]
-    transaction: Annotated[str, Meta(pattern=r"\A[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")]
+    transaction: Uuid
     number: Annotated[int, Meta(ge=0, le=2**31 - 1)]
 
 
@@ -413,7 +413,7 @@ class FiledEvent(Struct, frozen=True, kw_only=True):
     event: RunEvent
 
 
-LAST: Final = EventKey(2**63 - 1, "ffffffff-ffff-ffff-ffff-ffffffffffff", 2**31 - 1)
+LAST: Final = EventKey(2**63 - 1, _LAST, 2**31 - 1)
 """Behind all events there are."""
 
 
