@@ -13,6 +13,7 @@ has five hundred files, and to copy them costs a disk's file system six times as
 import asyncio
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -187,6 +188,14 @@ async def connected(url: str) -> AsyncIterator[asyncpg.Connection]:
         yield connection
     finally:
         await connection.close()
+
+
+async def explain_generically(connection: asyncpg.Connection, statement: str) -> str:
+    """The plan that a connection keeps of a statement, whatever the parameters."""
+    nothing = ", ".join("NULL" for _ in {*re.findall(r"\$\d+", statement)})
+    await connection.execute("SET plan_cache_mode = force_generic_plan")
+    await connection.execute(f"PREPARE hot AS {statement}")
+    return "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN (COSTS off) EXECUTE hot ({nothing})"))
 
 
 async def wait_for_migrations(connection: asyncpg.Connection) -> None:

@@ -35,7 +35,27 @@ LEFTOVERS = """
 
 
 @dataclass
-class Ledger:
+class Completions:
+    """How many there were, and were waited for."""
+
+    completions: int = 0
+    goal: int = 0
+    reached: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def expect(self, completions: int) -> None:
+        """``reached`` is set after so many more completions."""
+        self.goal = self.completions + completions
+        self.reached.clear()
+
+    def complete(self) -> None:
+        """A worker was told that its result was taken."""
+        self.completions += 1
+        if self.completions >= self.goal:
+            self.reached.set()
+
+
+@dataclass
+class Ledger(Completions):
     """What was asked for, what was sent, and what workers were told was taken."""
 
     wanted: list[str] = field(default_factory=lambda: [f"K-{n}" for n in range(INSTANCES)])
@@ -43,18 +63,6 @@ class Ledger:
     """Tokens by job."""
     taken: dict[str, str] = field(default_factory=dict)
     """The token by job, of the first answer that was acknowledged."""
-    completions: int = 0
-    goal: int = 0
-    reached: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def expect(self, completions: int) -> None:
-        self.goal = self.completions + completions
-        self.reached.clear()
-
-    def complete(self) -> None:
-        self.completions += 1
-        if self.completions >= self.goal:
-            self.reached.set()
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
@@ -16,6 +16,7 @@ from tests.e2e.fork_server import FORK_SERVER, Process
 from tests.service import Api, eventually
 
 EXECUTABLE = Path(sys.executable).with_name("statewright")
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 PATIENCE_S = 30.0
 """After so long a fact that has not come true is taken for a failure."""
@@ -185,3 +186,40 @@ def started(
         if process.poll() is None:
             process.kill()
         process.wait(PATIENCE_S)
+
+
+class Lives:
+    """The program on the same ports, life after life."""
+
+    def __init__(self, home: Path, **settings: str) -> None:
+        self._home = home
+        self._settings = settings
+        self._ports = free_ports("HTTP", "GRPC", "ADMIN")
+        self._life = ExitStack()
+        self.program = self._begin()
+
+    def _begin(self) -> Program:
+        return self._life.enter_context(started(self._home, ports=self._ports, **self._settings)).ready()
+
+    def kill(self) -> None:
+        """End it without a word, and start it again."""
+        self.program.kill()
+        self._life.close()
+        self.program = self._begin()
+
+    def close(self) -> None:
+        self._life.close()
+
+
+def play_demo(name: str, home: Path) -> str:
+    """What a demo of ``examples`` says, which is to end well."""
+    told = subprocess.run(
+        [EXECUTABLE.with_name("python"), EXAMPLES / name],
+        env=environment(home, {}),
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert told.returncode == 0, told.stdout + told.stderr
+    return told.stdout

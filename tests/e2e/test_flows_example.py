@@ -1,8 +1,6 @@
 """examples/flows and its demo: a flow that survives the death of the service."""
 
 import importlib.util
-import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,9 +9,7 @@ import pytest
 
 from statewright.flows import LocalInstance, compile_graph, compile_text
 from statewright.flows.running import Invocation
-from tests.e2e.program import EXECUTABLE
-
-EXAMPLES = Path(__file__).parents[2] / "examples"
+from tests.e2e.program import EXAMPLES, play_demo
 
 
 def load_tasks() -> dict[str, Callable[..., Any]]:
@@ -47,14 +43,4 @@ def test_the_flow_comes_to_the_same_without_a_service(cart: str, total: int, app
 
 
 def test_the_demo_survives_the_death_of_the_service(tmp_path: Path) -> None:
-    environment = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
-    told = subprocess.run(
-        [EXECUTABLE.with_name("python"), EXAMPLES / "demo_flows.py"],
-        env={**environment, "HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert told.returncode == 0, told.stdout + told.stderr
-    assert "Every order ended as it should, and no task counted twice." in told.stdout
+    assert "Every order ended as it should, and no task counted twice." in play_demo("demo_flows.py", tmp_path)

@@ -24,7 +24,7 @@ from statewright.storage.embedded.server import run_embedded_server
 from tests.builders import Json, a_processor, a_workflow, automated
 from tests.database import connected
 from tests.e2e.faults import Stage
-from tests.e2e.program import Program, free_ports, started
+from tests.e2e.program import Lives
 from tests.service import PATIENCE_S, eventually
 
 KILLS, KEYS = map(int, os.environ.get("STATEWRIGHT_TEST_KEYS", "1,150").split(","))
@@ -46,30 +46,6 @@ def work(document):
 
 MODES = {"plain/1": None, "sync/1": "SYNC", "segmented/1": "COMMIT_BEFORE_DISPATCH"}
 """Models, and how their entities call a member as they are created."""
-
-
-class Node:
-    """One of the two nodes, life after life."""
-
-    def __init__(self, home: Path, url: str) -> None:
-        self._home = home
-        self._ports = free_ports("HTTP", "GRPC", "ADMIN")
-        self._settings = {"POSTGRES_URL": url, "SUPPRESS_BANNER": "true", "NODE_LEASE": "2s"}
-        self._life = ExitStack()
-        self.program = self._begin()
-
-    def _begin(self) -> Program:
-        self._home.mkdir(exist_ok=True)
-        return self._life.enter_context(started(self._home, ports=self._ports, **self._settings)).ready()
-
-    def kill(self) -> None:
-        """End it without a word, and start it again."""
-        self.program.kill()
-        self._life.close()
-        self.program = self._begin()
-
-    def close(self) -> None:
-        self._life.close()
 
 
 @dataclass
@@ -134,7 +110,11 @@ def model_of(number: int) -> str:
 def play(home: Path, url: str) -> Keys:
     """Everything between the first start of the nodes and their end."""
     with ExitStack() as stack:
-        nodes = [stack.enter_context(closing(Node(home / name, url))) for name in ("one", "two")]
+        settings = {"POSTGRES_URL": url, "SUPPRESS_BANNER": "true", "NODE_LEASE": "2s"}
+        homes = [home / "one", home / "two"]
+        for each in homes:
+            each.mkdir(exist_ok=True)
+        nodes = [stack.enter_context(closing(Lives(each, **settings))) for each in homes]
         api = nodes[0].program.api()
         for model, mode in MODES.items():
             processors = [] if mode is None else [a_processor(tags="keys", mode=mode, responseTimeoutMs=10_000)]

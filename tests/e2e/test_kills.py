@@ -20,7 +20,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -32,7 +32,7 @@ from statewright.storage.embedded.server import run_embedded_server
 from tests.builders import Json, a_processor, a_workflow, automated, manual
 from tests.database import connected
 from tests.e2e.faults import MODES, Stage
-from tests.e2e.program import Program, free_ports, started
+from tests.e2e.program import Lives
 from tests.e2e.test_crashes import BROKEN_CHAINS, VERSIONS
 from tests.e2e.test_database_faults import get_postmaster, list_backends, signal_all
 from tests.service import done, eventually
@@ -236,34 +236,11 @@ def kill_database(data: Path) -> None:
     signal_all([postmaster, *list_backends(postmaster)], signal.SIGKILL)
 
 
-class Service:
-    """The program on the same ports, life after life."""
-
-    def __init__(self, home: Path, url: str) -> None:
-        self._home = home
-        self._ports = free_ports("HTTP", "GRPC", "ADMIN")
-        self._settings = {"POSTGRES_URL": url, "SUPPRESS_BANNER": "true", "SCHEDULER_REDISPATCH_BACKOFF": "2s"}
-        self._life = ExitStack()
-        self.program = self._begin()
-
-    def _begin(self) -> Program:
-        return self._life.enter_context(started(self._home, ports=self._ports, **self._settings)).ready()
-
-    def kill(self) -> None:
-        """End it without a word, and start it again."""
-        self.program.kill()
-        self._life.close()
-        self.program = self._begin()
-
-    def close(self) -> None:
-        self._life.close()
-
-
 def play(home: Path, data: Path, url: str) -> Ledger:
     """Everything between the first start of the service and its end."""
     kills = ["service"] * SERVICE_KILLS + ["database"] * DATABASE_KILLS
     random.Random(1).shuffle(kills)
-    with closing(Service(home, url)) as service:
+    with closing(Lives(home, POSTGRES_URL=url, SUPPRESS_BANNER="true", SCHEDULER_REDISPATCH_BACKOFF="2s")) as service:
         api = service.program.api()
         ledger = Ledger(api.url)
         api.import_model(ledger.model, SAMPLE)

@@ -18,6 +18,7 @@ import httpx
 
 from tests.builders import Json
 from tests.database import connected
+from tests.e2e.crashes import Completions
 from tests.e2e.program import Program, started
 from tests.e2e.test_crashes import database_of
 
@@ -48,7 +49,7 @@ SECOND = {"id": "second", "name": "second", "steps": [a_task("d", "end"), END]}
 
 
 @dataclass
-class Memory:
+class Memory(Completions):
     """What was asked for, what was told, what was delivered."""
 
     wanted: list[str] = field(default_factory=lambda: [f"K-{n}" for n in range(CHAINS)])
@@ -60,20 +61,6 @@ class Memory:
     """What workers sent as results, by instance and step."""
     accepted: dict[tuple[str, str], str] = field(default_factory=dict)
     """The first result of which a worker was told that it was taken."""
-    completions: int = 0
-    goal: int = 0
-    reached: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def expect(self, completions: int) -> None:
-        """``reached`` is set after so many more completions."""
-        self.goal = self.completions + completions
-        self.reached.clear()
-
-    def complete(self) -> None:
-        """A worker was told that its result was taken."""
-        self.completions += 1
-        if self.completions >= self.goal:
-            self.reached.set()
 
 
 async def a_starter(http: httpx.AsyncClient, memory: Memory) -> None:

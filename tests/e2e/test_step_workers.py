@@ -17,11 +17,10 @@ import pytest
 
 from tests.builders import Json
 from tests.database import connected
-from tests.e2e.program import EXECUTABLE, PATIENCE_S, Program, started
+from tests.e2e.program import EXAMPLES, EXECUTABLE, PATIENCE_S, Program, play_demo, started
 from tests.service import Api, eventually
 
 HERE = Path(__file__).parent / "step_workers"
-EXAMPLES = Path(__file__).parents[2] / "examples"
 LANGUAGES = ("node", "go", "sdk over rest", "sdk over grpc")
 ROUNDS = 4
 COMPILED_WITHIN_S = 300.0
@@ -119,17 +118,7 @@ def test_the_page_of_the_documentation_does_what_it_says(program: Program, tmp_p
 
 
 def test_the_demo_plays_every_row_of_the_seeds_table(tmp_path: Path) -> None:
-    environment = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
-    told = subprocess.run(
-        [EXECUTABLE.with_name("python"), EXAMPLES / "demo_steps.py"],
-        env={**environment, "HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert told.returncode == 0, told.stdout + told.stderr
-    assert "Every row of the table ended where it should." in told.stdout
+    assert "Every row of the table ended where it should." in play_demo("demo_steps.py", tmp_path)
 
 
 def test_the_demo_plays_the_definitions_that_the_seed_prints() -> None:

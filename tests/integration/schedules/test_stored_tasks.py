@@ -1,7 +1,6 @@
 """Tasks between a unit of work and the database: staged, committed together, checked, taken, held."""
 
 import asyncio
-import re
 
 import pytest
 from msgspec.structs import replace
@@ -13,7 +12,7 @@ from statewright.storage import schedules, takings
 from statewright.storage.commit.statement import CommitStatement
 from statewright.storage.schedules import StoredTasks
 from statewright.storage.work import TASKS, UNHELD_TASKS
-from tests.database import connected
+from tests.database import connected, explain_generically
 from tests.integration.storage.store import ACME, MODEL, STRANGER, Store, a_store, happened, rewrite
 from tests.takings import take
 
@@ -257,13 +256,9 @@ STATEMENTS = {
 @pytest.mark.parametrize("name", STATEMENTS)
 async def test_no_statement_scans_the_tasks(database, name, analysed):
     """Whatever the parameters: this is the plan that a connection keeps."""
-    statement = STATEMENTS[name]
-    nothing = ", ".join("NULL" for _ in set(re.findall(r"\$\d+", statement)))
     async with connected(database) as connection:
         await connection.execute(FILL)
         if analysed:
             await connection.execute("ANALYZE")
-        await connection.execute("SET plan_cache_mode = force_generic_plan")
-        await connection.execute(f"PREPARE hot AS {statement}")
-        plan = "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN (COSTS off) EXECUTE hot ({nothing})"))
+        plan = await explain_generically(connection, STATEMENTS[name])
     assert "Seq Scan on scheduled_task" not in plan, plan

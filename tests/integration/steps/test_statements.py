@@ -12,7 +12,7 @@ from statewright.storage.processes import definitions, instances, jobs, leases
 from statewright.storage.processes.jobs import MAX_PAYLOAD, build_payloads
 from statewright.storage.processes.parts import PROCESS_PARTS
 from statewright.storage.work import ENDS, LOSSES, REPORTS, STARTS, TIMERS
-from tests.database import Template, connected, filled_clone
+from tests.database import Template, connected, explain_generically, filled_clone
 
 FILL = """
     INSERT INTO process_job (tenant, id, instance, execution, definition_id, node_id, job_type, retries, created_at,
@@ -90,12 +90,8 @@ def tables(request: pytest.FixtureRequest, database_template: Template) -> Itera
 @pytest.mark.parametrize("name", HOT)
 async def test_no_statement_scans_a_table_of_the_step_engine(tables: str, name: str):
     """Whatever the parameters: this is the plan that a connection keeps."""
-    statement = HOT[name]
-    nothing = ", ".join("NULL" for _ in set(re.findall(r"\$\d+", statement)))
     async with connected(tables) as connection:
-        await connection.execute("SET plan_cache_mode = force_generic_plan")
-        await connection.execute(f"PREPARE hot AS {statement}")
-        plan = "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN (COSTS off) EXECUTE hot ({nothing})"))
+        plan = await explain_generically(connection, HOT[name])
     assert not re.search("Seq Scan on process_", plan), plan
 
 

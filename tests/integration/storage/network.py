@@ -111,9 +111,9 @@ class Network:
 
 
 @asynccontextmanager
-async def a_network(server: str) -> AsyncIterator[Network]:
+async def a_network(server: str, kind: type[Network] = Network) -> AsyncIterator[Network]:
     """A network to the database ``server``, open on a port of the system's choice."""
-    network = Network(server)
+    network = kind(server)
     listener = await asyncio.start_server(network.carry, "127.0.0.1", 0)
     network.port = listener.sockets[0].getsockname()[1]
     try:

@@ -2,8 +2,6 @@
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import pytest
@@ -14,7 +12,7 @@ from statewright.storage.connections import parse_database_url
 from statewright.storage.pool import connect, connect_when_ready
 from statewright.storage.search.query import configure_past_sessions
 from tests.database import connected
-from tests.integration.storage.network import Network
+from tests.integration.storage.network import Network, a_network
 
 KNOWN = {
     "user",
@@ -53,20 +51,8 @@ async def feed(source: asyncio.StreamReader, sink: asyncio.StreamReader) -> None
     sink.feed_eof()
 
 
-@asynccontextmanager
-async def a_pooler(database: str) -> AsyncIterator[Network]:
-    pooler = Pooler(database)
-    listener = await asyncio.start_server(pooler.carry, "127.0.0.1", 0)
-    pooler.port = listener.sockets[0].getsockname()[1]
-    try:
-        yield pooler
-    finally:
-        pooler.cut()
-        listener.close()
-
-
 async def test_every_kind_of_session_begins_behind_a_pooler(database: str):
-    async with a_pooler(database) as pooler:
+    async with a_network(database, Pooler) as pooler:
         plain = parse_database_url(pooler.url)
         expected = {
             plain: {"jit": "off"},
