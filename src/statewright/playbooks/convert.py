@@ -11,6 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 from statewright.jsonval.values import JsonObject, JsonValue, is_number
+from statewright.playbooks.context import get_member
 from statewright.playbooks.convert_names import (
     OUTCOME_NAMES,
     POLICY_NAMES,
@@ -20,7 +21,7 @@ from statewright.playbooks.convert_names import (
     read_expression,
     rename,
 )
-from statewright.playbooks.convert_routes import convert_routes, read_assignments
+from statewright.playbooks.convert_routes import convert_routes, join_assignments, read_assignments
 from statewright.playbooks.documents import InvalidDocument, read_document
 from statewright.playbooks.place import Finding, Findings, Place
 from statewright.playbooks.reading import API_VERSIONS, KIND, read_playbook
@@ -289,7 +290,9 @@ class _Converter:
             }
         else:
             return
-        written, spec, own = dict[str, JsonValue](), dict[str, JsonValue](), members.get("spec")
+        source, own = place if loop.is_absent else loop, members.get("spec")
+        Place({**members}, source.path, place.findings).refuse_synonyms(_LOOP_NAMES)
+        written, spec = dict[str, JsonValue](), dict[str, JsonValue]()
         for name, value in members.items():
             target = _LOOP_NAMES.get(name, name)
             if target in ("mode", "max_in_flight"):
@@ -297,7 +300,9 @@ class _Converter:
             elif name != "spec":
                 written[target] = value
             if target != name or target in ("mode", "max_in_flight"):
-                self._note((place if loop.is_absent else loop).get(name), f"{name} of a loop")
+                self._note(source.get(name), f"{name} of a loop")
+                if isinstance(own, dict) and target in own:
+                    source.get(name).refuse(f"stands in spec, too; expected spec.{target} alone")
         spec |= own if isinstance(own, dict) else {}
         step["loop"] = {**written, **({"spec": spec} if spec else {})}
         if not isinstance(loop.value, dict):
@@ -328,6 +333,7 @@ class _Converter:
         if not isinstance(place.value, dict):
             place.refuse("cannot be converted; expected do: retry in spec.policy.rules of the task")
             return False
+        place.refuse_synonyms({**_RETRY, "backoff_multiplier": "backoff"})
         conditions, then = ["outcome.status == 'error'"], dict[str, JsonValue]({"do": "retry"})
         for name, value in place.value.items():
             member = place.get(name)
@@ -393,13 +399,13 @@ class _Converter:
 
     def _move_assignments(self, place: Place, step: JsonObject) -> None:
         for name in ("vars", "set_ctx"):
-            if not isinstance(step.get(name), dict):
+            if not isinstance(step.get(name), dict) or not isinstance(step.get("set"), dict | None):
                 continue
             self._note(place.get(name), f"{name} of a step")
             assigned = rename(read_assignments(place.get(name)), OUTCOME_NAMES, self._known)
-            own = step.get("set")
             step.pop(name)
-            step["set"] = {**(assigned if isinstance(assigned, dict) else {}), **(own if isinstance(own, dict) else {})}
+            assert isinstance(assigned, dict)  # noqa: S101 - a mapping stays one
+            step["set"] = join_assignments(place.get(name), assigned, get_member(step, "set"))
             _reorder(step, "set", before=("next",))
 
     def _move_guard(self, place: Place, step: JsonObject) -> None:
@@ -531,6 +537,7 @@ class _Converter:
             otherwise: JsonObject = {} if is_flat or not isinstance(branch, dict) else branch
             converted: JsonObject = {**otherwise, "then": self._convert_action(item.get("else"), then)}
             return {**rule, "else": rename(converted, POLICY_NAMES, self._known) if is_older else converted}
+        item.refuse_synonyms({"expr": "when"})
         condition = "expr" if "expr" in rule else "when"
         if condition == "expr":
             self._note(item.get("expr"), "expr")

@@ -13,6 +13,7 @@ from statewright.playbooks.place import Place
 _ARGS: Final = ("args", "data", "input", "params", "payload", "with")
 """The names of what an arc gives the step that it leads to."""
 _CONDITIONS: Final = ("condition", "expr", "when")
+_SYNONYMS: Final[Mapping[str, str]] = {**dict.fromkeys(_ARGS, "args"), **dict.fromkeys(_CONDITIONS, "when")}
 _ACTIONS: Final[Mapping[str, str]] = {
     "call": "expected a step with that tool, and an arc to it",
     "collect": "expected set of the arc, or a task that collects",
@@ -24,6 +25,7 @@ _ACTIONS: Final[Mapping[str, str]] = {
     "tool": "expected a step with that tool, and an arc to it",
 }
 """What older branches may do beside leading somewhere, and what does it today."""
+_NESTED: Final = "is a condition within a condition; expected both in one when, joined by and"
 
 
 class _Branch(Struct, frozen=True, kw_only=True):
@@ -38,6 +40,13 @@ class _Branch(Struct, frozen=True, kw_only=True):
 def read_assignments(place: Place) -> JsonObject:
     """``vars`` or ``set_ctx`` of a step or branch as ``set``."""
     return {f"ctx.{name}": value for name, value in place.read_mapping().items()}
+
+
+def join_assignments(place: Place, assigned: JsonObject, others: JsonObject) -> JsonObject:
+    """What ``place`` assigns, and what is assigned beside it, which is something else."""
+    for name in assigned.keys() & others.keys():
+        place.refuse(f"sets {name}, which is set beside it, too; expected it once")
+    return {**assigned, **others}
 
 
 def convert_routes(step: Place, mode: JsonValue, known: frozenset[str]) -> "JsonObject | None":
@@ -97,6 +106,7 @@ def _read_branch(item: Place) -> Iterator[_Branch]:
         yield _Branch(place=item, is_else=True, arcs=tuple(_list_targets(item.get("else"))))
         _refuse_rest(item, ("else",))
     elif "then" in value:
+        item.refuse_synonyms(_SYNONYMS)
         when = next((value[name] for name in _CONDITIONS if name in value), None)
         yield _Branch(place=item, when=when, arcs=tuple(_list_targets(item.get("then"))))
         _refuse_rest(item, ("then", *_CONDITIONS))
@@ -133,8 +143,17 @@ def _list_targets(then: Place) -> list[JsonObject]:
 
 def _take_arcs(branch: _Branch) -> tuple[JsonObject, ...]:
     if branch.when is not None:
-        branch.place.refuse("is a condition within a condition; expected both in one when, joined by and")
+        branch.place.refuse(_NESTED)
     return branch.arcs
+
+
+def _guard(branch: _Branch, when: JsonValue) -> list[JsonObject]:
+    """The arcs of a branch under a condition, if there is one."""
+    if when is None:
+        return [*branch.arcs]
+    if any("when" in arc for arc in branch.arcs):
+        branch.place.refuse(_NESTED)
+    return [{**arc, "when": when} for arc in branch.arcs]
 
 
 def _read_actions(place: Place) -> JsonObject:
@@ -143,9 +162,9 @@ def _read_actions(place: Place) -> JsonObject:
     for name in place.read_mapping():
         member = place.get(name)
         if name in ("set_ctx", "vars"):
-            assigned |= read_assignments(member)
+            assigned = join_assignments(member, read_assignments(member), assigned)
         elif name == "set":
-            assigned |= member.read_mapping()
+            assigned = join_assignments(member, member.read_mapping(), assigned)
         elif name != "next":
             member.refuse(f"cannot be converted; {_ACTIONS.get(name, 'expected next or set')}")
     return assigned
@@ -153,18 +172,15 @@ def _read_actions(place: Place) -> JsonObject:
 
 def _convert_arc(place: Place) -> JsonObject:
     """An arc with the names of today; what is not known stays, and is found when it is read."""
-    arc, seen = dict[str, JsonValue](), ""
+    arc = dict[str, JsonValue]()
+    place.refuse_synonyms(_SYNONYMS)
     for name, value in place.read_mapping().items():
-        if name in _CONDITIONS:
-            arc["when"] = value
-        elif name in ("set_ctx", "vars"):
-            arc["set"] = {**read_assignments(place.get(name)), **get_member(arc, "set")}
-        elif name in _ARGS and seen:
-            place.get(name).refuse(f"means the same as {seen} beside it; expected args alone")
-        elif name in _ARGS:
-            arc["args"], seen = value, name
+        if name in ("set_ctx", "vars") or (name == "set" and isinstance(value, dict)):
+            member = place.get(name)
+            assigned = member.read_mapping() if name == "set" else read_assignments(member)
+            arc["set"] = join_assignments(member, assigned, get_member(arc, "set"))
         else:
-            arc[name] = value
+            arc[_SYNONYMS.get(name, name)] = value
     return arc
 
 
@@ -181,13 +197,12 @@ def _arrange(branches: list[_Branch], mode: JsonValue, step: Place) -> tuple[str
     order = [branch for branch in branches if not branch.is_else] + last[:1]
     if mode == "inclusive":
         return "inclusive", _guard_all(order, others=guarded)
-    if all(len(branch.arcs) <= 1 for branch in order):
+    if all(len(branch.arcs) == 1 for branch in order[:-1]) and len(order[-1].arcs) <= 1:
         if mode is None and len(order) > 1:
             step.warn("takes the first branch that holds: next.spec.mode is exclusive; expected inclusive for all")
-        return (mode if isinstance(mode, str) else None), [
-            {**arc, "when": branch.when} if branch.when is not None else arc for branch in order for arc in branch.arcs
-        ]
-    step.warn("has branches to several steps: its arcs are inclusive, and each says that no earlier branch holds")
+        arcs = [arc for branch in order for arc in _guard(branch, branch.when)]
+        return (mode if isinstance(mode, str) else None), arcs
+    step.warn("has branches to several steps or none: its arcs are inclusive, and say that no earlier branch holds")
     return "inclusive", _guard_in_turn(order)
 
 
@@ -196,7 +211,7 @@ def _guard_all(order: list[_Branch], *, others: list[_Branch]) -> list[JsonObjec
     arcs = list[JsonObject]()
     for branch in order:
         when = branch.when if not branch.is_else else _exclude(None, others, branch)
-        arcs += [{**arc, "when": when} if when is not None else arc for arc in branch.arcs]
+        arcs += _guard(branch, when)
     return arcs
 
 
@@ -205,7 +220,7 @@ def _guard_in_turn(order: list[_Branch]) -> list[JsonObject]:
     arcs, before = list[JsonObject](), list[_Branch]()
     for branch in order:
         when = _exclude(branch.when, before, branch) if before else branch.when
-        arcs += [{**arc, "when": when} if when is not None else arc for arc in branch.arcs]
+        arcs += _guard(branch, when)
         before.append(branch)
     return arcs
 

@@ -168,6 +168,16 @@ class Place:
             elif name not in names:
                 self.get(name).refuse(f"is not known here; expected {', '.join(names)}{self.guess(name, names)}")
 
+    def refuse_synonyms(self, meant: Mapping[str, str]) -> None:
+        """Note each member that means what another before it does; ``meant``: what they are, of those that are called
+        otherwise.
+        """
+        seen = dict[str, str]()
+        for name in self.read_mapping():
+            first = seen.setdefault(meant.get(name, name), name)
+            if first != name:
+                self.get(name).refuse(f"means the same as {first} beside it; expected one of them")
+
     def read_mapping(self) -> JsonObject:
         """The members; of an absent value none."""
         if isinstance(self.value, dict):

@@ -13,7 +13,7 @@ from statewright.jsonval.codec import decode, encode
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.playbooks import read_playbook
 from statewright.playbooks.compiling import compile_net
-from statewright.playbooks.convert import convert_playbook
+from statewright.playbooks.convert import Conversion, convert_playbook
 from statewright.playbooks.convert_names import OUTCOME_NAMES, rename
 from statewright.playbooks.dispatch import Dispatch
 from statewright.playbooks.documents import read_document, write_document
@@ -91,6 +91,13 @@ def list_mappings(value: JsonValue, path: tuple[str, ...]) -> Iterator[tuple[str
 def play(name: str, answers: dict[str, list[JsonValue]]) -> tuple[str, list[str], dict[str, list[JsonObject]]]:
     """The status of a converted file, the tasks that ran, and what they were given; an answer below 0 fails."""
     document = convert_playbook((PUBLIC / f"{name}.yaml").read_text()).document
+    return play_document(document, answers, {"name": "Ada"} if name == "workbook" else {})
+
+
+def play_document(
+    document: JsonObject, answers: dict[str, list[JsonValue]], workload: JsonObject
+) -> tuple[str, list[str], dict[str, list[JsonObject]]]:
+    """As :func:`play`."""
     playbook = read_playbook(document).playbook
     assert playbook is not None
     ran, given_ = list[str](), dict[str, list[JsonObject]]()
@@ -105,7 +112,7 @@ def play(name: str, answers: dict[str, list[JsonValue]]) -> tuple[str, list[str]
             return fail("http", "failed", code=f"HTTP_{-answer}", status=-answer, http=http)
         return succeed(answer)
 
-    execution = LocalExecution(compile_net(playbook), {"name": "Ada"} if name == "workbook" else {})
+    execution = LocalExecution(compile_net(playbook), workload)
     execution.run(implement)
     return execution.status, ran, given_
 
@@ -168,6 +175,44 @@ def test_what_cannot_be_converted_is_named_with_a_hint() -> None:
         "/workflow/0/retry": "cannot be converted; expected do: retry in spec.policy.rules of the task",
         "/workflow/0/case/0/then/call": "cannot be converted; expected a step with that tool, and an arc to it",
     }
+
+
+def convert_step(step: JsonObject) -> Conversion:
+    """A step of today but for what is tried, and one that it may go to."""
+    steps: list[JsonValue] = [{"step": "a", "tool": {"kind": "shell", "command": "x"}, **step}]
+    steps.append({"step": "b", "tool": {"kind": "shell", "command": "y"}})
+    return convert_playbook({"apiVersion": "noetl.io/v2", "metadata": {"name": "p"}, "workflow": steps})
+
+
+def test_a_branch_that_goes_nowhere_keeps_those_behind_it_from_going_on() -> None:
+    conversion = convert_step({"case": [{"when": "{{ workload.stop }}", "then": []}, {"else": [{"step": "b"}]}]})
+    assert conversion.errors == ()
+    assert play_document(conversion.document, {}, {"stop": True})[1] == ["a_task"]
+    assert play_document(conversion.document, {}, {"stop": False})[1] == ["a_task", "b_task"]
+
+
+@pytest.mark.parametrize(
+    ("step", "path"),
+    [
+        ({"case": [{"when": "{{ 1 }}", "then": [{"step": "b", "when": "{{ 2 }}"}]}]}, "case/0"),
+        ({"case": [{"when": "{{ 1 }}", "expr": "{{ 2 }}", "then": "b"}]}, "case/0/expr"),
+        ({"next": [{"step": "b", "when": "{{ 1 }}", "condition": "{{ 2 }}"}]}, "next/0/condition"),
+        ({"next": [{"step": "b", "args": {"x": 1}, "with": {"x": 2}}]}, "next/0/with"),
+        ({"loop": {"collection": [1], "in": [2], "iterator": "i"}}, "loop/in"),
+        ({"loop": {"in": [1], "iterator": "i", "mode": "async", "spec": {"mode": "sequential"}}}, "loop/mode"),
+        ({"retry": {"attempts": 1, "max_attempts": 2}}, "retry/max_attempts"),
+        ({"tool": {"kind": "noop", "eval": [{"expr": "{{ 1 }}", "when": "{{ 2 }}"}]}}, "tool/eval/0/when"),
+        ({"vars": {"x": 1}, "set": {"ctx.x": 2}}, "vars"),
+        ({"next": [{"step": "b", "vars": {"x": 1}, "set": {"ctx.x": 2}}]}, "next/0/set"),
+    ],
+)
+def test_of_two_members_that_mean_the_same_none_is_dropped_in_silence(step: JsonObject, path: str) -> None:
+    assert [error.path for error in convert_step(step).errors] == [f"/workflow/0/{path}"]
+
+
+def test_an_arc_assigns_what_both_of_its_members_say() -> None:
+    written = encode(convert_step({"next": [{"step": "b", "vars": {"x": 1}, "set": {"ctx.y": 2}}]}).document)
+    assert b'"set":{"ctx.x":1,"ctx.y":2}' in written
 
 
 def test_a_text_that_is_no_document_is_an_error() -> None:
