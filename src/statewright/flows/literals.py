@@ -165,7 +165,10 @@ def _read_number(text: str) -> JsonValue:
     plain = text.replace("_", "").removeprefix("+")
     for prefix, base in (("0x", 16), ("0o", 8)):
         if plain.startswith(prefix):
-            return int(plain.removeprefix(prefix), base)
+            try:
+                return decode(str(int(plain.removeprefix(prefix), base)))
+            except ValueError:  # none at all, or one of thousands of digits
+                return text
     if plain.startswith("."):
         plain = f"0{plain}"
     try:
