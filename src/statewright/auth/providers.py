@@ -245,14 +245,11 @@ class FederatedTokens:
 
     def _choose(self, parsed: jws.Jws, at: int) -> tuple[KnownProvider, RSAPublicKey]:
         """The provider that has signed a token, with the key."""
-        with_key = [
-            (known, key)
-            for known in self._providers.find_candidates(text_claim(parsed.claims, "iss"))
-            if (key := known.keys.find_key(parsed.kid, at)) is not None
-        ]
+        candidates = self._providers.find_candidates(text_claim(parsed.claims, "iss"))
+        with_key = [(known, key) for known in candidates if (key := known.keys.find_key(parsed.kid, at)) is not None]
         if not with_key:
             self._providers.misses += 1
-            raise UnknownKey(parsed)
+            raise UnknownKey(parsed, "unknown key" if candidates else "unknown key, and no provider has this iss")
         self._providers.hits += 1
         distinct = {id(key): key for _, key in with_key}  # tenants share what they have registered alike
         signers = {name for name, key in distinct.items() if jws.is_signed_by(key, parsed)}

@@ -30,8 +30,8 @@ class UnknownKey(TokenRefused):
     (docs/reference/authentication.md#claims-that-are-read). ``parsed`` is the token, nothing about it verified.
     """
 
-    def __init__(self, parsed: jws.Jws) -> None:
-        super().__init__("unknown key")
+    def __init__(self, parsed: jws.Jws, message: str = "unknown key") -> None:
+        super().__init__(message)
         self.parsed = parsed
 
 
