@@ -33,6 +33,12 @@ def test_before_a_socket_closes_those_in_its_queue_are_accepted_and_nobody_joins
                 assert accepted.recv(9) == b"a request"
 
 
+def test_a_system_that_takes_no_filter_lets_the_socket_close_as_it_is():
+    listener = bind_listening_socket("127.0.0.1", 0)
+    listener.close()  # nor does a closed one
+    refuse_connections(listener)
+
+
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="this system cannot be asked")
 def test_connections_of_a_watched_socket_are_asked_after():
     with bind_watched_socket("127.0.0.1", 0) as listener:

@@ -7,7 +7,7 @@ import socket
 import struct
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Final, TypeAlias
 
@@ -59,14 +59,13 @@ def refuse_connections(listener: socket.socket) -> None:
     that still wait then are reset, when their clients have sent their first request already, and cannot know what
     became of it. Who tries to connect meanwhile hears nothing, tries again after a second, and is refused then.
 
-    On Linux; elsewhere nothing happens.
+    On Linux; elsewhere, and in sandboxes whose kernel has no filters, nothing happens.
     """
     if sys.platform == "linux":
         program = ctypes.create_string_buffer(_DROP_SYN, len(_DROP_SYN))
-        instructions = len(_DROP_SYN) // 8
-        listener.setsockopt(
-            socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("HP", instructions, ctypes.addressof(program))
-        )
+        filter_ = struct.pack("HP", len(_DROP_SYN) // 8, ctypes.addressof(program))
+        with suppress(OSError):
+            listener.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, filter_)
 
 
 KEEPALIVE_IDLE_S: Final = 60
