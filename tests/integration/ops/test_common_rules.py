@@ -146,14 +146,21 @@ def test_texts_that_no_row_can_have_are_no_cursors(service: RunningService, tena
     api = service.api(tenant)
     for version in (1, 2):
         api.import_model(f"prize/{version}")
-    refuse_forged(ops_api(service, tenant, "ROLE_OPERATOR"), "/models", ["prize\0", 1])
+    ops = ops_api(service, tenant, "ROLE_OPERATOR")
+    refuse_forged(ops, "/models", ["prize\0", 1])
+    refuse_forged(ops, "/models", ["prize\\\0", 1])
+    assert done(ops.get(f"/models?limit=1&cursor={forge(ops, '/models', ['prize' + chr(92) + 'u0000', 1])}"))
 
 
 def refuse_forged(ops: Api, path: str, key: Json) -> None:
+    refused(ops.get(f"{path}?limit=1&cursor={forge(ops, path, key)}"), 400, "BAD_REQUEST")
+
+
+def forge(ops: Api, path: str, key: Json) -> str:
+    """The cursor of a list with another key."""
     cursor = done(ops.get(f"{path}?limit=1"))["nextCursor"]
     digest, _ = json.loads(urlsafe_b64decode(f"{cursor}=="))
-    forged = urlsafe_b64encode(json.dumps([digest, key]).encode()).decode().rstrip("=")
-    refused(ops.get(f"{path}?limit=1&cursor={forged}"), 400, "BAD_REQUEST")
+    return urlsafe_b64encode(json.dumps([digest, key]).encode()).decode().rstrip("=")
 
 
 def test_cursors_belong_to_one_list(service: RunningService, tenant: str) -> None:
