@@ -34,6 +34,15 @@ class ModelEstimate(Record, frozen=True, kw_only=True):
     estimated_entities: Int64
 
 
+class UniqueKeyHit(Record, frozen=True, kw_only=True):
+    """An entity that has a certain value in the one field of a unique ``key`` of its model."""
+
+    entity_id: Uuid
+    model: ModelKey
+    key: str
+    state: str
+
+
 class IdleEntity(Record, frozen=True, kw_only=True):
     """An entity that could move. ``since`` is when it came into its state, None when that is too long ago to tell."""
 

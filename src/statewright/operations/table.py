@@ -399,6 +399,20 @@ LIST_MODEL_ESTIMATES: Final = ApiOperation(
     ),
 )
 
+FIND_BY_UNIQUE_KEY: Final = ApiOperation(
+    id="findByUniqueKey",
+    path="/ops/v1/unique-keys/{value}/entities",
+    summary="The entities of all models that have a value in the one field of a unique key, by model",
+    query=LISTING,
+    answer=Listed[listings.UniqueKeyHit],
+    problems=("BAD_REQUEST",),
+    command=Command(
+        "find",
+        "List the entities of all models that have a value as a unique key, such as the number of an order.",
+        "entityId | model | state | key",
+    ),
+)
+
 SEARCH_ENTITY_PAGES: Final[ApiOperation[Any]] = ApiOperation(  # entities are read by clients as those of searches are
     id="searchEntityPages",
     method="POST",

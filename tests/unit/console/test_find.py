@@ -49,3 +49,13 @@ def test_a_business_key_finds_instances_of_all_languages():
         ("instance", "B", "BK-7, failed", "/console/instances/B"),
     ]
     assert view.looked == ("model", "business key")
+
+
+def test_a_unique_key_finds_entities():
+    found = {"entityId": ID, "key": "number", "model": {"name": "order", "version": 1}, "state": "NEW"}
+    view = view_names("ORD-7", MODELS, None, unique=a_reply({"items": [found]}))
+    assert [(hit.kind, hit.text, hit.detail, hit.href, hit.is_exact) for hit in view.hits] == [
+        ("entity", ID, "order/1 in NEW, number is ORD-7", f"/console/entities/{ID}", True)
+    ]
+    assert view.looked == ("model", "unique key")
+    assert view_names("ORD-7", MODELS, None, unique=a_problem(503, "X")).hits == ()

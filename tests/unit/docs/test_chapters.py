@@ -182,9 +182,9 @@ CHAPTERS = {
     "audit": Chapter(topic="ops.audit", calls=("listOperatorActs",), commands=("ops audit",), methods=("ops.audit",)),
     "searches": Chapter(
         topic="ops.search",
-        calls=("searchEntityPages",),
-        commands=("ops search",),
-        methods=("ops.search",),
+        calls=("searchEntityPages", "findByUniqueKey"),
+        commands=("ops search", "ops find"),
+        methods=("ops.search", "ops.find"),
     ),
     "counts": Chapter(
         topic="ops.count",

@@ -27,6 +27,7 @@ EXAMPLES: dict[str, tuple[Any, ...]] = {
     "events": ("e-1",),
     "drain": ("m-1",),
     "queue": ("JOB_TYPE", "fax"),
+    "find": ("ORD-7",),
     "search": ("prize", 1, {"type": "group"}),
     "count": ("prize", 1, {"type": "group"}),
     "count_steps": ("steps", "errand"),

@@ -51,6 +51,7 @@ FIRST: Final[tuple[Run | table.ApiOperation[object], ...]] = (
     suspensions.resume,
     suspensions.suspensions,
     listings.search,
+    table.FIND_BY_UNIQUE_KEY,
     listings.count,
     listings.search_jobs,
 )

@@ -15,11 +15,12 @@ from statewright.console.pages.model import build_models_call, list_models
 from statewright.console.request import InvalidField, Page, PageContext, Routes, build_problem
 from statewright.console.views.page import Problem, View, format_model
 from statewright.console.views.records import Envelope
+from statewright.operations.listings import UniqueKeyHit
 
 MAX_CHARS: Final = 500
 MAX_HITS: Final = 50
 MAX_KEYED: Final = 10
-"""Instances of a language with the same business key that are shown."""
+"""Entities with the same unique key, and instances of a language with the same business key, that are shown."""
 NOT_FOUND: Final = frozenset({400, 404, 410})
 
 _PARAMETER: Final = re.compile(r"\{\w+\}")
@@ -150,9 +151,12 @@ async def _find_name(request: PageContext, text: str) -> FindView:
     has_definitions = "/console/definitions/{definition}" in request.page_paths
     definition = (build_root_call("v1", "definitions", text),) if has_definitions else ()
     keyed = _list_keyed(text) if _INSTANCE in request.page_paths else ()
-    models, *others = await request.call(build_models_call(), *definition, *keyed)
+    has_keys = "unique-keys" in request.viewer.features
+    entities = (build_ops_call("unique-keys", text, "entities", query={"limit": MAX_KEYED}),) if has_keys else ()
+    models, *others = await request.call(build_models_call(), *entities, *definition, *keyed)
+    unique = others.pop(0) if entities else None
     found = others.pop(0) if definition else None
-    return view_names(text, models, found, tuple(others))
+    return view_names(text, models, found, tuple(others), unique)
 
 
 def _list_keyed(text: str) -> tuple[ApiCall, ...]:
@@ -163,8 +167,16 @@ def _list_keyed(text: str) -> tuple[ApiCall, ...]:
     )
 
 
-def view_names(text: str, models: Reply, definition: Reply | None, keyed: tuple[Reply, ...] = ()) -> FindView:
-    """Models with the text in their names, the definition with this id, and instances with this business key."""
+def view_names(
+    text: str,
+    models: Reply,
+    definition: Reply | None,
+    keyed: tuple[Reply, ...] = (),
+    unique: Reply | None = None,
+) -> FindView:
+    """Models with the text in their names, the definition with this id, entities with this unique key, and instances
+    with this business key.
+    """
     hits = [
         Hit(
             kind="model",
@@ -180,11 +192,20 @@ def view_names(text: str, models: Reply, definition: Reply | None, keyed: tuple[
     if definition is not None and definition.is_ok:
         href = f"/console/definitions/{quote(text, safe='')}"
         hits.append(Hit(kind="definition", text=text, detail=definition.pick(_Status).name, href=href))
+    for entity in unique.pick_items(UniqueKeyHit) if unique is not None and unique.is_ok else ():
+        href = f"/console/entities/{quote(entity.entity_id, safe='')}"
+        detail = f"{format_model(entity.model)} in {entity.state}, {entity.key} is {text}"
+        hits.append(Hit(kind="entity", text=entity.entity_id, detail=detail, href=href))
     for one in (each for reply in keyed if reply.is_ok for each in reply.pick_items(_Keyed)):
         href = f"/console/instances/{quote(one.id, safe='')}"
         hits.append(Hit(kind="instance", text=one.id, detail=f"{text}, {one.status.lower()}", href=href))
     problems = () if models.is_ok else (("models", build_problem(models)),)
-    looked = ("model", *(("definition",) if definition else ()), *(("business key",) if keyed else ()))
+    looked = (
+        "model",
+        *(("unique key",) if unique else ()),
+        *(("definition",) if definition else ()),
+        *(("business key",) if keyed else ()),
+    )
     return FindView(text=text, hits=tuple(hits[:MAX_HITS]), looked=looked, problems=problems)
 
 

@@ -5,7 +5,7 @@
 (docs/reference/operations.md#counts-of-instances).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Final
 from uuid import UUID
 
@@ -14,17 +14,29 @@ from msgspec.structs import replace
 
 from statewright.entity import ModelKey
 from statewright.instants import parse_instant
-from statewright.operations.listings import InstanceCounts, ListedMessage, ListedSearchJob, ModelEstimate, StepCounts
+from statewright.jsonval.numbers import parse_number
+from statewright.loop.background import run_in_thread
+from statewright.operations.listings import (
+    InstanceCounts,
+    ListedMessage,
+    ListedSearchJob,
+    ModelEstimate,
+    StepCounts,
+    UniqueKeyHit,
+)
+from statewright.schema import UniqueKey, build_claim
 from statewright.services.core import Caller, Core
 from statewright.services.definitions import ModelDefinition
 from statewright.services.ops.paging import Page, PageRequest, build_page
 from statewright.services.search import Search, prepare
+from statewright.storage.commit.overlay import hash_claim
 from statewright.storage.ops import listings as stored
 from statewright.storage.ops.listings import MessageKey as MessageKey
 from statewright.storage.ops.listings import Scan as Scan
 from statewright.storage.ops.listings import ScanKey as ScanKey
-from statewright.storage.ops.listings import ScannedModel
+from statewright.storage.ops.listings import ScannedModel, SingleKey
 from statewright.storage.ops.listings import SearchJobKey as SearchJobKey
+from statewright.storage.ops.listings import UniqueKeyHitKey as UniqueKeyHitKey
 from statewright.storage.search import grouping
 from statewright.storage.search.query import EntityKey as EntityKey
 from statewright.storage.search.query import EntityPage as EntityPage
@@ -63,6 +75,37 @@ async def list_models(
     after = ModelKey(page.after.name, page.after.version) if page.after else None
     found = await grouping.estimate_counts(core.search, caller.tenant, limit=page.size + 1, after=after)
     return build_page(page, found, lambda each: NameVersionKey(each.name, each.version))
+
+
+async def find_by_unique_key(
+    core: Core, caller: Caller, page: PageRequest[UniqueKeyHitKey], value: str
+) -> Page[UniqueKeyHit, UniqueKeyHitKey]:
+    """The entities of the tenant that have the value, a text or what could be a number, in the one field of a unique
+    key, ordered by model and key.
+    """
+    keys = await stored.list_single_keys(core.pool, caller.tenant)
+    claims = await run_in_thread(lambda: [*_list_claims(keys, value)])
+    hashes = [hash_ for _, hash_ in claims]
+    found = await stored.fetch_claimants(core.pool, caller.tenant, hashes) if hashes else []
+    entities = [
+        UniqueKeyHit(entity_id=entity, model=claims[place][0].model_key, key=claims[place][0].id, state=state)
+        for place, entity, state in found
+    ]
+    entities = [each for each in entities if page.after is None or _get_key(each) > page.after]
+    return build_page(page, sorted(entities, key=_get_key), _get_key)
+
+
+def _get_key(found: UniqueKeyHit) -> UniqueKeyHitKey:
+    return UniqueKeyHitKey(found.model.name, found.model.version, found.key, UUID(found.entity_id))
+
+
+def _list_claims(keys: Sequence[SingleKey], value: str) -> Iterator[tuple[SingleKey, str]]:
+    """What an entity with the value claims by each of the keys."""
+    number = parse_number(value)
+    for key in keys:
+        for given in (value,) if number is None else (value, number):
+            if (claim := build_claim(UniqueKey(key.id, ("",)), {"": given})) is not None:
+                yield key, hash_claim(key.model, claim)
 
 
 async def list_messages(core: Core, caller: Caller, page: PageRequest[MessageKey]) -> Page[ListedMessage, MessageKey]:

@@ -19,7 +19,7 @@ from msgspec import Meta, Struct
 
 from statewright.entity import ModelKey
 from statewright.failures import SearchTimeout
-from statewright.ids import ModelId, TenantId, find_time
+from statewright.ids import EntityId, ModelId, TenantId, find_time
 from statewright.instants import to_rfc3339
 from statewright.jsonval.codec import decode_stored
 from statewright.jsonval.values import JsonObject
@@ -146,6 +146,64 @@ MAX_PARTS: Final = 10
 
 MAX_VERSIONS: Final = 100
 """Superseded versions of an entity in which the beginning of its state is looked for."""
+
+
+class UniqueKeyHitKey(Struct, frozen=True, array_like=True, order=True):
+    """The place of an entity among those that have a value in a unique key."""
+
+    name: Annotated[str, Meta(max_length=256)]
+    version: Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+    key: str
+    id: UUID
+
+
+class SingleKey(Struct, frozen=True, kw_only=True):
+    """A unique key of one field."""
+
+    model: ModelId
+    model_key: ModelKey
+    id: str
+
+
+MAX_SINGLE_KEYS: Final = 50_000
+
+SINGLE_KEYS: Final = """
+    SELECT model.id, model.name, model.version, key ->> 'id' AS key
+      FROM model
+     CROSS JOIN LATERAL jsonb_array_elements(unique_keys) AS key
+     WHERE tenant = $1 AND jsonb_array_length(key -> 'fields') = 1
+     LIMIT $2
+"""
+
+
+async def list_single_keys(pool: Pool, tenant: TenantId) -> list[SingleKey]:
+    """The unique keys of one field of all models, up to ``MAX_SINGLE_KEYS``."""
+    rows = await pool.fetch(SINGLE_KEYS, tenant, MAX_SINGLE_KEYS)
+    return [
+        SingleKey(model=ModelId(str(row["id"])), model_key=ModelKey(row["name"], row["version"]), id=row["key"])
+        for row in rows
+    ]
+
+
+# LIMIT keeps the planner at one index probe for each claim.
+CLAIMANTS: Final = """
+    SELECT wanted.place, entity.id, entity.state
+      FROM unnest($2::uuid[]) WITH ORDINALITY AS wanted (hash, place)
+     CROSS JOIN LATERAL (
+            SELECT entity FROM unique_claim
+             WHERE unique_claim.tenant = $1 AND unique_claim.hash = wanted.hash
+             LIMIT 1) AS claim
+     CROSS JOIN LATERAL (
+            SELECT id, state FROM entity
+             WHERE entity.tenant = $1 AND entity.id = claim.entity
+             LIMIT 1) AS entity
+"""
+
+
+async def fetch_claimants(pool: Pool, tenant: TenantId, hashes: Sequence[str]) -> list[tuple[int, EntityId, str]]:
+    """Which of the claims are held: the place among those given, from 0 on, the entity and its state."""
+    rows = await pool.fetch(CLAIMANTS, tenant, hashes)
+    return [(row["place"] - 1, EntityId(str(row["id"])), row["state"]) for row in rows]
 
 
 class ScanKey(Struct, frozen=True, array_like=True):

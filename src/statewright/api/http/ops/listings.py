@@ -24,6 +24,7 @@ from statewright.operations.table import (
     COUNT_INSTANCES,
     COUNT_MATCHING_ENTITIES,
     COUNT_STEPS,
+    FIND_BY_UNIQUE_KEY,
     LIST_IDLE_ENTITIES,
     LIST_MESSAGES,
     LIST_MODEL_ESTIMATES,
@@ -31,7 +32,14 @@ from statewright.operations.table import (
     SEARCH_ENTITY_PAGES,
 )
 from statewright.services.ops import listings
-from statewright.services.ops.listings import EntityKey, MessageKey, NameVersionKey, ScanKey, SearchJobKey
+from statewright.services.ops.listings import (
+    EntityKey,
+    MessageKey,
+    NameVersionKey,
+    ScanKey,
+    SearchJobKey,
+    UniqueKeyHitKey,
+)
 from statewright.services.search import Search, read_condition
 
 list_messages = serve_list(LIST_MESSAGES, MessageKey, listings.list_messages)
@@ -85,6 +93,15 @@ async def count_entities(request: Request) -> Response:
     count = await listings.count_matches(request.runtime.core, request.caller, wanted, limit=MAX_COUNT + 1)
     found = MatchCount(total=min(count, MAX_COUNT), total_is_lower_bound=count > MAX_COUNT)
     return Response(encode_json(found))
+
+
+@serve(FIND_BY_UNIQUE_KEY)
+async def find_by_unique_key(request: Request) -> Response:
+    """The entities that have a value as a unique key."""
+    page = read_page_request(request, FIND_BY_UNIQUE_KEY, UniqueKeyHitKey)
+    value = request.path_params["value"]
+    found = await listings.find_by_unique_key(request.runtime.core, request.caller, page, value)
+    return build_list_response(request, FIND_BY_UNIQUE_KEY, found)
 
 
 list_models = serve_list(LIST_MODEL_ESTIMATES, NameVersionKey, listings.list_models)

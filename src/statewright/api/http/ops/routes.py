@@ -47,6 +47,7 @@ FEATURES: Final = (
     "subscriptions",
     "suspensions",
     "transactions",
+    "unique-keys",
     "versions",
     "wait",
     "workflow-checks",

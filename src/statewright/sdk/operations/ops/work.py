@@ -199,6 +199,11 @@ def count(
     )
 
 
+def find(value: str) -> Script[Page[listings.UniqueKeyHit]]:
+    """The entities of all models that have a value, a text or a number as a text, as a unique key of one field."""
+    return read_list(table.FIND_BY_UNIQUE_KEY, value)
+
+
 def models() -> Script[Page[listings.ModelEstimate]]:
     """The models by name and version, with about how many entities each has."""
     return read_list(table.LIST_MODEL_ESTIMATES)
@@ -297,6 +302,7 @@ class WorkMethods:
     rates = make_method(rates)
     search = Items(search)
     count = make_method(count)
+    find = Items(find)
     models = Items(models)
     idle = Items(idle)
     messages = Items(messages)
