@@ -37,7 +37,7 @@ _TLS_ADVICE: Final = {
 
 def advise_on_tls(reason: str) -> str:
     """``reason``, why there is no connection, with what to do about it where that is known."""
-    return next((f"{reason}. {advice}" for words, advice in _TLS_ADVICE.items() if words in reason), reason)
+    return next((f"{reason.rstrip('.')}; {advice}" for words, advice in _TLS_ADVICE.items() if words in reason), reason)
 
 
 class UnusableTls(ValueError):

@@ -192,5 +192,5 @@ def test_a_port_that_speaks_no_grpc_is_told_as_such():
 def test_what_is_wrong_with_tls_is_told_with_what_to_do(reason, told):
     metadata = grpc.aio.Metadata()
     silent = grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, metadata, metadata, reason)
-    assert describe_rejection(silent).startswith(f"{reason}. ")
+    assert describe_rejection(silent).startswith(f"{reason.rstrip('.')}; ")
     assert told in describe_rejection(silent)
