@@ -182,3 +182,13 @@ def test_a_service_that_is_not_there_is_one_line(run: Run, tmp_path: Path) -> No
     told = run("nodes", code=1, STATEWRIGHT_URL="http://127.0.0.1:1")
     [line] = told.stderr.splitlines()
     assert "Is the service running?" in line
+
+
+def test_entities_are_found_by_a_unique_key(run: Run, client: Client) -> None:
+    client.models.import_sample("ticket", 1, {"no": "A/1"})
+    client.models.set_unique_keys("ticket", 1, {"number": ["$.no"]})
+    client.models.lock("ticket", 1)
+    ticket = client.create("ticket", 1, {"no": "A/7"}).id
+    assert run("find", "A/7").stdout.splitlines()[1].split() == [ticket, "ticket/1", "CREATED", "number"]
+    assert [found.entity_id for found in client.ops.find("A/7")] == [ticket]
+    assert json.loads(run("find", "A/8", "--json").stdout) == []

@@ -81,7 +81,7 @@ def add_operation(group: typer.Typer, operation: ApiOperation[object]) -> None:
     command = operation.command
     if command is None:
         raise ValueError(f"{operation.id} is no command")
-    places = re.findall(r"\{(\w+)Id\}", operation.path)
+    places = re.findall(r"\{(\w+)\}", operation.path)
     names = {option.name: option.gives or option.name for option in command.options}
     is_list = any(parameter.name == "cursor" for parameter in operation.query)
 
@@ -110,7 +110,9 @@ def _build_parameter(name: str, annotation: Json, default: Json = inspect.Parame
 
 
 def _build_argument(place: str) -> Json:
-    return Annotated[str, typer.Argument(help=f"The id of the {place}.", metavar="ID")]
+    subject = place.removesuffix("Id")
+    says = f"The {place}." if subject == place else f"The id of the {subject}."
+    return Annotated[str, typer.Argument(help=says, metavar=place.upper() if subject == place else "ID")]
 
 
 def _build_option(operation: ApiOperation[object], option: Option) -> Json:
