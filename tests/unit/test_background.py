@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 
 from statewright.loop.background import (
+    FAILURE_PAUSE_S,
     MAX_INLINE_BYTES,
     SWITCH_INTERVAL_S,
     OneByOne,
@@ -39,6 +40,20 @@ async def test_a_failed_round_is_logged_and_followed_by_another(capsysbinary: py
         for _ in range(3):
             await rounds.acquire()
     assert b"level=WARN msg=round_failed pkg=tests" in capsysbinary.readouterr().out
+
+
+async def test_a_failed_round_that_wakes_its_own_loop_is_followed_by_a_pause() -> None:
+    wake, rounds = asyncio.Event(), 0
+
+    async def fail() -> None:
+        nonlocal rounds
+        rounds += 1
+        wake.set()
+        raise ValueError("no luck")
+
+    async with run_in_background({"loop": repeat(fail, NEVER, log=log, failure="round_failed", wake=wake)}):
+        await asyncio.sleep(FAILURE_PAUSE_S * 1.5)
+    assert rounds == 2
 
 
 async def test_while_there_is_more_to_do_no_pause_is_made() -> None:

@@ -8,7 +8,6 @@ Changing what a stopped node works on, before it is begun again (docs/reference/
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
-from urllib.parse import urljoin
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,7 +26,7 @@ from statewright.flows.graph import describe
 from statewright.flows.instance import FlowInstance, NodePlace, list_transitions
 from statewright.flows.language import INPUT
 from statewright.flows.parts import forget_items, save_parts
-from statewright.flows.requests import METHODS
+from statewright.flows.requests import METHODS, join_reference
 from statewright.jsonval.values import JsonObject, JsonValue, tidy_numbers, weigh
 from statewright.net import ExecutionId, KernelResult, Marking, Moment, Problem, TimerId, Token, WorkId
 from statewright.net.effects import (
@@ -269,7 +268,7 @@ def build_payload(process: FlowProcess, job: JobPlace, value: JsonValue) -> Json
     }
     settings = process.source.settings
     if isinstance(node.uri, str):
-        payload["uri"] = node.uri if settings.base_uri is None else urljoin(settings.base_uri, node.uri)
+        payload["uri"] = join_reference(settings.base_uri, node.uri)
     elif payload["base"] in METHODS:
         bases: JsonObject = {} if settings.base_uri is None else {"baseUri": settings.base_uri}
         named: JsonObject = dict(settings.base_uris)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, TypeAlias
-from urllib.parse import quote, urlencode, urljoin, urlsplit
+from urllib.parse import SplitResult, quote, urlencode, urljoin, urlsplit
 
 from msgspec import Struct
 
@@ -120,7 +120,7 @@ class RequestTask:
         url = self._build_url()
         waits = not self._read_flag("sync")
         if waits:
-            separator = "&" if urlsplit(url).query else "?"
+            separator = "&" if split_url(url, "PARAMETERS: url").query else "?"
             url = f"{url}{separator}{urlencode(self._describe_place())}"
         if method in ("GET", "DELETE"):
             return PlannedRequest(url=url, method=method, waits=waits)
@@ -152,8 +152,7 @@ class RequestTask:
         if not isinstance(template, str) or not template:
             raise UnusableTask("PARAMETERS: url must be a text")
         url = self._fill(template, _escape_in_url)
-        base = self._find_base()
-        return urljoin(base, url) if base else url
+        return join_reference(self._find_base() or None, url)
 
     def _find_base(self) -> str | None:
         """The address that a relative URL is of, by category and environ."""
@@ -214,6 +213,22 @@ class RequestTask:
         if isinstance(given, str) and given.isascii() and given.isprintable():
             return given
         raise UnusableTask(f"PARAMETERS: {name} must be a text of ASCII")
+
+
+def join_reference(base: str | None, reference: str) -> str:
+    """The address of a reference that may be relative; itself where it is none, which shows when it is used."""
+    try:
+        return reference if base is None else urljoin(base, reference)
+    except ValueError:
+        return reference
+
+
+def split_url(url: str, place: str) -> SplitResult:
+    """The parts of an address. Raises :class:`UnusableTask`, which names the place."""
+    try:
+        return urlsplit(url)
+    except ValueError as malformed:
+        raise UnusableTask(f"{place}: {malformed}") from None
 
 
 def is_json(media_type: str) -> bool:

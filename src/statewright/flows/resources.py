@@ -4,7 +4,6 @@
 
 from collections.abc import Iterator
 from typing import Final
-from urllib.parse import urlsplit
 from uuid import UUID
 
 from msgspec import Struct
@@ -22,11 +21,14 @@ from statewright.flows.requests import (
     decode_json,
     decode_text,
     is_json,
+    split_url,
 )
 from statewright.jsonval.codec import encode
 from statewright.jsonval.values import JsonObject, JsonValue
 
 _METHODS: Final = ("POST", "PUT", "PATCH")
+_MAX_DIGITS: Final = 10
+"""Of the version of a model."""
 _EXTENSIONS: Final = {
     ".json": JSON,
     ".yaml": "application/yaml",
@@ -95,10 +97,8 @@ def find_entity(payload: JsonObject) -> EntityPlace | None:
     match filled.split("/"):
         case [id_]:
             return EntityPlace(id=_read_id(id_))
-        case [model, version] if model and version.isdecimal():
-            return EntityPlace(model=model, version=int(version))
-        case [model, version, id_] if model and version.isdecimal():
-            return EntityPlace(model=model, version=int(version), id=_read_id(id_))
+        case [model, version, *ids] if model and version.isdecimal() and len(version) <= _MAX_DIGITS and len(ids) <= 1:
+            return EntityPlace(model=model, version=int(version), id=_read_id(ids[0]) if ids else "")
         case _:
             raise UnusableTask("RESOURCE: a reference to entities is entity:ID, entity:MODEL/VERSION or both")
 
@@ -116,7 +116,7 @@ def _read_reference(payload: JsonObject) -> str:
 
 def _read_url(payload: JsonObject) -> str:
     url = _read_reference(payload)
-    if not urlsplit(url).scheme:
+    if not split_url(url, "RESOURCE").scheme:
         raise UnusableTask("RESOURCE: the reference is relative, and the settings have no baseUri")
     return url
 
@@ -138,7 +138,7 @@ def _find_media_type(payload: JsonObject, answer: ServerAnswer) -> str:
         return given.partition(";")[0].strip().lower()
     if answer.media_type:
         return answer.media_type
-    path = urlsplit(_read_reference(payload)).path.lower()
+    path = split_url(_read_reference(payload), "RESOURCE").path.lower()
     return next((kind for extension, kind in _EXTENSIONS.items() if path.endswith(extension)), "")
 
 

@@ -161,6 +161,10 @@ def log_failures(log: Log, event: str, **keys: object) -> Iterator[None]:
         log.warning(event, **keys, error=repr(error))
 
 
+FAILURE_PAUSE_S: Final = 0.1
+"""Behind a round that failed, whatever wakes."""
+
+
 async def repeat(
     run_once: Callable[[], Awaitable[object]],
     interval: timedelta,
@@ -183,9 +187,12 @@ async def repeat(
             await _wait(interval.total_seconds() * _random.uniform(*spread), wake)
         if wake is not None:
             wake.clear()
-        more = False
+        more, failed = False, True
         with log_failures(log, failure):
             more = await run_once() is True
+            failed = False
+        if failed:  # what woke it may do so at once again
+            await asyncio.sleep(min(interval.total_seconds(), FAILURE_PAUSE_S))
 
 
 class Removal:

@@ -182,6 +182,9 @@ def test_what_may_pass_is_tried_again_and_what_may_not_fails(callers: Flows, sit
         ("<entity:prize/1> → A", "RESOURCE: to read"),
         ("<entity:00000000-0000-0000-0000-000000000000> → A", "ENTITY_NOT_FOUND"),
         ("A → <entity:unknown/1>", "MODEL_NOT_FOUND"),
+        (f"A → <entity:unknown/{'9' * 5_000}>", "RESOURCE: a reference to entities"),
+        ("<http://[::1> → A", "RESOURCE: Invalid IPv6 URL"),
+        ("request:get (- {url: 'http://[::1', sync: false} -)", "PARAMETERS: url: Invalid IPv6 URL"),
     ],
 )
 def test_what_cannot_be_done_fails_its_node_with_the_reason(callers: Flows, source: str, reason: str):
@@ -189,6 +192,11 @@ def test_what_cannot_be_done_fails_its_node_with_the_reason(callers: Flows, sour
     for job in callers.poll("A"):
         callers.complete(job, {"a": 1})
     assert reason in end(callers, instance, "FAILED")["failureReason"]
+
+
+def test_a_relative_reference_that_is_none_fails_its_node_with_the_reason(callers: Flows):
+    instance = callers.run("<//[x> → A", baseUri="http://example.com/")
+    assert end(callers, instance, "FAILED")["failureReason"].endswith("RESOURCE: Invalid IPv6 URL")
 
 
 def test_resources_are_read_by_their_content_type_and_written_as_json(callers: Flows, site: Site):
