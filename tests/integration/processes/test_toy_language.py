@@ -8,8 +8,11 @@ from datetime import timedelta
 import pytest
 
 from statewright.entity import ModelKey
+from statewright.jsonval.values import JsonValue
 from statewright.net import ulid_to_uuid
 from statewright.sdk import Node
+from statewright.services.processes import jobs
+from statewright.services.processes.documents import decode_text
 from statewright.storage.work import TIMERS
 from tests.integration.processes.conftest import Loop, Office
 from tests.integration.processes.errands import CHORE, ERRAND, PLAN, Errand
@@ -40,6 +43,23 @@ async def test_jobs_are_polled_and_the_choice_follows_their_results(offices: tup
     assert (await office.read(heavy)).marking.data == {"weight": 30, "lifted": True}
     assert await other.trace(light) == ["ask JOB COMPLETED", "done END COMPLETED"]
     assert await other.trace(heavy) == ["ask JOB COMPLETED", "lift JOB COMPLETED", "done END COMPLETED"]
+
+
+async def test_a_job_whose_payload_meets_a_defect_keeps_no_other_from_being_claimed(
+    offices: tuple[Office, Office], monkeypatch: pytest.MonkeyPatch
+):
+    office, _ = offices
+    await office.draw()
+    await office.send(text="poison")
+    good = await office.send(text="good")
+
+    def decode(text: str) -> JsonValue:
+        assert "poison" not in text
+        return decode_text(text)
+
+    monkeypatch.setattr(jobs, "decode_text", decode)
+    [job] = await office.claim("fetch")
+    assert job.instance_id == good.id
 
 
 async def test_a_business_key_is_held_while_the_instance_is_in_flight(offices: tuple[Office, Office]):

@@ -17,6 +17,7 @@ from statewright.entity import Principal, system_principal
 from statewright.failures import (
     ComputationKilled,
     Conflict,
+    Failure,
     InstanceTooLarge,
     OutcomeUnknown,
     ProcessBadRequest,
@@ -377,14 +378,20 @@ async def _lock_jobs(queue: JobQueue, tenant: TenantId, request: JobClaim, lease
 async def _hand_out(
     queue: JobQueue, tenant: TenantId, found: list[LockedJob], lease: JobLease, peer: str | None
 ) -> tuple[ClaimedJob, ...]:
-    """Claimed jobs with their payloads. When one cannot be made, all jobs go back; one whose secrets cannot be had
-    ends.
+    """Claimed jobs with their payloads. When one cannot be made for now, all jobs go back; one whose secrets cannot be
+    had ends, and one that meets a defect is left to its lease.
     """
     handed_out = []
     try:
         for job in found:
             language = queue.get_language(job.language)
-            payload = await language.build_payload(tenant, job)
+            try:
+                payload = await language.build_payload(tenant, job)
+            except Failure:
+                raise
+            except Exception as defect:  # it would keep all others from being claimed
+                log.error("job_not_handed_out", job=job.id, type=job.job_type, error=repr(defect), exc_info=True)
+                continue
             if language.add_secrets is not None:
                 given = await language.add_secrets(queue.parts, tenant, job, payload, peer)
                 if isinstance(given, RefusedJob):
