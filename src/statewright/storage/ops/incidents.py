@@ -22,8 +22,9 @@ from statewright.storage.commit.statement import build_staged_part, read_section
 from statewright.storage.ops.records import read_record
 from statewright.storage.ops.service import build_removal, encode_details, record_act
 from statewright.storage.pool import Pool
+from statewright.storage.processes.leases import MAX_TAKERS
 from statewright.storage.schedules import PARKED
-from statewright.storage.work import WORKS
+from statewright.storage.work import IS_LAST, WORKS
 
 MAX_PER_FINGERPRINT: Final = 1_000
 """Open incidents of one cause; of further subjects none is stored."""
@@ -331,24 +332,24 @@ async def count_open(pool: Pool) -> dict[tuple[str, str], int]:
     return {(row["tenant"], row["kind"]): row["open"] for row in rows}
 
 
-CLAIM: Final = """
+CLAIM: Final = f"""
     -- The claim of a node that is gone holds nobody up. Should it live after all, its commit finds the claim replaced.
     UPDATE incident
        SET retried_until = now_us() + $3, retried_by = $4,
-           takers = CASE WHEN $5::boolean THEN '{}' ELSE takers END || concat(now_us(), ' ', $4::text)
-     WHERE tenant = $1 AND id = $2 AND status = 'OPEN' AND ($5::boolean OR cardinality(takers) < 3)
+           takers = CASE WHEN $5::boolean THEN '{{}}' ELSE takers END || concat(now_us(), ' ', $4::text)
+     WHERE tenant = $1 AND id = $2 AND status = 'OPEN' AND ($5::boolean OR cardinality(takers) < {MAX_TAKERS})
        AND (retried_until <= now_us()
             OR (retried_by IS NOT NULL AND NOT EXISTS (
                 SELECT FROM cluster_node AS node WHERE node.id = retried_by AND node.lease_until > now_us())))
  RETURNING retried_until
-"""
+"""  # noqa: S608 - a constant
 
 UNCLAIM: Final = """
     UPDATE incident SET retried_until = 0, takers = CASE WHEN $4::boolean THEN takers ELSE '{}' END
      WHERE tenant = $1 AND id = $2 AND retried_until = $3
 """
 
-HAS_ENDED_NODES: Final = "SELECT cardinality(takers) >= 3 FROM incident WHERE tenant = $1 AND id = $2"
+HAS_ENDED_NODES: Final = f"SELECT {IS_LAST} FROM incident WHERE tenant = $1 AND id = $2"  # noqa: S608 - a constant
 
 
 async def claim_incident(

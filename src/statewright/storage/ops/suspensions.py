@@ -27,6 +27,7 @@ from statewright.operations.suspensions import SCOPES, Scope, TimerPolicy
 from statewright.storage.connections import announce
 from statewright.storage.ops.service import build_removal, record_act
 from statewright.storage.pool import Pool
+from statewright.storage.processes.leases import MAX_TAKERS
 from statewright.storage.schedules import PARKED, write_held
 
 CHANNEL: Final = "statewright_switches"
@@ -253,18 +254,18 @@ async def _release_timers(connection: asyncpg.Connection, ended: Suspension, tim
     await connection.execute(statement, now_ms, RATE_PER_S, ended.since // 1000, ended.tenant, *columns, entity)
 
 
-PROCESS_TIMERS: Final = """
+PROCESS_TIMERS: Final = f"""
     -- Those that came due are taken by the next scan; or all move by the length of the pause.
     UPDATE process_timer AS timer
        SET fire_at = timer.fire_at + CASE WHEN $5::boolean THEN $6::bigint ELSE 0 END,
-           not_before = CASE WHEN cardinality(timer.takers) >= 3 THEN timer.not_before ELSE 0 END
+           not_before = CASE WHEN cardinality(timer.takers) >= {MAX_TAKERS} THEN timer.not_before ELSE 0 END
      WHERE timer.tenant = $1
        AND ($2::uuid IS NULL OR timer.instance = $2)
        AND ($3::text IS NULL
             OR EXISTS (SELECT FROM process_instance AS line
                         WHERE line.tenant = $1 AND line.id = timer.instance AND line.definition_id = $3))
        AND ($5::boolean OR timer.fire_at <= $4::bigint)
-"""
+"""  # noqa: S608 - a constant
 
 
 async def _release_process_timers(
@@ -278,17 +279,17 @@ async def _release_process_timers(
     )
 
 
-DUE_STARTS: Final = """
+DUE_STARTS: Final = f"""
     -- What is just being started or told is skipped: it is looked at again a while later.
     UPDATE process_child SET not_before = 0
      WHERE ctid = ANY (ARRAY(
             SELECT ctid FROM process_child
              WHERE tenant = $1 AND ($2::text IS NULL OR definition_id = $2) AND NOT started
-               AND cardinality(takers) < 3
+               AND cardinality(takers) < {MAX_TAKERS}
                FOR UPDATE SKIP LOCKED))
-"""
+"""  # noqa: S608 - a constant
 
-DUE_ENDS_OF_CHILDREN: Final = """
+DUE_ENDS_OF_CHILDREN: Final = f"""
     UPDATE process_child_end SET not_before = 0
      WHERE ctid = ANY (ARRAY(
             SELECT ended.ctid FROM process_child_end AS ended
@@ -297,9 +298,9 @@ DUE_ENDS_OF_CHILDREN: Final = """
                AND ($3::text IS NULL
                     OR EXISTS (SELECT FROM process_instance AS line
                                 WHERE line.tenant = $1 AND line.id = ended.parent AND line.definition_id = $3))
-               AND cardinality(takers) < 3
+               AND cardinality(takers) < {MAX_TAKERS}
                FOR UPDATE SKIP LOCKED))
-"""
+"""  # noqa: S608 - a constant
 
 
 async def _release_children(connection: asyncpg.Connection, ended: Suspension) -> None:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from statewright.ids import EntityId, TenantId
 from statewright.storage.pool import Pool
+from statewright.storage.processes.leases import MAX_TAKERS
 
 
 class DueChild(Struct, frozen=True, kw_only=True):
@@ -36,7 +37,7 @@ COLUMNS: Final = """tenant, language, id, parent, definition_id, business_key, v
 DUE: Final = f"""
     SELECT {COLUMNS}
       FROM process_child
-     WHERE tenant = $1 AND id = $2 AND (cancelled OR NOT started) AND cardinality(takers) < 3
+     WHERE tenant = $1 AND id = $2 AND (cancelled OR NOT started) AND cardinality(takers) < {MAX_TAKERS}
 """  # noqa: S608 - a constant
 
 
@@ -97,7 +98,7 @@ class DueEnd(Struct, frozen=True, kw_only=True):
 END_COLUMNS: Final = "tenant, language, id, parent, execution, outcome"
 
 DUE_END: Final = f"""
-    SELECT {END_COLUMNS} FROM process_child_end WHERE tenant = $1 AND id = $2 AND cardinality(takers) < 3
+    SELECT {END_COLUMNS} FROM process_child_end WHERE tenant = $1 AND id = $2 AND cardinality(takers) < {MAX_TAKERS}
 """  # noqa: S608 - a constant
 
 
