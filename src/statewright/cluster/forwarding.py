@@ -27,6 +27,7 @@ from statewright.compute.callout import Callout, CalloutResult, describe_tags
 from statewright.compute.members import Dispatcher, Members
 from statewright.failures import ForwardFailed, NoComputeMember
 from statewright.ids import NodeId, TenantId
+from statewright.loop.background import is_cancelled
 from statewright.proto import cluster_pb2 as pb
 from statewright.proto.cluster_pb2_grpc import NodeStub
 from statewright.telemetry import logs
@@ -146,7 +147,7 @@ class ClusterDispatcher:
             written = broken.code() is not grpc.StatusCode.UNAUTHENTICATED
             raise ForwardFailed(written=written, member_id=member.id) from broken
         except asyncio.CancelledError:
-            if self._is_task_cancelled():
+            if is_cancelled():
                 raise
             log.warning("dispatch_forward_failed", node=member.node, status="NODE_GONE")
             raise ForwardFailed(member_id=member.id) from None
@@ -166,12 +167,6 @@ class ClusterDispatcher:
         stub = NodeStub(await self._channels.connect(node))
         self.forwarded["grpc"] += 1
         return await stub.Dispatch(request, timeout=within_s, metadata=self._channels.sign(node, DISPATCH_METHOD))
-
-    @staticmethod
-    def _is_task_cancelled() -> bool:
-        """Whether a cancellation is of this task; closing a channel cancels its calls too."""
-        task = asyncio.current_task()
-        return task is None or task.cancelling() > 0
 
     def _build_no_member(self, callout: Callout) -> NoComputeMember:
         tags = describe_tags(callout)

@@ -17,6 +17,7 @@ import grpc.aio
 from statewright.cluster.channels import Channels, NodeUnknown, NodeUnreachable
 from statewright.failures import TransactionNodeUnavailable
 from statewright.ids import NodeId
+from statewright.loop.background import is_cancelled
 from statewright.proto import cluster_pb2 as pb
 from statewright.proto.cluster_pb2_grpc import NodeStub
 from statewright.telemetry import logs
@@ -86,8 +87,7 @@ class HttpProxy:
                 log.warning("relay_failed", node=owner, error=repr(broken)[:200])
                 raise build_unreachable() if head is None else RelayTorn from broken
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
+            if is_cancelled():
                 raise
             if not _has_client_gone(pump):  # the channel was closed because its node is gone
                 raise build_unreachable() if head is None else RelayTorn from None
@@ -143,6 +143,13 @@ def _has_client_gone(pump: asyncio.Task[None]) -> bool:
     return pump.done() and not pump.cancelled() and pump.exception() is None
 
 
+def _cut_body(message: Message) -> Iterator[bytes]:
+    """The body of a message in parts that calls carry: at least one, which may be empty."""
+    body: bytes = message.get("body", b"")
+    for start in range(0, len(body) or 1, MAX_BODY_PART_BYTES):
+        yield body[start : start + MAX_BODY_PART_BYTES]
+
+
 async def _pump(call: ProxyCall, head: pb.RequestHead | None, receive: Receive) -> None:
     """The request, part by part, then nothing until the client has gone, which cancels the call."""
     while True:
@@ -150,9 +157,7 @@ async def _pump(call: ProxyCall, head: pb.RequestHead | None, receive: Receive) 
         if message["type"] == "http.disconnect":
             call.cancel()
             return
-        body: bytes = message.get("body", b"")
-        for start in range(0, len(body) or 1, MAX_BODY_PART_BYTES):
-            part = body[start : start + MAX_BODY_PART_BYTES]
+        for part in _cut_body(message):
             if head is not None or part:
                 await call.write(pb.RelayRequest(head=head, body=part))
             head = None
@@ -249,9 +254,7 @@ class _ResponseMessages:
             headers = [pb.Header(name=name, value=value) for name, value in message.get("headers", ())]
             self._head = pb.ResponseHead(status=message["status"], headers=headers)
             return
-        body: bytes = message.get("body", b"")
-        for start in range(0, len(body) or 1, MAX_BODY_PART_BYTES):
-            part = body[start : start + MAX_BODY_PART_BYTES]
+        for part in _cut_body(message):
             if self._head is not None or part:
                 await self._write(pb.RelayResponse(head=self._head, body=part))
             self._head = None

@@ -251,6 +251,12 @@ async def run_in_background(work: Mapping[str, Coroutine[object, object, None]])
         await cancel_all(tasks)
 
 
+def is_cancelled() -> bool:
+    """Whether a cancellation is of the current task; closing a channel cancels its calls too."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
 async def cancel_all(tasks: "Collection[asyncio.Task[Any]]") -> None:  # Any: the results are not looked at
     """Cancel the tasks, and wait until they have ended."""
     for task in tasks:

@@ -30,6 +30,7 @@ from statewright.cluster.http_proxy import build_unreachable, connect_to_owner
 from statewright.entity import Principal
 from statewright.failures import BusinessKeyInUse, Failure
 from statewright.ids import NodeId
+from statewright.loop.background import is_cancelled
 from statewright.proto.cloudevents_pb2 import CloudEvent
 from statewright.proto.cyoda_cloud_api_pb2_grpc import CloudEventsServiceStub
 from statewright.services.transactions import OpenTransactions
@@ -222,8 +223,7 @@ class TransactionForwarder:
             log.warning("relay_failed", node=owner, status=ending.code().name, detail=ending.details())
             raise build_unreachable() from ending
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
+            if is_cancelled():
                 raise
             raise build_unreachable() from None  # the channel was closed because its node is gone
 
