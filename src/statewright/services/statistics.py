@@ -108,7 +108,7 @@ class GroupedQuery(Struct, frozen=True, kw_only=True):
     limit: int | None
 
     def to_grouping(self, *, max_groups: int) -> Grouping:
-        """The query as storage understands it; ``most`` groups are wanted when it sets no limit."""
+        """The query as storage understands it; ``max_groups`` groups are wanted when it sets no limit."""
         return Grouping(
             keys=tuple(None if path == STATE else _split_path(path) for path in self.group_by),
             measures=tuple(Measure(operation, _split_path(field)) for operation, field in self.aggregations.values()),
@@ -117,7 +117,7 @@ class GroupedQuery(Struct, frozen=True, kw_only=True):
 
 
 def read_query(raw: bytes, *, max_limit: int) -> GroupedQuery:
-    """The query in a request body; ``most`` is the highest limit. Raises the failures of its members in this order."""
+    """The query in a request body, of which the failures of its members are raised in this order."""
     body = _decode_body(raw)
     instant = _parse_instant(body.point_in_time)
     return GroupedQuery(

@@ -131,7 +131,7 @@ REMOVE: Final = """
 
 
 async def remove_batch(pool: Pool, tenant: TenantId, model: ModelId, *, since: int, kept_from: int) -> PrunedBatch:
-    """Remove up to ``BATCH`` versions that were superseded from ``since`` on and at the horizon at the latest."""
+    """Remove up to ``MAX_BATCH`` versions that were superseded from ``since`` on and at the horizon at the latest."""
     async with pool.connection() as connection, connection.transaction():
         await connection.execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'")
         row = await connection.fetchrow(REMOVE, tenant, model, since, kept_from, MAX_BATCH)

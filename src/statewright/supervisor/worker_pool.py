@@ -195,11 +195,11 @@ class WorkerPool:
     @property
     def workers(self) -> Iterator[WorkerProcess]:
         """The workers that are ready."""
-        return (slot.worker for slot in self._entries if slot.worker is not None and slot.worker.is_running)
+        return (entry.worker for entry in self._entries if entry.worker is not None and entry.worker.is_running)
 
     async def start(self) -> None:
         """Start all workers. Raises :class:`WorkerFailed` when one of them cannot."""
-        outcomes = await asyncio.gather(*(self._start_one(slot) for slot in self._entries), return_exceptions=True)
+        outcomes = await asyncio.gather(*(self._start_one(entry) for entry in self._entries), return_exceptions=True)
         for failed in outcomes:
             if isinstance(failed, BaseException):
                 raise failed
@@ -211,8 +211,8 @@ class WorkerPool:
             return False
         async with self._rolling:
             log.info("rolling_restart_started")
-            for slot in self._entries:
-                if self._stopping or not await self._replace(slot):
+            for entry in self._entries:
+                if self._stopping or not await self._replace(entry):
                     return False
         log.info("rolling_restart_complete")
         return True

@@ -68,9 +68,9 @@ class GrpcListenConfig(Struct, frozen=True, kw_only=True):
     """Where and how the server listens.
 
     ``host`` is an address, ``localhost`` for both loopbacks, or empty for all interfaces. ``port`` 0 takes a free
-    one. ``limits`` are those of clients. With ``reuse_port`` several processes of a
-    host share a port, and the kernel spreads connections over them; without, a port that is taken stops the start.
-    ``tls`` offers ``h2`` by ALPN; None: plaintext.
+    one. ``limits`` are those of clients. With ``reuse_port`` several processes of a host share a port, and the kernel
+    spreads connections over them; without, a port that is taken stops the start. ``tls`` offers ``h2`` by ALPN; None:
+    plaintext.
     """
 
     host: str = "localhost"

@@ -1,10 +1,8 @@
 """One HTTP request as the endpoints see it.
 
 Parameters bind by the rules of docs/reference/entities.md#parameters, which are those of the dialect's clients rather
-than of any
-framework: what does not bind is a 400 that names the parameter.
-
-The wish to wait that comes with a write (``Prefer``, RFC 7240; docs/reference/operations.md#wait).
+than of any framework: what does not bind is a 400 that names the parameter. A write may come with the wish to wait
+(``Prefer``, RFC 7240; docs/reference/operations.md#wait).
 """
 
 import re

@@ -69,7 +69,7 @@ class OsUser(Struct, frozen=True, kw_only=True):
 
 
 def choose_user(pgdata: Path) -> OsUser:
-    """Whom to run the server of ``cluster`` as; the directory need not exist yet. Raises ``EmbeddedServerRefused``."""
+    """Whom to run the server of ``pgdata`` as; the directory need not exist yet. Raises ``EmbeddedServerRefused``."""
     if os.geteuid() != 0:
         return OsUser(name=_get_user_name(os.geteuid()), uid=os.geteuid(), gid=os.getegid())
     if pgdata.exists() and (owner := pgdata.stat()).st_uid != 0:
@@ -78,7 +78,7 @@ def choose_user(pgdata: Path) -> OsUser:
 
 
 def change_owner(path: Path, user: OsUser) -> None:
-    """Make ``account`` the owner of ``path`` and of all that is in it."""
+    """Make ``user`` the owner of ``path`` and of all that is in it."""
     if user.is_self:
         return
     for directory, _, files in os.walk(path):
@@ -87,7 +87,7 @@ def change_owner(path: Path, user: OsUser) -> None:
 
 
 def can_reach(user: OsUser, path: Path) -> bool:
-    """Whether every directory above ``path`` may be searched by ``account``, as far as the plain permission bits
+    """Whether every directory above ``path`` may be searched by ``user``, as far as the plain permission bits
     tell.
     """
     return all(_may_search(user, directory.stat()) for directory in path.resolve().parents)
@@ -279,7 +279,7 @@ def find_program(name: str) -> Path:
 def build_command(
     name: str, *arguments: str, user: OsUser, death_signal: signal.Signals, near: Sequence[Path]
 ) -> list[str]:
-    """The command line that runs a program of PostgreSQL as ``account``, which shall reach the directories ``near``.
+    """The command line that runs a program of PostgreSQL as ``user``, which shall reach the directories ``near``.
 
     The program gets ``death_signal`` when the thread that starts it ends, which must therefore be one that lasts.
     """
@@ -311,7 +311,7 @@ ABANDONED_AFTER: Final = timedelta(minutes=10)
 
 
 def prepare_socket_directory(data: DataDirectory, user: OsUser) -> Path:
-    """An empty directory with a short name that only ``account`` and root can enter.
+    """An empty directory with a short name that only ``user`` and root can enter.
 
     The name follows from the data, so that the directory a killed service left is used again and nothing piles up.
     """
@@ -377,7 +377,7 @@ IMMEDIATE_TIMEOUT: Final = timedelta(seconds=5)
 
 
 def stop_orphans(pgdata: Path) -> int:
-    """End every PostgreSQL process on ``cluster`` and remove its claim; the number of processes found.
+    """End every PostgreSQL process on ``pgdata`` and remove its claim; the number of processes found.
 
     Blocks for up to 25 s; raises ``EmbeddedServerRefused`` when a process survives that.
     """
@@ -399,7 +399,7 @@ def stop_orphans(pgdata: Path) -> int:
 
 
 def find_processes(pgdata: Path) -> list[psutil.Process]:
-    """The living PostgreSQL processes, server and backends alike, that work on ``cluster``."""
+    """The living PostgreSQL processes, server and backends alike, that work on ``pgdata``."""
     directory = str(pgdata.resolve())
     return [process for process in psutil.process_iter() if _works_on(process, directory)]
 

@@ -115,7 +115,7 @@ class EmbeddedServer:
                 self._lock = None
 
     async def _prepare(self, user: OsUser) -> None:
-        """See that there is a complete cluster, owned by ``account``, that no process works on."""
+        """See that there is a complete cluster, owned by ``user``, that no process works on."""
         orphans = await asyncio.to_thread(stop_orphans, self._data.pgdata)
         if orphans:
             log.warning("embedded_postgres_orphan_stopped", processes=orphans, data_directory=str(self._data.path))

@@ -190,34 +190,29 @@ def build_staged_act(tenant: TenantId, actor: Actor, act: Act) -> StagedAct:
 
 Instant = Annotated[int, Meta(ge=-(2**53), le=2**63 - 1)]
 
-
 Uuid = Annotated[str, Meta(pattern=r"\A[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")]
 
 
 MAX_SCANNED: Final = 20_000
 """Runs that one request looks at."""
 
-
 MAX_PART: Final = 2_000
 """Runs that are read at once."""
 
-
 WITHIN_S: Final = 5.0
-
+"""How long a request may look; one for changes begins no further window when half of it is over."""
 
 FIRST_SPAN: Final = timedelta(seconds=10)
-
+"""The first window that is looked at."""
 
 WIDENING: Final = 4
-
+"""How many times as wide the window after a quick one is."""
 
 QUICK_S: Final = 0.1
-"""A window that took no longer is followed by a wider one."""
-
+"""The longest that a quick window takes."""
 
 BEFORE: Final = timedelta(minutes=1)
 """By how much the clock of a node may be ahead of that of the database."""
-
 
 AFTER: Final = timedelta(hours=2)
 """How long after the beginning of its run a version is looked for."""
