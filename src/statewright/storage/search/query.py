@@ -7,7 +7,7 @@ event loop to go on. No more than ``INLINE_BYTES`` of documents are kept; the ot
 
 A direct search sorts what it has found, not while it finds: more matches than its limit are a failure, so there are
 never more than that to be sorted. An ``ORDER BY`` around the whole would tempt the planner to walk the index of ids and
-fetch every row at random, up to twenty times slower (docs/benchmarks.md docs/reference/conditions.md#values).
+fetch every row at random, up to twenty times slower (docs/benchmarks.md, docs/reference/conditions.md#values).
 
 Searches have connections of their own. Whatever a search does, nothing else waits for it. Their sessions are set up for
 it: statements are planned with their arguments in view, because only then does the planner recognise a declared index
@@ -315,7 +315,7 @@ async def fetch_page(
         if condition.is_exact:
             text = f"{ordered.text} LIMIT {size + 1}"
             capped = cap_documents(text, VIEW_COLUMNS, most=INLINE_BYTES // (size + 1))
-            entries = [_to_entry(row) for row in await connection.fetch(capped, *ordered.args)]
+            entries = _to_entries(await connection.fetch(capped, *ordered.args))
         else:
             candidates = Candidates(
                 tenant=query.tenant, statement=ordered, columns=VIEW_COLUMNS, most=search.scan_budget
@@ -342,10 +342,6 @@ async def _judge(connection: asyncpg.Connection, candidates: Candidates, query: 
             if len(entries) == most:
                 break
     return entries
-
-
-def _to_entry(row: asyncpg.Record) -> Entry:
-    return to_ref(row) if row["document"] is None else to_view(row)
 
 
 def _build_key(entry: Entry) -> EntityKey:

@@ -2,14 +2,13 @@
 
 from msgspec.structs import replace
 
-from statewright.api.http.ops.route import ADMIN, OPERATOR, read_instance_id, serve
+from statewright.api.http.ops.route import ADMIN, OPERATOR, build_unknown_instance, read_instance_id, serve
 from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
 from statewright.engine.explanation import TransitionOutlook
 from statewright.entity import Principal, ScheduledTask
-from statewright.failures import Forbidden, InvalidParameter, ProcessNotFound, ReadOnly
+from statewright.failures import Forbidden, InvalidParameter, ReadOnly
 from statewright.instants import to_rfc3339
-from statewright.jsonval.values import quote
 from statewright.net import uuid_to_ulid
 from statewright.net.arrivals import OpenJoin
 from statewright.operations.active_suspensions import Suspension
@@ -102,9 +101,8 @@ def _show_timer(task: ScheduledTask, transition: str | None = None) -> ArmedTime
 async def explain_instance(request: Request) -> Response:
     """What an instance waits for."""
     name = request.path_params["instanceId"]
-    unknown = ProcessNotFound(f"instance {quote(name)} not found")
     found = await explanations.explain_instance(
-        request.runtime.operations, request.caller, read_instance_id(name), unknown
+        request.runtime.operations, request.caller, read_instance_id(name), build_unknown_instance(name)
     )
     return Response(encode_json(_show_instance(found)))
 

@@ -8,14 +8,13 @@ from datetime import timedelta
 from typing import Final
 
 from statewright.api.http.ops.paging import build_cursor, build_list_response, read_page_request
-from statewright.api.http.ops.route import read_body, read_instance_id, serve
+from statewright.api.http.ops.route import build_unknown_instance, read_body, read_instance_id, serve
 from statewright.api.http.request import Request, uuid_text
 from statewright.api.http.response import Response, encode_json
-from statewright.failures import InvalidParameter, ProcessNotFound
+from statewright.failures import InvalidParameter
 from statewright.ids import TransactionId
 from statewright.instants import from_rfc3339, to_rfc3339
 from statewright.jsonval.codec import decode_stored, encode_large
-from statewright.jsonval.values import quote
 from statewright.loop.background import run_by_size
 from statewright.net import parse_delay
 from statewright.operations.history import ChangedEntities, EntityWait, InstanceWait, Restoration, Restored
@@ -150,7 +149,7 @@ async def wait_for_instance(request: Request) -> Response:
         read_instance_id(name),
         until=target,
         within=_read_timeout(request),
-        unknown=ProcessNotFound(f"instance {quote(name)} not found"),
+        unknown=build_unknown_instance(name),
     )
     reason = read_object(entity.document or "{}").get("failureReason")
     found = InstanceWait(

@@ -169,8 +169,13 @@ def read_instance_id(text: str) -> EntityId:
     """From a ULID or a UUID. Raises ``ProcessNotFound`` for what is neither."""
     found = parse_entity_id(text)
     if found is None:
-        raise ProcessNotFound(f"instance {quote(text)} not found")
+        raise build_unknown_instance(text)
     return found
+
+
+def build_unknown_instance(text: str) -> ProcessNotFound:
+    """The failure of a request for an instance that there is not."""
+    return ProcessNotFound(f"instance {quote(text)} not found")
 
 
 def read_id(request: Request, operation: ApiOperation[object]) -> str:
