@@ -1,5 +1,8 @@
 """Counting what happened in the last minute."""
 
+import pytest
+
+from statewright.telemetry import histogram
 from statewright.telemetry.histogram import MAX_KEYS, MinuteCounts
 
 
@@ -10,9 +13,16 @@ class Clock:
         return self.now
 
 
-def test_what_is_older_than_a_minute_is_forgotten() -> None:
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """That of the counts."""
     clock = Clock()
-    counts = MinuteCounts[str](clock)
+    monkeypatch.setattr(histogram, "monotonic", clock)
+    return clock
+
+
+def test_what_is_older_than_a_minute_is_forgotten(clock: Clock) -> None:
+    counts = MinuteCounts[str]()
     counts.count("mail")
     clock.now += 30
     counts.count("mail")
@@ -25,7 +35,7 @@ def test_what_is_older_than_a_minute_is_forgotten() -> None:
 
 
 def test_so_many_are_counted_apart() -> None:
-    counts = MinuteCounts[int](Clock())
+    counts = MinuteCounts[int]()
     for number in range(MAX_KEYS + 1):
         counts.count(number)
     counts.count(0)
