@@ -133,15 +133,6 @@ def test_keys_that_changed_without_news_hide_nothing(orders: Api, tenant: str, s
     assert search(orders, *equal(no="a", line=2)) == [("a", 2)]
 
 
-def test_a_model_that_went_without_news_hides_nothing(orders: Api, tenant: str, service: RunningService) -> None:
-    assert search(orders, *equal(no="a", line=2)) == [("a", 2)]
-    run(service, "DELETE FROM model WHERE tenant = $1", tenant)
-    run(service, "DELETE FROM unique_claim WHERE tenant = $1", tenant)
-    response = asked(orders, all_of(*equal(no="a", line=2)), path=PATH)
-    if response.status_code != 404:  # else news of the lock came so late that the service has looked again
-        assert read(response) == [("a", 2)]
-
-
 def test_a_key_of_the_same_name_over_another_field_is_another_key(api: Api) -> None:
     a_model(api, {"key": ["$.no"]})
     done(api.put("/model/order/1/unlock"))
