@@ -19,6 +19,7 @@ from datetime import UTC, datetime, timedelta
 from time import perf_counter
 from typing import Final
 
+from cryptography import x509
 from msgspec import Struct
 
 from statewright.api.http.help.topics import read_version
@@ -40,7 +41,7 @@ from statewright.loop.background import (
     shorten_thread_switches,
 )
 from statewright.metrics import Metrics
-from statewright.network.tls import Tls, check_authorities, check_tls, read_certificate_end
+from statewright.network.tls import Tls, check_authorities, check_tls
 from statewright.services.runtime import Runtime
 from statewright.settings import Settings
 from statewright.storage import migrate
@@ -208,7 +209,7 @@ class Service(Struct, frozen=True, kw_only=True):
 
 def report_certificate(tls: Tls, metrics: Metrics) -> None:
     """Have metrics tell when the certificate ends that clients are shown, and the log that it has."""
-    end = read_certificate_end(tls)
+    end = x509.load_pem_x509_certificate(tls.certificate.read_bytes()).not_valid_after_utc
     metrics.register_certificate(end)
     if end <= datetime.now(UTC):
         log.warning("certificate_expired", file=str(tls.certificate), ended=end.isoformat())

@@ -35,8 +35,11 @@ class Interrupted(Exception):
     """A signal came before the service was up."""
 
 
-def handle_signals(stopped: asyncio.Event, at_once: Callable[[], None] | None = None) -> None:
-    """The first signal drains, the second one ends the process at once, after ``at_once``.
+def handle_signals(
+    stopped: asyncio.Event, at_once: Callable[[], None] | None = None, *, ends_on_hangup: bool = False
+) -> None:
+    """The first signal drains, the second one ends the process at once, after ``at_once``. SIGHUP is one of them where
+    it ``ends_on_hangup``, unless it is ignored, which `nohup` asks for.
 
     Called again it takes the place of the call before.
     """
@@ -51,7 +54,7 @@ def handle_signals(stopped: asyncio.Event, at_once: Callable[[], None] | None = 
 
     loop = asyncio.get_running_loop()
     numbers = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # which `nohup` has asked for
+    if ends_on_hangup and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         numbers.append(signal.SIGHUP)
     for number in numbers:
         loop.add_signal_handler(number, handle_signal)
@@ -134,17 +137,21 @@ ends on its own.
 
 async def serve(settings: Settings) -> int:
     """Run the service in this process until a signal ends it; the exit code of the process."""
-    return await run_until_signal(settings, lambda _signalled, stopped: run_warm_service(settings, stopped))
+    return await run_until_signal(
+        settings, lambda _signalled, stopped: run_warm_service(settings, stopped), ends_on_hangup=True
+    )
 
 
-async def run_until_signal(settings: Settings, run: ServiceRun) -> int:
-    """Run a service until a signal ends it, or its start; the exit code of the process."""
+async def run_until_signal(settings: Settings, run: ServiceRun, *, ends_on_hangup: bool = False) -> int:
+    """Run a service until a signal ends it, or its start; the exit code of the process. What SIGHUP does is for the
+    service to say unless it ``ends_on_hangup``.
+    """
     logs.configure(settings.log_level, settings.log_format)
     raise_file_limit()
     for warning in settings.warnings:
         log.warning("setting_doubtful", text=warning)
     signalled, stopped = asyncio.Event(), asyncio.Event()
-    handle_signals(signalled)
+    handle_signals(signalled, ends_on_hangup=ends_on_hangup)
     try:
         async with (
             end_when_still(settings.drain_window + settings.shutdown_timeout),

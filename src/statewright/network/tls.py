@@ -1,11 +1,9 @@
 """TLS of what listens, the same for HTTP and gRPC (docs/deployment.md)."""
 
 import ssl
-from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal
 
-from cryptography import x509
 from msgspec import Struct
 
 TlsVersion = Literal["1.2", "1.3"]
@@ -59,11 +57,6 @@ def check_authorities(file: Path | None) -> None:
     """Raises ``OSError`` when no client could trust what is in this file."""
     if file is not None:
         load_authorities(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), file)
-
-
-def read_certificate_end(tls: Tls) -> datetime:
-    """When the certificate ends that clients are shown. Raises ``OSError`` and ``ValueError``."""
-    return x509.load_pem_x509_certificate(tls.certificate.read_bytes()).not_valid_after_utc
 
 
 def _refuse_passphrase() -> str:

@@ -136,7 +136,8 @@ def test_a_processor_is_called_once_and_costs_no_statement(api: Api, service: Ru
         node.answer_next()
         moving.result()
         assert node.is_idle
-    about_entities = [text for text in statements if "cluster_" not in text]
+    # What is done for a member that has joined, such as to look for its jobs, may come a little later.
+    about_entities = [text for text in statements if "cluster_" not in text and "process_job" not in text]
     assert len(about_entities) == 2
 
 
