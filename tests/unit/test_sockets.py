@@ -39,12 +39,6 @@ def test_a_system_that_takes_no_filter_lets_the_socket_close_as_it_is():
     refuse_connections(listener)
 
 
-def test_a_system_without_filters_does_not_keep_a_service_from_stopping():
-    with bind_listening_socket("127.0.0.1", 0) as listener:
-        listener.close()
-        refuse_connections(listener)
-
-
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="this system cannot be asked")
 def test_connections_of_a_watched_socket_are_asked_after():
     with bind_watched_socket("127.0.0.1", 0) as listener:
