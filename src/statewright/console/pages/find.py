@@ -199,7 +199,8 @@ def view_names(
     for one in (each for reply in keyed if reply.is_ok for each in reply.pick_items(_Keyed)):
         href = f"/console/instances/{quote(one.id, safe='')}"
         hits.append(Hit(kind="instance", text=one.id, detail=f"{text}, {one.status.lower()}", href=href))
-    problems = () if models.is_ok else (("models", build_problem(models)),)
+    asked = (("models", models), ("unique key", unique))
+    problems = tuple((name, build_problem(reply)) for name, reply in asked if reply is not None and not reply.is_ok)
     looked = (
         "model",
         *(("unique key",) if unique else ()),
