@@ -96,7 +96,8 @@ _Loader.yaml_implicit_resolvers = {
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 
-_JSON_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_JSON_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$")
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", _JSON_NUMBER, list("-0123456789"))  # YAML 1.1 has no 1e3
 _WORDS: Final[dict[str, JsonValue]] = {"true": True, "false": False}
 
 
@@ -152,8 +153,6 @@ def _read_scalar(node: yaml.ScalarNode) -> JsonValue:
             return _WORDS[text.lower()]
         case "int" | "float":
             return _read_number(text)
-        case "str" if node.style is None and _JSON_NUMBER.fullmatch(text):
-            return _read_number(text)  # such as 1e3, which YAML 1.1 takes for a text
         case "str" | "bool" | "timestamp" | "binary":
             return _check_text(text)
         case tag:

@@ -248,17 +248,14 @@ class _Writer:
                 yield _write_run("template.undefined_name", entry, "error", payload)
 
     def _write_exit(self, ended: RecordExit) -> LogEvent:
-        error = None
-        if ended.status != "COMPLETED":
-            error = describe_error(ended.reason if ended.output is None else ended.output)
         is_element = ended.element is not None
         outcomes = _ELEMENT_ENDS if is_element else _STEP_ENDS
         event_type, status = outcomes[ended.status]
         step = self._compiled.rules[ended.node].step
         payload: JsonObject = {"output": ended.output, "reason": ended.reason}
-        if error is not None:
-            payload["error"] = error
-        elif not is_element:
+        if ended.status == "FAILED":
+            payload["error"] = describe_error(ended.reason if ended.output is None else ended.output)
+        elif ended.status == "COMPLETED" and not is_element:
             payload["result"] = get_result(step, ended.output)
             event_type = "loop.done" if step.loop is not None else event_type
         return _write_run(event_type, ended, status, payload)

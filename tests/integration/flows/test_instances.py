@@ -40,6 +40,15 @@ def test_a_task_is_a_job_with_input_parameters_and_place(flows: Flows):
     assert [line["output"] for line in flows.history(instance) if line["name"] == "load.1"] == [[{"n": 1}, {"n": 2}]]
 
 
+def test_an_element_that_is_null_is_a_job_as_any_other(flows: Flows):
+    instance = flows.run("<[1, null, {}]> → * A")
+    jobs = flows.poll("A")
+    assert [job["variables"]["input"] for job in jobs] == [1, None, {}]
+    for job in jobs:
+        flows.complete(job, {"$output": job["variables"]["input"]})
+    assert flows.read(instance)["result"] == [1, {}, {}]
+
+
 def test_steps_and_flows_are_one_queue(flows: Flows):
     step = {"id": "s", "name": "s", "type": "SERVICE_TASK", "jobType": "shared", "nextStep": "end"}
     document = {"id": "steps", "name": "steps", "steps": [step, {"id": "end", "name": "end", "type": "END"}]}

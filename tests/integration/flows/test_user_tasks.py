@@ -134,6 +134,11 @@ def test_each_element_has_a_task_and_answers_may_be_arrays_or_nothing(flows: Flo
     assert flows.read(instance)["result"] == [{}, {"ok": 1}, [7]]
 
 
+def test_an_element_that_is_null_is_shown_as_such(flows: Flows) -> None:
+    flows.run('<[null]> → * ask ({"title": "Look"})')
+    assert [task["payload"] for task in inbox(flows)] == [{"input": None}]
+
+
 def test_a_text_that_cannot_be_filled_in_fails_the_task(flows: Flows) -> None:
     instance = flows.run('ask ({"title": "Approve {input[id]}"})', {"no": 1})
     assert (instance["status"], instance["failedNodes"][0]["reason"]) == (

@@ -41,6 +41,7 @@ from statewright.processes.language import source_to_text
         ("a: &x [1]\nb: *x", {"a": [1], "b": [1]}),
         ("a: '1'", {"a": "1"}),
         ("a: 1e3", {"a": 1000}),
+        ("a: !!str 12\nb: !!str 1e3", {"a": "12", "b": "1e3"}),
         ("a: ", {"a": None}),
         ("  a: 1\n  b: 2", {"a": 1, "b": 2}),
         ("  - 1\n  - 2\n", [1, 2]),

@@ -354,6 +354,13 @@ def test_an_execution_that_was_cancelled_takes_no_more_events():
     assert (execution.status, len(execution.log), execution.open) == ("cancelled", log, ())
 
 
+def test_what_a_cancellation_withdraws_has_no_error():
+    execution = run("workflow: [{step: s, loop: {in: [1], iterator: x}, tool: {kind: compute}}]")
+    execution.cancel("enough")
+    withdrawn = {each.type: each.payload for each in execution.log if each.type.endswith(".cancelled")}
+    assert withdrawn["step.cancelled"] == withdrawn["loop.iteration.cancelled"] == {"output": None, "reason": None}
+
+
 # Other playbooks that are awaited.
 
 PARENT = """

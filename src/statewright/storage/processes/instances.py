@@ -368,7 +368,7 @@ OPEN_TASKS: Final = f"""
                    sum(bytes) OVER (ORDER BY task.id) - bytes < {MAX_LIST_BYTES} AS fits
               FROM process_task AS task
              CROSS JOIN LATERAL (
-                    SELECT input FROM process_execution
+                    SELECT coalesce(input, 'null') AS input FROM process_execution  -- none is null, as of jobs
                      WHERE process_execution.tenant = $1 AND process_execution.instance = task.instance
                        AND process_execution.id = task.execution
                      LIMIT 1) AS made

@@ -111,7 +111,8 @@ def _build_claim(oldest: str) -> str:
            claimed.input_bytes, made.input, made.element
       FROM claimed
      CROSS JOIN LATERAL (
-            SELECT input, element FROM process_execution
+            -- A value that is null, such as an element of an iteration, has no input in the history.
+            SELECT coalesce(input, 'null') AS input, element FROM process_execution
              WHERE process_execution.tenant = $1 AND process_execution.instance = claimed.instance
                AND process_execution.id = claimed.execution
              LIMIT 1) AS made
