@@ -198,8 +198,8 @@ class BulkError(Record, frozen=True, kw_only=True):
 
 
 class BulkJob(Record, frozen=True, kw_only=True):
-    """A bulk job. ``instant`` is that of the freeze, ``eta`` when it will be through at its rate; ``failure`` says why
-    it was cancelled by itself.
+    """A bulk job. ``dry_run`` is true until it is started. ``instant`` is that of the freeze, ``eta`` when it will be
+    through at its rate; ``failure`` says why it was cancelled by itself.
     """
 
     id: Uuid

@@ -112,8 +112,11 @@ def test_a_transition_is_taken_by_all_that_matched_and_by_none_that_came_later(a
     assert get_totals(job) == {"pending": 5}
     late = api.create()
     refused(ops.post(f"/bulk-jobs/{job['id']}/start", {"expectedCount": 4}), 409, "BULK_COUNT_CHANGED")
-    done(ops.post(f"/bulk-jobs/{job['id']}/start", {"expectedCount": 5}))
-    assert get_totals(wait(ops, job)) == {"succeeded": 5}
+    assert done(ops.get(f"/bulk-jobs/{job['id']}"))["dryRun"]
+    assert not done(ops.post(f"/bulk-jobs/{job['id']}/start", {"expectedCount": 5}))["dryRun"]
+    ended = wait(ops, job)
+    assert get_totals(ended) == {"succeeded": 5}
+    assert not ended["dryRun"]
     assert {api.state(id_) for id_ in ids} == {"DONE"}
     assert api.state(late.id) == "NEW"
     items = walk(ops, f"/bulk-jobs/{job['id']}/items", limit=2)

@@ -49,7 +49,7 @@ _SELECT: Final = f"""
     SELECT job.tenant, job.id, job.operation, job.status, job.instant, job.reason, job.failure,
            job.rate AS rate_per_second, job.concurrency, job.created_at, job.created_by_id,
            job.created_by_kind, job.started_at, job.finished_at,
-           (job.plan::json ->> 'dryRun')::boolean AS dry_run,
+           (job.plan::json ->> 'dryRun')::boolean AND job.started_at IS NULL AS dry_run,
            coalesce(job.total, 0) AS totals_total, job.succeeded AS totals_succeeded, job.skipped AS totals_skipped,
            job.failed AS totals_failed, busy.running AS totals_running,
            CASE WHEN job.status = 'CANCELLED' THEN 0 ELSE busy.rest END AS totals_pending,
