@@ -23,7 +23,7 @@ import uvloop
 from statewright.api.grpc.members import KeepAlive, MemberStreams
 from statewright.api.grpc.server import CloudEventsService, GrpcListenConfig, start_grpc_server
 from statewright.compute.callout import Callout
-from statewright.compute.members import Dispatcher, Member, Members
+from statewright.compute.members import UNKNOWN_ORIGIN, Dispatcher, Member, MemberOrigin, Members
 from statewright.entity import Principal
 from statewright.ids import IdSource, TenantId
 from statewright.proto.cloudevents_pb2 import CloudEvent
@@ -69,9 +69,9 @@ class AwaitedMembers(Members):
         self.joined = asyncio.Event()
 
     def join(
-        self, tenant: TenantId, tags: Iterable[str], *, member_id: str, software: str = "", is_private: bool = False
+        self, tenant: TenantId, tags: Iterable[str], *, member_id: str, origin: MemberOrigin = UNKNOWN_ORIGIN
     ) -> Member:
-        member = super().join(tenant, tags, member_id=member_id, software=software, is_private=is_private)
+        member = super().join(tenant, tags, member_id=member_id, origin=origin)
         self.joined.set()
         return member
 

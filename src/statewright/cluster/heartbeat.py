@@ -361,6 +361,8 @@ def _to_counters(member: Member) -> MemberCounters:
         tenant=member.tenant,
         id=member.id,
         software=member.software,
+        principal_id=None if member.principal is None else member.principal.id,
+        principal_kind=None if member.principal is None else member.principal.kind,
         connected_at=member.connected_at,
         last_seen_at=member.last_seen_at,
         in_flight=member.in_flight,

@@ -38,6 +38,7 @@ from statewright.compute.callout import (
     members_busy_failure,
     no_member_failure,
 )
+from statewright.entity import Actor
 from statewright.ids import TenantId, system_clock
 from statewright.loop.background import wait_at_most
 from statewright.loop.deadlines import Deadlines
@@ -162,6 +163,19 @@ class Outbox:
         return message
 
 
+class MemberOrigin(Struct, frozen=True, kw_only=True):
+    """Who opened the stream of a member, what it says of its ``software``, and whether its connection may carry
+    secrets.
+    """
+
+    principal: Actor | None = None
+    software: str = ""
+    is_private: bool = False
+
+
+UNKNOWN_ORIGIN: Final = MemberOrigin()
+
+
 class Member:
     """One connected calculation member and its callouts."""
 
@@ -173,8 +187,7 @@ class Member:
         *,
         deadlines: Deadlines,
         outbox_limit: int = MAX_OUTBOX_MESSAGES,
-        software: str = "",
-        is_private: bool = False,
+        origin: MemberOrigin = UNKNOWN_ORIGIN,
     ) -> None:
         self.id = member_id
         self.tenant = tenant
@@ -186,10 +199,9 @@ class Member:
         """In epoch microseconds."""
         self.last_seen_at = self.connected_at
         """When it said something last, in epoch microseconds."""
-        self.software = software
-        """What it says of itself."""
-        self.is_private = is_private
-        """Whether its connection may carry secrets."""
+        self.principal = origin.principal
+        self.software = origin.software
+        self.is_private = origin.is_private
         self.is_draining = False
         self.succeeded = 0
         """Callouts that it answered with success; ``failed`` are the others that it answered."""
@@ -288,7 +300,7 @@ class Members:
         """Called after a member has joined or left."""
 
     def join(
-        self, tenant: TenantId, tags: Iterable[str], *, member_id: str, software: str = "", is_private: bool = False
+        self, tenant: TenantId, tags: Iterable[str], *, member_id: str, origin: MemberOrigin = UNKNOWN_ORIGIN
     ) -> Member:
         """Add a member, which can be selected from now on. It reads its greeting before any callout
         (docs/reference/grpc.md#leniencies).
@@ -299,8 +311,7 @@ class Members:
             tags,
             deadlines=self._deadlines,
             outbox_limit=self._outbox_limit,
-            software=software,
-            is_private=is_private,
+            origin=origin,
         )
         member.greet()
         self._by_tenant.setdefault(tenant, {})[member_id] = member

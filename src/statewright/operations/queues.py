@@ -2,6 +2,7 @@
 
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
+from statewright.entity import Actor
 from statewright.operations.records import Instant, Int32, Int64, Record, name_words
 
 WorkerKind: TypeAlias = Literal["STREAM", "POLL"]
@@ -9,8 +10,8 @@ QueueKind: TypeAlias = Literal["JOB_TYPE", "TAG"]
 
 
 class MemberView(Record, frozen=True, kw_only=True):
-    """A calculation member (STREAM), or a worker that polls for jobs (POLL). Calls are counted since it connected, and
-    None for workers.
+    """A calculation member (STREAM), whose stream ``principal`` opened, or a worker that polls for jobs (POLL). Calls
+    are counted since it connected, and None for workers.
     """
 
     SCHEMA: ClassVar[str] = "OpsMember"
@@ -20,6 +21,7 @@ class MemberView(Record, frozen=True, kw_only=True):
     draining: bool
     node: str | None = None
     software: str | None = None
+    principal: Actor | None = None
     tags: tuple[str, ...] | None = None
     job_types: tuple[str, ...] | None = None
     connected_at: Instant | None = None

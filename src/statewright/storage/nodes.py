@@ -18,6 +18,7 @@ import asyncpg
 import msgspec
 from msgspec import Struct
 
+from statewright.entity import PrincipalKind
 from statewright.ids import NodeId, TenantId
 from statewright.instants import to_us
 from statewright.storage.connections import DatabaseUrl, announce
@@ -57,6 +58,8 @@ class MemberCounters(Struct, frozen=True, kw_only=True):
     tenant: TenantId
     id: str
     software: str
+    principal_id: str | None
+    principal_kind: PrincipalKind | None
     connected_at: int
     last_seen_at: int
     in_flight: int
@@ -156,11 +159,12 @@ class NodeTable:
 
     COUNT = """
         UPDATE cluster_member AS member
-           SET software = told.software, connected_at = told.connected_at, last_seen_at = told.last_seen_at,
+           SET software = told.software, principal_id = told.principal_id, principal_kind = told.principal_kind,
+               connected_at = told.connected_at, last_seen_at = told.last_seen_at,
                in_flight = told.in_flight, succeeded = told.succeeded, failed = told.failed, timed_out = told.timed_out
           FROM json_to_recordset($2::json)
-            AS told (tenant text, id text, software text, connected_at bigint, last_seen_at bigint, in_flight integer,
-                     succeeded bigint, failed bigint, timed_out bigint)
+            AS told (tenant text, id text, software text, principal_id text, principal_kind text, connected_at bigint,
+                     last_seen_at bigint, in_flight integer, succeeded bigint, failed bigint, timed_out bigint)
          WHERE member.node = $1 AND member.tenant = told.tenant AND member.id = told.id
     """
 

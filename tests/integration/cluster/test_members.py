@@ -39,6 +39,7 @@ def test_each_node_lists_the_members_of_all_with_their_calls(
         assert remote.keys() == local.keys()
         assert (remote["succeeded"], remote["failed"], remote["timedOut"], remote["inFlight"]) == (1, 1, 0, 0)
         assert remote["software"].startswith("grpc-python")
+        assert remote["principal"] == local["principal"] == {"id": "node", "kind": "service"}
 
 
 def test_a_member_of_another_node_is_drained(

@@ -12,7 +12,7 @@ from statewright.api.grpc.members import KeepAlive, MemberStreams
 from statewright.api.grpc.server import CloudEventsService, GrpcListenConfig, GrpcServer, start_grpc_server
 from statewright.auth import AuthenticationFailed
 from statewright.compute.callout import Callout, CalloutResult
-from statewright.compute.members import Dispatcher, Member, Members
+from statewright.compute.members import UNKNOWN_ORIGIN, Dispatcher, Member, MemberOrigin, Members
 from statewright.entity import Principal
 from statewright.ids import TenantId
 from statewright.jsonval.codec import decode, encode
@@ -72,9 +72,9 @@ class WatchedMembers(Members):
         self._change = asyncio.Event()
 
     def join(
-        self, tenant: TenantId, tags: Iterable[str], *, member_id: str, software: str = "", is_private: bool = False
+        self, tenant: TenantId, tags: Iterable[str], *, member_id: str, origin: MemberOrigin = UNKNOWN_ORIGIN
     ) -> Member:
-        member = super().join(tenant, tags, member_id=member_id, software=software, is_private=is_private)
+        member = super().join(tenant, tags, member_id=member_id, origin=origin)
         self._change.set()
         return member
 

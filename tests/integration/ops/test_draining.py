@@ -103,5 +103,6 @@ def test_draining_is_on_record_and_for_operators(service: RunningService, tenant
 def test_what_a_member_says_of_itself_is_told(ops: Api, node: Node) -> None:
     [member] = done(ops.get("/members?stale=false"))["items"]
     assert member["software"].startswith("grpc-python")
+    assert member["principal"] == {"id": "node", "kind": "service"}
     assert member["lastSeenAt"] >= member["connectedAt"]
     assert done(ops.get("/members?stale=true"))["items"] == []

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from statewright.cluster.channels import decode_callout, encode_callout
 from statewright.compute.callout import CalloutResult
-from statewright.compute.members import Dispatcher, Greeting, Members, PendingCallout, Ping
+from statewright.compute.members import Dispatcher, Greeting, MemberOrigin, Members, PendingCallout, Ping
 from statewright.failures import NoComputeMember
 from tests.unit.compute.builders import ACME, GLOBEX, a_callout, join
 
@@ -60,7 +60,7 @@ def test_only_a_member_whose_connection_is_private_is_selected_for_what_has_secr
     plain = members.join(ACME, ("billing",), member_id="plain")
     assert members.select(ACME, ("billing",)) is plain
     assert members.select(ACME, ("billing",), has_secrets=True) is None
-    private = members.join(ACME, ("billing",), member_id="private", is_private=True)
+    private = members.join(ACME, ("billing",), member_id="private", origin=MemberOrigin(is_private=True))
     assert members.select(ACME, ("billing",), has_secrets=True) is private
 
 

@@ -36,7 +36,7 @@ from statewright.api.grpc.envelope import (
     read_response,
 )
 from statewright.auth import Authenticator
-from statewright.compute.members import Member, Members, PendingCallout
+from statewright.compute.members import Member, MemberOrigin, Members, PendingCallout
 from statewright.entity import READ_ONLY_ROLE, Principal
 from statewright.loop.background import wait_at_most
 from statewright.network.sockets import LOOPBACK_ONLY, PrivateConnections
@@ -149,8 +149,11 @@ class MemberStreams:
             principal.tenant,
             tags,
             member_id=str(uuid4()),
-            software="".join(filter(str.isprintable, software[:MAX_SOFTWARE_CHARS])),
-            is_private=self._connections.is_private(context.peer()),
+            origin=MemberOrigin(
+                principal=principal.actor,
+                software="".join(filter(str.isprintable, software[:MAX_SOFTWARE_CHARS])),
+                is_private=self._connections.is_private(context.peer()),
+            ),
         )
         log.info("member_joined", tenant=member.tenant, member=member.id, tags=sorted(member.tags))
         try:

@@ -23,8 +23,11 @@ def _show_members(members: Json) -> None:
     for each in members:
         kind = f"{each['kind'].lower()}{', draining' if each['draining'] else ''}"
         offered = ", ".join(each.get("tags") or each.get("jobTypes", ()))
-        rows.append([each["id"], kind, offered, each.get("node", ""), *(each.get(name, "") for name in numbers)])
-    print_table(("id", "kind", "tags or job types", "node", "in flight", "succeeded", "failed", "timed out"), rows)
+        by = each.get("principal", {}).get("id", "")
+        rows.append([each["id"], kind, offered, by, each.get("node", ""), *(each.get(name, "") for name in numbers)])
+    print_table(
+        ("id", "kind", "tags or job types", "by", "node", "in flight", "succeeded", "failed", "timed out"), rows
+    )
 
 
 @show_by(_show_members)

@@ -18,6 +18,7 @@ from statewright.cluster.heartbeat import PeerTable
 from statewright.cluster.node import MemberDrains
 from statewright.compute.members import Member, Members
 from statewright.conditions.wire import parse_tags
+from statewright.entity import Actor
 from statewright.failures import MemberNotFound
 from statewright.ids import NodeId, TenantId
 from statewright.instants import to_rfc3339
@@ -48,6 +49,7 @@ class Worker(Struct, frozen=True, kw_only=True):
     kind: WorkerKind
     node: NodeId | None = None
     software: str | None = None
+    principal: Actor | None = None
     tags: frozenset[str] = frozenset()
     job_types: tuple[str, ...] = ()
     connected_at: int | None = None
@@ -67,6 +69,7 @@ def show_worker(worker: Worker) -> MemberView:
         draining=worker.is_draining,
         node=worker.node,
         software=worker.software,
+        principal=worker.principal,
         tags=tuple(sorted(worker.tags)) if worker.kind == "STREAM" else None,
         job_types=worker.job_types if worker.kind == "POLL" else None,
         connected_at=None if worker.connected_at is None else to_rfc3339(worker.connected_at),
@@ -160,6 +163,7 @@ def _to_worker(member: Member | stored.ObservedMember, node: NodeId) -> Worker:
         kind="STREAM",
         node=node,
         software=member.software,
+        principal=member.principal,
         tags=frozenset(member.tags),
         connected_at=member.connected_at or None,
         last_seen_at=member.last_seen_at or None,

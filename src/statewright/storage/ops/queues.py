@@ -13,6 +13,7 @@ import asyncpg
 import msgspec
 from msgspec import Meta, Struct
 
+from statewright.entity import Actor, PrincipalKind
 from statewright.ids import NodeId, TenantId
 from statewright.operations.incidents import IncidentRow, Resolution
 from statewright.operations.queues import ServiceNode
@@ -311,6 +312,7 @@ class ObservedMember(Struct, frozen=True, kw_only=True):
     id: str
     tags: tuple[str, ...]
     software: str
+    principal: Actor | None
     connected_at: int
     last_seen_at: int
     in_flight: int
@@ -321,8 +323,9 @@ class ObservedMember(Struct, frozen=True, kw_only=True):
 
 
 MEMBERS: Final = """
-    SELECT member.node, member.id, member.tags, member.software, member.connected_at, member.last_seen_at,
-           member.in_flight, member.succeeded, member.failed, member.timed_out,
+    SELECT member.node, member.id, member.tags, member.software, member.principal_id, member.principal_kind,
+           member.connected_at, member.last_seen_at, member.in_flight, member.succeeded, member.failed,
+           member.timed_out,
            member.draining OR node.draining AS is_draining
       FROM cluster_node AS node
       JOIN cluster_member AS member ON member.node = node.id
@@ -334,7 +337,14 @@ MEMBERS: Final = """
 async def list_members_elsewhere(pool: Pool, tenant: TenantId, node: NodeId) -> Sequence[ObservedMember]:
     """The members of a tenant that are connected to other nodes than this one."""
     rows = await pool.fetch(MEMBERS, tenant, node)
-    return [ObservedMember(**{**dict(row), "tags": _decode_tags(row["tags"])}) for row in rows]
+    return [_read_member(**row) for row in rows]
+
+
+def _read_member(
+    *, tags: str, principal_id: str | None, principal_kind: PrincipalKind | None, **rest: Any
+) -> ObservedMember:  # a row
+    principal = None if principal_id is None or principal_kind is None else Actor(principal_id, principal_kind)
+    return ObservedMember(tags=_decode_tags(tags), principal=principal, **rest)
 
 
 class WorkerRow(Struct, frozen=True, kw_only=True):
