@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -19,6 +20,7 @@ class Receiver:
         self.got: list[tuple[dict[str, str], bytes]] = []
         self.answer: Answer = lambda _headers, _event: 204
         self.headers: dict[str, str] = {}
+        self.body = b""
         receiver = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -30,8 +32,10 @@ class Receiver:
                 self.send_response(status)
                 for name, value in receiver.headers.items():
                     self.send_header(name, value)
-                self.send_header("content-length", "0")
+                self.send_header("content-length", str(len(receiver.body)))
                 self.end_headers()
+                with suppress(ConnectionError):  # not all of it may be wanted
+                    self.wfile.write(receiver.body)
 
             def log_message(self, *_: object) -> None: ...
 

@@ -52,16 +52,18 @@ _STEP_BYTES: Final = 64 * 1024
 _WINDOWS: Final = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
 
 
-async def read_body(parts: AsyncIterable[bytes], encoding: str, max_bytes: int) -> bytes:
-    """The whole body, unpacked. Raises ``Refused`` for one of more than ``max_bytes``, and for other encodings than
-    gzip and deflate.
+async def read_body(parts: AsyncIterable[bytes], encoding: str, max_bytes: int, *, cuts: bool = False) -> bytes:
+    """The whole body, unpacked. One of more than ``max_bytes`` is cut, or raises ``Refused``, as do other encodings
+    than gzip and deflate.
     """
     body = bytearray()
     async for part in parts if encoding in {"", "identity"} else _unpack(parts, encoding):
         body += part
         if len(body) > max_bytes:
+            if cuts:
+                break
             raise Refused(HttpFailure(reason="body_too_large", detail=f"more than {max_bytes} bytes", was_sent=True))
-    return bytes(body)
+    return bytes(body[:max_bytes])
 
 
 async def _unpack(parts: AsyncIterable[bytes], encoding: str) -> AsyncIterator[bytes]:
@@ -280,7 +282,7 @@ class Egress:
             ) as response:
                 headers = _read_headers(response, limits.max_header_bytes)
                 encoding = next((value for name, value in headers if name == "content-encoding"), "").strip().lower()
-                body = await read_body(response.aiter_stream(), encoding, most)
+                body = await read_body(response.aiter_stream(), encoding, most, cuts=request.cuts_response)
                 return HttpResponse(status=response.status, headers=headers, body=body, url=str(url))
 
     async def _open_pool(self) -> httpcore.AsyncConnectionPool:
@@ -363,6 +365,8 @@ def _translate_errors(host: str) -> Iterator[None]:
         origin = _find_origin(error, h11.RemoteProtocolError)
         if origin is not None and origin.error_status_hint == 431:
             raise Refused(_describe("headers_too_large", "the head of the response is too large")) from None
+        if origin is None:
+            raise Refused(_describe("connection_lost", f"{host:.253} has closed the connection")) from None
         raise Refused(_describe("response_malformed", "not a response of HTTP/1.1, or a part of one")) from None
     except httpcore.NetworkError:
         raise Refused(_describe("connection_lost", f"{host:.253} has closed the connection")) from None

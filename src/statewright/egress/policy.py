@@ -108,9 +108,10 @@ _PASSING: Final[frozenset[FailureReason]] = frozenset(
 class HttpRequest(Struct, frozen=True, kw_only=True):
     """A request. ``tenant``: on whose behalf; each may have only so many under way (empty: the service itself).
 
-    ``timeout_s`` and ``max_response_bytes`` can only shorten what the policy permits. Redirects are answers like any
-    other unless ``max_redirects`` says how many are followed. The body must not be longer than the policy permits, and
-    the headers ``Host``, ``Content-Length`` and those of the connection are not the caller's.
+    ``timeout_s`` and ``max_response_bytes`` can only shorten what the policy permits; a longer response is a failure,
+    or is cut there. Redirects are answers like any other unless ``max_redirects`` says how many are followed. The body
+    must not be longer than the policy permits, and the headers ``Host``, ``Content-Length`` and those of the connection
+    are not the caller's.
     """
 
     url: str
@@ -120,6 +121,7 @@ class HttpRequest(Struct, frozen=True, kw_only=True):
     tenant: str = ""
     timeout_s: float | None = None
     max_response_bytes: int | None = None
+    cuts_response: bool = False
     max_redirects: int = 0
 
     def __repr__(self) -> str:

@@ -104,6 +104,14 @@ async def test_a_request_can_only_lower_the_size():
     assert reason_of(await send_to(respond(b"x" * 100_001), max_response_bytes=1_000_000)) == "body_too_large"
 
 
+async def test_a_longer_response_is_cut_for_who_wants_only_its_beginning():
+    for body, encoding in ((b"x" * 50_000, ""), (gzip.compress(b"x" * 50_000_000), "gzip")):
+        answer = respond(body, Content_Encoding=encoding)
+        outcome = await send_to(answer, max_response_bytes=5_000, cuts_response=True)
+        assert isinstance(outcome, HttpResponse)
+        assert (outcome.status, outcome.body) == (200, b"x" * 5_000)
+
+
 async def test_framing_without_an_end_is_cut():
     """Chunks of one byte cost six, so that the limit is met by what carries them."""
     answer = repeat(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n" * 1_000)
@@ -172,6 +180,13 @@ async def test_a_response_that_ends_early_is_none():
         writer.close()
 
     assert reason_of(await send_to(break_off)) == "response_malformed"
+
+
+async def test_a_server_that_closes_the_connection_without_a_word_has_closed_it():
+    async def leave(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    assert reason_of(await send_to(leave)) == "connection_lost"
 
 
 async def test_a_closed_port_is_told_and_nothing_was_sent():

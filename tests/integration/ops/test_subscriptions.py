@@ -104,6 +104,17 @@ def test_events_come_signed_in_the_order_of_each_entity(hooks: Api, client: Api,
     assert len({one["deliveryId"] for one in (*listed["items"], *more["items"])}) == 6
 
 
+def test_an_answer_of_megabytes_is_an_answer(hooks: Api, client: Api, receiver: Receiver) -> None:
+    receiver.answer, receiver.body = (lambda *_: 200), b"ok" * 2_000_000
+    made = subscribe(hooks, receiver.url)
+    assert done(hooks.post(f"/subscriptions/{made['id']}/test"))["httpStatus"] == 200
+    client.create(model=client.a_model(FLOW))
+    path = f"/subscriptions/{made['id']}/deliveries"
+    eventually(lambda: [one["status"] for one in done(hooks.get(path))["items"]] == ["DELIVERED"])
+    [delivery] = done(hooks.get(path))["items"]
+    assert (delivery["attempt"], delivery["answer"]) == (1, "ok" * 512)
+
+
 def test_the_events_of_an_entity_wait_for_each_other_and_others_go_on(
     sending: RunningService, tenant: str, hooks: Api, client: Api, receiver: Receiver
 ) -> None:

@@ -44,7 +44,7 @@ def judge(outcome: Outcome, *, number: int, duration_ms: int, chance: float) -> 
     else:
         pause = _spread(number, chance)
         if pause is not None and outcome.retry_after_s is not None:
-            pause = outcome.retry_after_s
+            pause = max(pause, outcome.retry_after_s)  # one that says 0 is not given up within a second
         if pause is None:
             status = "DEAD"
     return Attempt(

@@ -65,8 +65,8 @@ class Letter(Struct, frozen=True, kw_only=True):
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """What came of an attempt; ``error`` None: the event is delivered. ``retry_after_s``: when the target wants the
-    next attempt. ``is_gone``: it wants none. ``is_away``: no other event would be delivered now.
+    """What came of an attempt; ``error`` None: the event is delivered. ``retry_after_s``: how long the
+    target wants to be left alone. ``is_gone``: it wants none. ``is_away``: no other event would be delivered now.
     """
 
     error: str | None = None
@@ -121,6 +121,7 @@ class WebhookSender(Struct, frozen=True, kw_only=True):
             tenant=letter.tenant,
             timeout_s=SEND_TIMEOUT_S,
             max_response_bytes=MAX_ANSWER_BYTES,
+            cuts_response=True,
         )
 
     async def close(self) -> None:
