@@ -186,8 +186,8 @@ def test_a_second_configuration_reaches_loggers_that_were_used_before():
 
 def test_records_of_libraries_come_out_the_same_way():
     stream = written()
-    logging.getLogger("_granian").warning("bad %s", "request\nlevel=ERROR")
-    assert lines(stream)[0].endswith('level=WARN msg=library_message pkg=_granian text="bad request\\nlevel=ERROR"')
+    logging.getLogger("litestar").warning("bad %s", "request\nlevel=ERROR")
+    assert lines(stream)[0].endswith('level=WARN msg=library_message pkg=litestar text="bad request\\nlevel=ERROR"')
 
 
 def test_the_detail_of_libraries_is_not_wanted():

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PosixPath
+from typing import Any, ClassVar
 
 import asyncpg
 import pytest
@@ -123,8 +123,32 @@ async def test_a_worker_on_a_plain_connection_may_have_credentials_of_its_own(da
         assert not job.variables["keychain"]
 
 
-async def claim(node: PlaybookNode, *, peer: str = "127.0.0.1") -> tuple[jobs.ClaimedJob, ...]:
-    wanted = JobClaim(worker_id="w", job_types=("playbook:python",), max_jobs=1, peer=peer)
+class FaultyDirectory(PosixPath):
+    """Credentials of which one cannot be read any more, for a reason that nobody thought of."""
+
+    broken: ClassVar[set[str]] = set()
+
+    def open(self, *arguments: Any, **named: Any) -> Any:
+        if self.name in self.broken:
+            raise RuntimeError("no answer of the keychain")
+        return super().open(*arguments, **named)
+
+
+async def test_a_job_whose_credentials_meet_a_defect_keeps_no_others_from_being_handed_out(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    async with a_playbook_node(database) as node:
+        node = with_secrets(node, FaultyDirectory(tmp_path))
+        put_secrets(tmp_path, node.host.caller.tenant, shop="secret-token", bank="of-the-bank")
+        for text in (SENT_BY_A_WORKER.replace("shop", "bank"), SENT_BY_A_WORKER):
+            await node.run(text)
+        monkeypatch.setattr(FaultyDirectory, "broken", {"bank"})
+        [job] = await claim(node, most=2)
+        assert job.variables["keychain"] == {"shop": "secret-token"}
+
+
+async def claim(node: PlaybookNode, *, peer: str = "127.0.0.1", most: int = 1) -> tuple[jobs.ClaimedJob, ...]:
+    wanted = JobClaim(worker_id="w", job_types=("playbook:python",), max_jobs=most, peer=peer)
     return await jobs.claim(find_shared_queue(node.host.runtime.processes), node.host.caller, wanted)
 
 

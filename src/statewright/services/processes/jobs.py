@@ -385,19 +385,19 @@ async def _hand_out(
     try:
         for job in found:
             language = queue.get_language(job.language)
+            payload: JsonObject | RefusedJob
             try:
                 payload = await language.build_payload(tenant, job)
+                if language.add_secrets is not None:
+                    payload = await language.add_secrets(queue.parts, tenant, job, payload, peer)
             except Failure:
                 raise
             except Exception as defect:  # it would keep all others from being claimed
                 log.error("job_not_handed_out", job=job.id, type=job.job_type, error=repr(defect), exc_info=True)
                 continue
-            if language.add_secrets is not None:
-                given = await language.add_secrets(queue.parts, tenant, job, payload, peer)
-                if isinstance(given, RefusedJob):
-                    queue.parts.core.start_detached(_end_refused(queue, tenant, job, given))
-                    continue
-                payload = given
+            if isinstance(payload, RefusedJob):
+                queue.parts.core.start_detached(_end_refused(queue, tenant, job, payload))
+                continue
             handed_out.append(_to_claimed_job(job, lease, payload))
             queue.parts.hosts.handed_out.count((tenant, job.job_type))
             queue.parts.hosts.owners_of_jobs.put((tenant, job.id), WorkOwner(job.language, job.instance))
