@@ -301,22 +301,12 @@ def explain_call(failure: "CallFailed") -> str:
         return f"{failure}. Is the service running? --url or STATEWRIGHT_URL says where"
     if isinstance(failure, Refused) and failure.code in _FOREIGN_CODES and failure.status < _FIRST_SERVER_ERROR:
         return f"no API of Statewright there, it answered {failure}: --url or STATEWRIGHT_URL says where the service is"
-    if isinstance(failure, Refused):
-        return f"{failure}{_ADVICE.get(str(failure), '')}"
+    if isinstance(failure, Refused) and failure.code == "UNAUTHORIZED":  # the service tells no reason
+        return f"{failure}. STATEWRIGHT_CLIENT_ID with STATEWRIGHT_CLIENT_SECRET, or STATEWRIGHT_TOKEN, says who asks"
     return str(failure)
 
 
 _FIRST_SERVER_ERROR: Final = 500
-_ADVICE: Final = {
-    "UNAUTHORIZED: authentication failed": (
-        ". STATEWRIGHT_CLIENT_ID with STATEWRIGHT_CLIENT_SECRET, or STATEWRIGHT_TOKEN, says who asks"
-    ),
-    "FORBIDDEN: forbidden": ". It is for administrators: ROLE_ADMIN",
-    "FEATURE_DISABLED: trusted-key registration is disabled": (
-        ". STATEWRIGHT_IAM_TRUSTED_KEY_REGISTRATION_ENABLED=true of the service permits it"
-    ),
-}
-"""By what the service says, where that alone does not tell what to do."""
 _FOREIGN_CODES: Final = ("", "NOT_FOUND")
 """Of answers that no operation gives: those of other programs, and of a service for a path that it does not have."""
 

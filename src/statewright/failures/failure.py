@@ -213,11 +213,11 @@ class Unauthorized(Failure):
 
 
 class Forbidden(Failure):
-    """The caller lacks a role, or asks for something of another tenant by a token."""
+    """The caller lacks a role, mostly that of administrators, or asks for something of another tenant by a token."""
 
     code, status = "FORBIDDEN", 403
 
-    def __init__(self, message: str = "forbidden") -> None:
+    def __init__(self, message: str = "admin role required: ROLE_ADMIN") -> None:
         super().__init__(message)
 
 

@@ -51,7 +51,8 @@ def test_an_administrator_may_be_made_where_a_setting_allows_it(
     assert len(done(Api(launched.url, token).get("/clients"))) == 1
     elsewhere = administrator(service, tenant)
     problem = refused(elsewhere.post("/clients?withAdminRole=true"), 404, "FEATURE_DISABLED")
-    assert problem["detail"] == "FEATURE_DISABLED: M2M admin-role grants are disabled"
+    told = "M2M admin-role grants are disabled; STATEWRIGHT_IAM_M2M_ADMIN_ROLE_ENABLED=true permits it"
+    assert problem["detail"] == f"FEATURE_DISABLED: {told}"
     assert done(elsewhere.get("/clients")) == []
 
 
@@ -124,7 +125,9 @@ CALLS = [("GET", "/clients"), ("POST", "/clients"), ("DELETE", "/clients/x.y"), 
 def test_only_administrators_may(launched: RunningService, tenant: str, method: str, path: str) -> None:
     refused(launched.anonymous().request(method, path), 401, "UNAUTHORIZED")
     plain = launched.api(tenant)
-    assert refused(plain.request(method, path), 403, "FORBIDDEN")["detail"] == "FORBIDDEN: forbidden"
+    assert (
+        refused(plain.request(method, path), 403, "FORBIDDEN")["detail"] == "FORBIDDEN: admin role required: ROLE_ADMIN"
+    )
 
 
 def test_a_parameter_that_does_not_bind_is_refused_before_roles_are_looked_at(

@@ -260,7 +260,7 @@ def test_what_all_tenants_have_in_common_may_be_left_to_one_of_them(
     other = administrator(keyed, tenant)
     changes = [("/admin/log-level", {"level": "error"}), ("/admin/trace-sampler", {"sampler": "always"}), (PAIRS, GOOD)]
     for path, body in changes:
-        refused(other.post(path, body), 403, "FORBIDDEN")
+        assert "STATEWRIGHT_IAM_PLATFORM_TENANT" in refused(other.post(path, body), 403, "FORBIDDEN")["detail"]
         done(keeper.post(path, body))
     done(other.get("/admin/log-level"))
     done(other.post("/clients"))

@@ -197,7 +197,8 @@ def test_who_may_is_looked_at_before_whether_the_feature_is_on(
     refused(launched.anonymous().request(method, path), 401, "UNAUTHORIZED")
     refused(service.api(tenant).request(method, path, "no json"), 403, "FORBIDDEN")
     problem = refused(administrator(service, tenant).request(method, path, "no json"), 404, "FEATURE_DISABLED")
-    assert problem["detail"] == "FEATURE_DISABLED: trusted-key registration is disabled"
+    told = "trusted-key registration is disabled; STATEWRIGHT_IAM_TRUSTED_KEY_REGISTRATION_ENABLED=true permits it"
+    assert problem["detail"] == f"FEATURE_DISABLED: {told}"
 
 
 @pytest.mark.parametrize("suffix", ["", "/invalidate", "/reactivate"])

@@ -27,16 +27,16 @@ from statewright.api.http.request import Request
 from statewright.api.http.response import TEXT, Response, encode_json
 from statewright.api.http.router import MODEL, PublicRoute
 from statewright.api.http.security import PageGuard
-from statewright.failures import BadRequest, Forbidden, InvalidParameter
+from statewright.failures import BadRequest, InvalidParameter
 from statewright.instants import to_rfc3339
 from statewright.operations.entity_answers import LogLevel, LogLevelChange, Pruning
 from statewright.operations.records import QueryParameter
 from statewright.services import deletions
+from statewright.services.auth.clients import require_admin
 from statewright.settings import Secret, read_period
 from statewright.telemetry import logs
 from statewright.telemetry.tracing import Sampling, get_sampling, set_sampling
 
-ADMIN: Final = "ROLE_ADMIN"
 MAX_BYTES: Final = 1024 * 1024
 
 log = logs.logger(__name__)
@@ -54,7 +54,7 @@ _decode_level = msgspec.json.Decoder(_LevelRequest).decode
 @_ADMINISTRATION.declare("GET /admin/log-level", "getLogLevel", reply="LogLevel")
 async def get_log_level(request: Request) -> Response:
     """The least severe events that this process logs."""
-    require_admin(request)
+    require_admin(request.principal)
     return Response(encode_json(LogLevel(level=logs.get_level())))
 
 
@@ -63,7 +63,7 @@ async def get_log_level(request: Request) -> Response:
 )
 async def set_log_level(request: Request) -> Response:
     """Change the level of this process until it ends."""
-    require_platform_admin(request)
+    request.runtime.identity.require_platform_admin(request.principal)
     try:
         word = _decode_level(await request.body(MAX_BYTES)).level
     except (ValueError, RecursionError) as malformed:  # ValueError: what msgspec raises
@@ -73,18 +73,6 @@ async def set_log_level(request: Request) -> Response:
     previous = logs.set_level(word)
     log.warning("log_level_changed", level=logs.get_level(), previous=previous, by=request.principal.id)
     return Response(encode_json(LogLevelChange(level=logs.get_level(), previous=previous)))
-
-
-def require_admin(request: Request) -> None:
-    """Raises ``Forbidden`` for who is no administrator."""
-    if ADMIN not in request.principal.roles:
-        raise Forbidden("admin role required")
-
-
-def require_platform_admin(request: Request) -> None:
-    """Raises ``Forbidden`` for who may not change what all tenants have in common."""
-    administration = request.runtime.identity
-    administration.require_platform_admin(request.principal, "admin role required")
 
 
 # Removing superseded versions by request: an extension of ours.
@@ -101,7 +89,7 @@ def require_platform_admin(request: Request) -> None:
 )
 async def prune_history(request: Request) -> Response:
     """Remove superseded versions of a model's entities, for a few seconds; again until complete."""
-    require_admin(request)
+    require_admin(request.principal)
     key = request.model_key()
     try:
         period = read_period(request.query("olderThan") or "")
@@ -175,7 +163,7 @@ _decode = msgspec.json.Decoder(_Wanted).decode
 @_ADMINISTRATION.declare("GET /admin/trace-sampler", "getTraceSampler", reply="TraceSampler")
 async def get_sampler(request: Request) -> Response:
     """The trace sampler of the process that answers."""
-    require_admin(request)
+    require_admin(request.principal)
     return Response(encode_json(get_sampling()))
 
 
@@ -188,7 +176,7 @@ async def get_sampler(request: Request) -> Response:
 )
 async def set_sampler(request: Request) -> Response:
     """Put another trace sampler in force until the process ends."""
-    require_platform_admin(request)
+    request.runtime.identity.require_platform_admin(request.principal)
     try:
         wanted = _decode(await request.body(MAX_BYTES))
     except (ValueError, RecursionError) as malformed:  # ValueError: what msgspec raises

@@ -13,7 +13,7 @@ from statewright.api.http.response import JSON, LINES, Framing, Response, encode
 from statewright.api.http.router import MODEL
 from statewright.conditions import SearchCondition, SortKey, parse_sort
 from statewright.entity import FoundEntities, ModelKey
-from statewright.failures import BadRequest, BodyTooLarge, Forbidden, InvalidParameter
+from statewright.failures import BadRequest, BodyTooLarge, InvalidParameter
 from statewright.instants import to_rfc3339
 from statewright.operations.entity_answers import (
     CancelledJob,
@@ -29,6 +29,7 @@ from statewright.operations.entity_answers import (
 from statewright.operations.listings import JobId, SearchJob
 from statewright.operations.records import POINT_IN_TIME, SORT, QueryParameter
 from statewright.services import search
+from statewright.services.auth.clients import require_admin
 from statewright.services.search import ResultPage, Search
 
 ProgressT = TypeVar("ProgressT", bound=JobProgress)
@@ -283,7 +284,7 @@ def _encode_page(page: ResultPage) -> bytes:
 )
 async def declare_index(request: Request) -> Response:
     """Have an index on a field built in the background; for administrators."""
-    _require_admin(request)
+    require_admin(request.principal)  # an index slows the writes of all tenants down
     key = request.model_key()
     try:
         wanted = msgspec.json.decode(await request.body(), type=WantedIndex)
@@ -317,13 +318,7 @@ async def list_indexes(request: Request) -> Response:
 )
 async def drop_index(request: Request) -> Response:
     """Have a declared index dropped in the background; for administrators."""
-    _require_admin(request)
+    require_admin(request.principal)  # an index slows the writes of all tenants down
     key = request.model_key()
     await search.withdraw(request.runtime.core, request.caller, key, request.path_params["indexId"])
     return Response(encode_json({"success": True}))
-
-
-def _require_admin(request: Request) -> None:
-    """An index slows the writes of all tenants down."""
-    if "ROLE_ADMIN" not in request.principal.roles:
-        raise Forbidden("admin role required")

@@ -106,10 +106,11 @@ class Administration(Struct, frozen=True, kw_only=True, eq=False):
             raise NotImplementedHere(f"{subject} management requires JWT IAM mode")
         return self.identity
 
-    def require_platform_admin(self, principal: Principal, message: str = "forbidden") -> None:
+    def require_platform_admin(self, principal: Principal) -> None:
         """Raises ``Forbidden`` for a principal that may not change what all tenants have in common."""
-        if ADMIN not in principal.roles or self.platform_tenant not in (None, principal.tenant):
-            raise Forbidden(message)
+        require_admin(principal)
+        if self.platform_tenant not in (None, principal.tenant):
+            raise Forbidden("only administrators of the tenant in STATEWRIGHT_IAM_PLATFORM_TENANT may")
 
 
 def require_admin(principal: Principal) -> None:
@@ -126,10 +127,10 @@ def require_audience(text: str | None) -> Audience:
     return audience
 
 
-def require_feature(*, is_enabled: bool, message: str) -> None:
+def require_feature(*, is_enabled: bool, message: str, setting: str) -> None:
     """Raises ``FeatureDisabled`` with the message for what a setting has not switched on."""
     if not is_enabled:
-        raise FeatureDisabled(message)
+        raise FeatureDisabled(f"{message}; STATEWRIGHT_{setting}=true permits it")
 
 
 _ROLE: Final = "ROLE_M2M"
@@ -157,7 +158,11 @@ async def create_client(administration: Administration, caller: Caller, granted:
     """
     identity = _open(administration, caller)
     if ADMIN in granted:
-        require_feature(is_enabled=identity.grants_admin, message="M2M admin-role grants are disabled")
+        require_feature(
+            is_enabled=identity.grants_admin,
+            message="M2M admin-role grants are disabled",
+            setting="IAM_M2M_ADMIN_ROLE_ENABLED",
+        )
     client_id, secret, now = make_client_id(), make_secret(), administration.clock()
     client = Client(
         id=client_id,

@@ -120,7 +120,11 @@ def require_access(administration: Administration, caller: Caller) -> Identity:
     body is looked at.
     """
     require_admin(caller.principal)
-    require_feature(is_enabled=administration.trusts_keys, message="trusted-key registration is disabled")
+    require_feature(
+        is_enabled=administration.trusts_keys,
+        message="trusted-key registration is disabled",
+        setting="IAM_TRUSTED_KEY_REGISTRATION_ENABLED",
+    )
     return administration.require_identity("trusted-key")
 
 

@@ -23,12 +23,13 @@ from statewright.api.http.processes.bodies import (
 from statewright.api.http.processes.interface import ProcessInterface
 from statewright.api.http.request import Request, add_wait_headers, read_wish
 from statewright.api.http.response import Response
-from statewright.failures import Failure, Forbidden, ProcessBadRequest, ProcessNotFound
+from statewright.failures import Failure, ProcessBadRequest, ProcessNotFound
 from statewright.instants import to_rfc3339
 from statewright.jsonval.values import JsonObject, JsonValue, quote
 from statewright.loop.background import collect_in_turns
 from statewright.net import parse_delay
 from statewright.operations.records import ClosedRecord, Instant, Int32
+from statewright.services.auth.clients import require_admin
 from statewright.services.ops.history import wait_for_instance
 from statewright.services.processes import background, dialects, tasks
 from statewright.services.processes.advancing import parse_instance_id
@@ -43,7 +44,6 @@ from statewright.steps.upload import iterate_warnings
 
 T = TypeVar("T")
 
-ADMIN: Final = "ROLE_ADMIN"
 _XML: Final = ("application/xml", "text/xml")
 
 
@@ -161,8 +161,7 @@ class StepInterface(ProcessInterface[StepSource, Process, Instance]):
 
     async def purge(self, request: Request) -> Response:
         """Remove finished instances of some age, for a few seconds; whether that was all. Only for administrators."""
-        if ADMIN not in request.principal.roles:
-            raise Forbidden("admin role required")
+        require_admin(request.principal)
         body = await read(request)
         host = self.dialect.find_host(request.runtime.processes)
         purged = await background.purge(host, request.caller, older_than=_read_age(body.text("olderThan")))
