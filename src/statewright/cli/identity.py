@@ -21,6 +21,7 @@ PAIRS: Final = "/oauth/keys/keypair"
 TRUSTED: Final = "/oauth/keys/trusted"
 PUBLISHED: Final = "/.well-known/jwks.json"
 PROVIDERS: Final = "/oauth/oidc/providers"
+WITH_KEYS: Final = {"withKeys": "true"}
 DISCOVERY: Final = "/.well-known/openid-configuration"
 
 
@@ -178,7 +179,9 @@ providers = typer.Typer(help="Identity providers whose tokens the tenant accepts
 
 @command(
     providers,
-    show_table("provider: id | active | discovery: wellKnownConfigUri | audiences: expectedAudiences"),
+    show_table(
+        "provider: id | active | discovery: wellKnownConfigUri | audiences: expectedAudiences | problem: keys.problem"
+    ),
     name="list",
 )
 def list_providers(
@@ -186,7 +189,7 @@ def list_providers(
     active: Annotated[bool, typer.Option("--active", help="Leave out those that were invalidated.")] = False,
 ) -> Json:
     """List the providers of the tenant."""
-    return client.request("GET", PROVIDERS, query={"activeOnly": "true"} if active else {})
+    return client.request("GET", PROVIDERS, query={**WITH_KEYS, **({"activeOnly": "true"} if active else {})})
 
 
 @command(providers, name="register")
@@ -200,7 +203,7 @@ def register_provider(
     """Accept the tokens of a provider."""
     uri = address if DISCOVERY in address else address.rstrip("/") + DISCOVERY
     wanted: Json = {"wellKnownConfigUri": uri, "issuers": issuer, "expectedAudiences": audience}
-    return client.request("POST", PROVIDERS, wanted | {"rolesClaim": roles_claim})
+    return _warn(client.request("POST", PROVIDERS, wanted | {"rolesClaim": roles_claim}, query=WITH_KEYS))
 
 
 @command(providers, name="change")
@@ -215,7 +218,14 @@ def change_provider(
     wanted: Json = {"issuers": issuer, "expectedAudiences": audience, "rolesClaim": roles_claim}
     given = {name: value for name, value in wanted.items() if value is not None}
     cleared = {name: None if value in ("", [""]) else value for name, value in given.items()}
-    return client.request("PATCH", _build_path(PROVIDERS, provider), cleared)
+    return _warn(client.request("PATCH", _build_path(PROVIDERS, provider), cleared, query=WITH_KEYS))
+
+
+def _warn(provider: Json) -> Json:
+    """Tells that the provider could not be asked for its keys: it is registered all the same."""
+    if problem := provider.get("keys", {}).get("problem"):
+        typer.echo(f"its tokens do not count: {problem}", err=True)
+    return provider
 
 
 @command(providers, name="invalidate")

@@ -97,8 +97,18 @@ class RegisteredKey(Record, frozen=True, kw_only=True):
     issuers: Sequence[str] = ()
 
 
+class FetchedKeys(Record, frozen=True, kw_only=True):
+    """The keys of an identity provider, as a node has fetched them: the ``issuer`` that it publishes, and the
+    ``problem`` of the last attempt, where it failed.
+    """
+
+    issuer: str | None = None
+    fetched_at: Instant | None = None
+    problem: str | None = None
+
+
 class RegisteredProvider(Record, frozen=True, kw_only=True):
-    """An identity provider whose tokens a tenant accepts."""
+    """An identity provider whose tokens a tenant accepts. ``keys`` are told where they are asked for."""
 
     id: Uuid
     active: bool
@@ -107,6 +117,7 @@ class RegisteredProvider(Record, frozen=True, kw_only=True):
     issuers: Sequence[str] = ()
     expected_audiences: Sequence[str] = ()
     roles_claim: str | None = None
+    keys: FetchedKeys | None = None
 
 
 IDENTITY_ANSWERS: Final[Mapping[str, object]] = {

@@ -103,6 +103,12 @@ def test_providers_are_registered_changed_switched_and_deleted(
             "g",
         )
         assert idp.uri in call("list")
+        idp.fail()
+        named["COLUMNS"] = "300"
+        failed = CommandRunner().invoke(program, ["providers", "change", shown["id"], "--roles-claim", "h"], env=named)
+        assert failed.stderr.endswith("its tokens do not count: no discovery document: status 503\n")
+        assert "no discovery document: status 503" in call("list")
+        idp.answers.clear()
         changed = json.loads(call("change", shown["id"], "--audience", "", "--roles-claim", "groups"))
         assert ("expectedAudiences" in changed, changed["rolesClaim"]) == (False, "groups")
         call("reload")

@@ -100,6 +100,21 @@ def test_an_internal_address_is_not_registered(guarded: RunningService, host: st
     assert blocked["detail"].endswith("; STATEWRIGHT_EGRESS_NETWORKS permits networks that are not public")
 
 
+@pytest.mark.parametrize(
+    ("uri", "setting"),
+    [
+        ("http://127.0.0.1:8443/x", "STATEWRIGHT_OIDC_REQUIRE_HTTPS=false permits http"),
+        ("https://127.0.0.1:22/x", "STATEWRIGHT_EGRESS_PORTS names those that are permitted"),
+        ("https://elsewhere.test/x", "STATEWRIGHT_EGRESS_HOSTS names those that are permitted"),
+    ],
+)
+def test_what_is_not_called_says_which_setting_permits_it(database_template: Template, uri: str, setting: str):
+    with hosted(database_template.clone(), egress_hosts=("127.0.0.1",)) as strict:
+        response = administrator(strict, str(uuid4())).post(PROVIDERS, {"wellKnownConfigUri": uri})
+        assert response.status_code == 400
+        assert f"; {setting}" in response.json()["detail"]
+
+
 def test_a_name_that_is_not_to_be_resolved_is_a_bad_request(admin: Api):
     problem = refused(admin.post(PROVIDERS, {"wellKnownConfigUri": "http://nowhere.invalid/x"}), 400, "BAD_REQUEST")
     assert "nowhere.invalid cannot be resolved" in problem["detail"]

@@ -69,6 +69,22 @@ def test_a_provider_is_shown_with_exactly_its_members(admin: Api, idp: IdentityP
     assert done(admin.get(PROVIDERS)) == [changed]
 
 
+def test_what_is_had_of_the_keys_is_told_where_it_is_asked_for(admin: Api, idp: IdentityProvider):
+    idp.fail()
+    shown = done(admin.post(f"{PROVIDERS}?withKeys=true", {"wellKnownConfigUri": idp.uri}))
+    assert shown["keys"] == {"problem": "no discovery document: status 503"}
+    assert done(admin.get(f"{PROVIDERS}?withKeys=true")) == [shown]
+    assert done(admin.get(PROVIDERS)) == [{name: told for name, told in shown.items() if name != "keys"}]
+    idp.answers.clear()
+    path = f"{PROVIDERS}/{shown['id']}"
+    keys = done(admin.request("PATCH", f"{path}?withKeys=true", {}))["keys"]
+    assert (keys.keys(), keys["issuer"]) == ({"issuer", "fetchedAt"}, idp.issuer)
+    keys = done(admin.request("PATCH", f"{path}?withKeys=true", {"issuers": ["https://other.test"]}))["keys"]
+    assert keys["problem"] == f"the document names another issuer: {idp.issuer}"
+    done_empty(admin.post(f"{path}/invalidate"))
+    assert [one["keys"] for one in done(admin.get(f"{PROVIDERS}?withKeys=true"))] == [{}]
+
+
 @pytest.mark.parametrize(
     ("body", "detail"),
     [

@@ -1,5 +1,6 @@
 """Identity providers of the caller's tenant (docs/reference/oidc.md#providers)."""
 
+from collections.abc import Callable
 from typing import Final
 
 from msgspec import UNSET, Struct, UnsetType
@@ -11,7 +12,7 @@ from statewright.api.http.request import Request, uuid_text
 from statewright.api.http.response import Response, encode_json
 from statewright.auth.providers import Provider
 from statewright.instants import to_rfc3339
-from statewright.operations.identity_answers import RegisteredProvider
+from statewright.operations.identity_answers import FetchedKeys, RegisteredProvider
 from statewright.operations.records import QueryParameter
 from statewright.services.auth import providers
 from statewright.services.auth.providers import NewProvider, ProviderPatch
@@ -19,6 +20,7 @@ from statewright.services.auth.providers import NewProvider, ProviderPatch
 _PROVIDERS: Final = "/oauth/oidc/providers"
 _PROVIDER: Final = f"{_PROVIDERS}/{{id}}"
 
+_WITH_KEYS: Final = QueryParameter("withKeys", "boolean", "tell what the answering node has of the keys, and why not")
 _OIDC: Final = Subject(
     tag="Identity providers", recording="transaction", problems=("NOT_IMPLEMENTED",), markers=JWT_ONLY
 )
@@ -45,26 +47,28 @@ class _ReactivateBody(Struct, frozen=True, rename="camel"):
 @_OIDC.declare(
     f"GET {_PROVIDERS}",
     "listOidcProviders",
-    query=(QueryParameter("activeOnly", "boolean", "leave out those that were invalidated"),),
+    query=(QueryParameter("activeOnly", "boolean", "leave out those that were invalidated"), _WITH_KEYS),
     reply="OidcProviders",
     problems=("BAD_REQUEST",),
 )
 async def list_providers(request: Request) -> Response:
     """List the identity providers of the tenant."""
-    active_only = request.query_flag("activeOnly")
+    active_only, show = request.query_flag("activeOnly"), _choose_view(request)
     found = await providers.list_providers(request.runtime.identity, request.caller, active_only=active_only)
-    return Response(encode_json([*map(_show_provider, found)]))
+    return Response(encode_json([*map(show, found)]))
 
 
 @_OIDC.declare(
     f"POST {_PROVIDERS}",
     "registerOidcProvider",
+    query=(_WITH_KEYS,),
     body="NewOidcProvider",
     reply="OidcProvider",
     problems=("OIDC_SSRF_BLOCKED", "OIDC_INVALID_TENANT", "OIDC_PROVIDER_DUPLICATE", "BAD_REQUEST", "FORBIDDEN"),
 )
 async def register_provider(request: Request) -> Response:
     """Accept the tokens of an identity provider."""
+    show = _choose_view(request)
     providers.require_access(request.runtime.identity, request.caller)
     body = await read_body(request, _RegisterBody)
     wanted = NewProvider(
@@ -73,23 +77,26 @@ async def register_provider(request: Request) -> Response:
         audiences=body.expected_audiences,
         roles_claim=body.roles_claim,
     )
-    return _respond(await providers.register_provider(request.runtime.identity, request.caller, wanted))
+    registered = await providers.register_provider(request.runtime.identity, request.caller, wanted)
+    return Response(encode_json(show(registered)))
 
 
 @_OIDC.declare(
     f"PATCH {_PROVIDER}",
     "updateOidcProvider",
+    query=(_WITH_KEYS,),
     body="OidcProviderPatch",
     reply="OidcProvider",
     problems=("OIDC_PROVIDER_NOT_FOUND", "OIDC_PROVIDER_INACTIVE", "BAD_REQUEST", "FORBIDDEN"),
 )
 async def update_provider(request: Request) -> Response:
     """Change an identity provider, and fetch its keys again."""
-    provider_id = _read_id(request)
+    provider_id, show = _read_id(request), _choose_view(request)
     providers.require_access(request.runtime.identity, request.caller)
     body = await read_body(request, _PatchBody)
     patch = ProviderPatch(issuers=body.issuers, audiences=body.expected_audiences, roles_claim=body.roles_claim)
-    return _respond(await providers.update_provider(request.runtime.identity, request.caller, provider_id, patch))
+    updated = await providers.update_provider(request.runtime.identity, request.caller, provider_id, patch)
+    return Response(encode_json(show(updated)))
 
 
 @_OIDC.declare(
@@ -116,7 +123,8 @@ async def reactivate_provider(request: Request) -> Response:
     provider_id = _read_id(request)
     providers.require_access(request.runtime.identity, request.caller)
     await read_body(request, _ReactivateBody, absent=b"{}")
-    return _respond(await providers.reactivate_provider(request.runtime.identity, request.caller, provider_id))
+    reactivated = await providers.reactivate_provider(request.runtime.identity, request.caller, provider_id)
+    return Response(encode_json(_show_provider(reactivated)))
 
 
 @_OIDC.declare(
@@ -139,11 +147,14 @@ def _read_id(request: Request) -> str:
     return uuid_text("id", request.path_params["id"])
 
 
-def _respond(provider: Provider) -> Response:
-    return Response(encode_json(_show_provider(provider)))
+def _choose_view(request: Request) -> Callable[[Provider], RegisteredProvider]:
+    if not request.query_flag("withKeys"):
+        return _show_provider
+    identity = request.runtime.identity
+    return lambda provider: _show_provider(provider, providers.describe_keys(identity, provider))
 
 
-def _show_provider(provider: Provider) -> RegisteredProvider:
+def _show_provider(provider: Provider, keys: FetchedKeys | None = None) -> RegisteredProvider:
     return RegisteredProvider(
         id=provider.id,
         active=provider.active,
@@ -152,4 +163,5 @@ def _show_provider(provider: Provider) -> RegisteredProvider:
         issuers=provider.issuers,
         expected_audiences=provider.audiences,
         roles_claim=provider.roles_claim,
+        keys=keys,
     )

@@ -77,6 +77,8 @@ class KeySource:
         self.issuer: str | None = None
         self.fetched_at: int | None = None
         """When the keys were asked for."""
+        self.problem: str | None = None
+        """Why the last attempt came to nothing."""
         self._keys: dict[str, RSAPublicKey] = {}
         self._policy = policy
         self._clock = clock
@@ -166,9 +168,10 @@ class KeySource:
             self._failures += 1
             pause = min(FIRST_PAUSE * 2 ** min(self._failures - 1, 10), LONGEST_PAUSE)
             self._next_attempt = self._clock() + to_us(pause)
-            log.warning("oidc_fetch_failed", source=hash_text(self.uri), reason=str(unusable))
+            self.problem = str(unusable)
+            log.warning("oidc_fetch_failed", source=hash_text(self.uri), reason=self.problem)
             return
-        self._failures = self._next_attempt = 0
+        self._failures, self._next_attempt, self.problem = 0, 0, None
         self._keys = {kid: _keep_same(self._keys.get(kid), key) for kid, key in keys.items()}
         self._absent.clear()
         self.fetched_at = began

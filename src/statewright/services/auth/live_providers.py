@@ -21,7 +21,9 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from statewright.auth.providers import KnownProvider, Provider
 from statewright.ids import Clock
+from statewright.instants import to_rfc3339
 from statewright.loop.background import log_failures, repeat
+from statewright.operations.identity_answers import FetchedKeys
 from statewright.services.auth.key_ring import LOOK_INTERVAL, LiveKeyRing
 from statewright.services.auth.key_sources import FetchPolicy, KeySource, hash_text
 from statewright.storage.auth.providers import StoredProviders
@@ -94,6 +96,18 @@ class LiveProviders:
         """The active provider with this id, of whichever tenant."""
         known = self._known.get(provider_id)
         return None if known is None else known.provider
+
+    def describe_keys(self, provider_id: str) -> FetchedKeys:
+        """What this node has of the keys of an active provider, and why not, of another nothing."""
+        known = self._known.get(provider_id)
+        if known is None:
+            return FetchedKeys()
+        source, issuers = known.keys.source, known.provider.issuers
+        problem = source.problem
+        if problem is None and issuers and source.issuer not in (None, *issuers):
+            problem = f"the document names another issuer: {source.issuer}"
+        at = None if source.fetched_at is None else to_rfc3339(source.fetched_at)
+        return FetchedKeys(issuer=source.issuer, fetched_at=at, problem=problem)
 
     async def follow(self) -> None:
         """Keep the providers as the database has them, and fetch what is missing, until cancelled."""

@@ -7,7 +7,7 @@ and for the tokens of a code, as the policy for requests to providers permits.
 
 import re
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from time import monotonic
 from typing import Any, Final
 from urllib.parse import quote_plus, urlencode, urlsplit
@@ -17,7 +17,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from statewright.auth.providers import MAX_DISCOVERY_BYTES, Provider
-from statewright.egress import Egress, FailureReason, HttpFailure, HttpRequest, HttpResponse
+from statewright.egress import Egress, EgressPolicy, FailureReason, HttpFailure, HttpRequest, HttpResponse
 from statewright.failures import (
     BadRequest,
     InvalidProviderTenant,
@@ -29,6 +29,7 @@ from statewright.failures import (
     ProviderTaken,
 )
 from statewright.jsonval.values import JsonObject
+from statewright.operations.identity_answers import FetchedKeys
 from statewright.services.auth.clients import Administration, Identity, describe_act, require_admin
 from statewright.services.auth.key_sources import hash_text
 from statewright.services.auth.live_providers import LiveProviders
@@ -43,7 +44,11 @@ MAX_ENTRY_BYTES: Final = 1000
 MAX_CLAIM_BYTES: Final = 100
 
 _TENANT_ID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_BLOCKED: Final[frozenset[FailureReason]] = frozenset({"address_refused", "host_refused", "port_refused"})
+_BLOCKED: Final[Mapping[FailureReason, str]] = {
+    "address_refused": "STATEWRIGHT_EGRESS_NETWORKS permits networks that are not public",
+    "host_refused": "STATEWRIGHT_EGRESS_HOSTS names those that are permitted",
+    "port_refused": "STATEWRIGHT_EGRESS_PORTS names those that are permitted",
+}
 
 log = logs.logger(__name__)
 
@@ -181,6 +186,11 @@ async def reload_providers(administration: Administration, caller: Caller) -> No
     await identity.live_providers.refresh()
 
 
+def describe_keys(administration: Administration, provider: Provider) -> FetchedKeys:
+    """What this node has of its keys, and why not. Raises ``NotImplementedHere``."""
+    return _get_identity(administration).live_providers.describe_keys(provider.id)
+
+
 def require_access(administration: Administration, caller: Caller) -> Identity:
     """What providers are managed with. Raises ``NotImplementedHere``, ``Forbidden``: before a body is looked at."""
     identity = _get_identity(administration)
@@ -205,10 +215,16 @@ async def _check_uri(identity: Identity, uri: str | None) -> str:
     failure = await identity.discovery.check(uri)
     if failure is None:
         return uri
-    if failure.reason in _BLOCKED:
-        permitting = "STATEWRIGHT_EGRESS_NETWORKS permits networks that are not public"
-        raise ProviderAddressBlocked(f"wellKnownConfigUri: {failure.detail}; {permitting}")
-    raise BadRequest(f"wellKnownConfigUri: {failure.detail}")
+    told = "; ".join(("wellKnownConfigUri: " + failure.detail, *_find_setting(failure, identity.discovery.policy)))
+    raise ProviderAddressBlocked(told) if failure.reason in _BLOCKED else BadRequest(told)
+
+
+def _find_setting(failure: HttpFailure, policy: EgressPolicy) -> Iterator[str]:
+    """What would permit it."""
+    if failure.reason == "scheme_refused" and policy.requires_https:
+        yield "STATEWRIGHT_OIDC_REQUIRE_HTTPS=false permits http, unless STATEWRIGHT_EGRESS_REQUIRE_HTTPS is set"
+    elif failure.reason in _BLOCKED:
+        yield _BLOCKED[failure.reason]
 
 
 def _read_entries(name: str, entries: Sequence[str] | None) -> tuple[str, ...]:
