@@ -282,6 +282,8 @@ def test_the_last_attempt_ends_in_an_incident_and_can_be_sent_again(
         assert problem["properties"]["parameter"] == f"/{member}"
     response = hooks.post(f"/subscriptions/{made['id']}/redeliver", {"deliveryIds": ids})
     assert (response.status_code, response.json()) == (202, {"count": 1})
+    [act, *_] = done(hooks.get("/audit?action=subscription.redeliver"))["items"]
+    assert act["details"] == {"name": "billing", "enabled": True, "count": 1}
     eventually(lambda: receiver.got[-1][0].get("webhook-redelivery") == "true")
     eventually(lambda: done(hooks.get(f"/subscriptions/{made['id']}/deliveries?status=DELIVERED"))["items"])
 
@@ -400,8 +402,10 @@ def test_a_subscription_is_changed_by_merge_patches_and_ended(
     refused(hooks.get(path), 404, "SUBSCRIPTION_NOT_FOUND")
     assert done(hooks.get("/events/recording"))["subscribed"] is False
     refused(hooks.get("/events"), 409, "EVENTS_NOT_RECORDED")
-    actions = [act["action"] for act in done(hooks.get("/audit"))["items"]]
-    assert actions == ["subscription.delete", "subscription.change", "subscription.create"]
+    acts = [(act["action"], act["details"]) for act in done(hooks.get("/audit"))["items"]]
+    assert [action for action, _ in acts] == ["subscription.delete", "subscription.change", "subscription.create"]
+    assert acts[1][1] == {"name": "billing", "enabled": True, "changed": ["target"]}
+    assert {details["name"] for _, details in acts} == {"billing"}
 
 
 def test_changes_that_meet_are_all_made(hooks: Api, receiver: Receiver) -> None:

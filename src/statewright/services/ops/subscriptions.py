@@ -5,7 +5,7 @@ The secret of a subscription and the values of its headers are sealed in the dat
 """
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from datetime import timedelta
 from decimal import Decimal
@@ -292,8 +292,9 @@ async def _change_once(
     signers = confidential.signers if secret is None else (Signer(secret),)
     sealed = parts.seal(caller.tenant, id_, Confidential(signers=signers, secrets=order.target.conceal()[1]))
     begins_anew = order.target != revealed.target or (order.enabled and not before.enabled)
+    details = {"changed": sorted(patch)}
     return await _store_change(
-        parts, caller, before, order, sealed, "subscription.change", secret, begins_anew=begins_anew
+        parts, caller, before, order, sealed, "subscription.change", details, secret, begins_anew=begins_anew
     )
 
 
@@ -304,7 +305,8 @@ async def _store_change(
     order: SubscriptionOrder,
     sealed: bytes,
     action: str,
-    secret: str | None = None,
+    details: Mapping[str, object],
+    secret: str | None,
     *,
     begins_anew: bool = False,
 ) -> Subscription:
@@ -324,6 +326,7 @@ async def _store_change(
             sealed=sealed,
             begins_anew=begins_anew,
             action=action,
+            details=details,
         ),
         show_changed,
     )
@@ -349,7 +352,8 @@ async def _rotate_once(parts: Subscriptions, caller: Caller, id_: str, overlap_u
     kept = [replace(one, until=one.until or until) for one in good] if overlap_us else []
     sealed = parts.seal(caller.tenant, id_, replace(confidential, signers=(Signer(secret), *kept[:MAX_KEPT])))
     plan = replace(decode_plan(before.plan), enabled=before.enabled)
-    return await _store_change(parts, caller, before, plan, sealed, "subscription.rotate-secret", secret)
+    details = {"overlapSeconds": overlap_us // 1_000_000}
+    return await _store_change(parts, caller, before, plan, sealed, "subscription.rotate-secret", details, secret)
 
 
 async def delete(parts: Subscriptions, follower: SwitchFollower, caller: Caller, id_: str) -> Subscription:
@@ -390,11 +394,11 @@ async def redeliver(parts: Subscriptions, caller: Caller, id_: str, wish: Redeli
         ids = None if wish.delivery_ids is None else [str(UUID(one)) for one in wish.delivery_ids]
     except ValueError:
         raise _refuse("/deliveryIds", "not a UUID") from None
-    await stored.find_subscription(parts.core.pool, caller.tenant, id_)
+    subscription = await stored.find_subscription(parts.core.pool, caller.tenant, id_)
     by = caller.principal.actor
     count = await caller.carry_out(
         parts.core.pool,
-        lambda pool: stored.requeue(pool, caller.tenant, by, id_, ids=ids, since=since, before=until),
+        lambda pool: stored.requeue(pool, by, subscription, ids=ids, since=since, before=until),
         lambda made: Requeued(count=made),
     )
     return Requeued(count=count)

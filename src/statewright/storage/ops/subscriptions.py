@@ -4,17 +4,18 @@ One node works on a subscription, by a lease: it makes a delivery of each event 
 position behind it, and notes what became of attempts. What a node writes whose lease was lost has no effect.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
 import asyncpg
+import msgspec
 from msgspec import Struct
 
 from statewright.entity import Actor
 from statewright.failures import LimitReached, SubscriptionNotFound
 from statewright.ids import EntityId, TenantId, make_uuid7, system_clock
-from statewright.instants import to_us
+from statewright.instants import to_rfc3339, to_us
 from statewright.operations.events import EventPosition, EventRow
 from statewright.operations.service import Act
 from statewright.operations.subscriptions import MAX_PARKED, MAX_REDELIVERED, MAX_SUBSCRIPTIONS, DeliveryStatus
@@ -123,10 +124,11 @@ async def add_subscription(pool: Pool, tenant: TenantId, by: Actor, new: NewSubs
         found = (new.enabled, new.plan, new.sealed, at, transaction, entity, by.id, by.kind)
         row = await connection.fetchrow(ADD, tenant, new.id, *found)
         await connection.fetchval(SUBSCRIBED, tenant, True, revision)
-        await record_act(connection, tenant, by, _build_act("subscription.create", new.id))
-        await announce_switch(connection, revision)
         assert row is not None, "what is inserted is returned"  # noqa: S101
-        return _to_subscription(row)
+        made = _to_subscription(row)
+        await record_act(connection, tenant, by, _build_act("subscription.create", made))
+        await announce_switch(connection, revision)
+        return made
 
     return await pool.transact(act)
 
@@ -150,9 +152,10 @@ async def delete_subscription(pool: Pool, tenant: TenantId, by: Actor, id_: str)
         await connection.execute(DELETE_DELIVERIES, tenant, id_)
         if not await connection.fetchval(COUNT, tenant):
             await connection.fetchval(SUBSCRIBED, tenant, False, revision)
-        await record_act(connection, tenant, by, _build_act("subscription.delete", id_))
+        ended = _to_subscription(row)
+        await record_act(connection, tenant, by, _build_act("subscription.delete", ended))
         await announce_switch(connection, revision)
-        return _to_subscription(row)
+        return ended
 
     return await pool.transact(act)
 
@@ -211,9 +214,10 @@ async def change_subscription(
     sealed: bytes,
     begins_anew: bool,
     action: str,
+    details: Mapping[str, object],
 ) -> StoredSubscription | None:
     """Change a subscription as it was read; None when it was changed since. ``begins_anew``: no failure counts that was
-    before.
+    before. ``details`` are for the trail of operators.
     """
     changed = (before.tenant, before.id, before.revision, enabled, plan, sealed, begins_anew)
 
@@ -223,14 +227,24 @@ async def change_subscription(
             return None
         if begins_anew:
             await connection.execute(BEGIN_ANEW, before.tenant, before.id)
-        await record_act(connection, before.tenant, by, _build_act(action, before.id))
-        return _to_subscription(row)
+        after = _to_subscription(row)
+        await record_act(connection, before.tenant, by, _build_act(action, after, details))
+        return after
 
     return await pool.transact(act)
 
 
-def _build_act(action: str, id_: str) -> Act:
-    return Act(action=action, target_kind="SUBSCRIPTION", target_id=id_)
+class _Named(Struct):
+    name: str
+
+
+_decode_named: Final = msgspec.json.Decoder(_Named).decode
+
+
+def _build_act(action: str, subscription: StoredSubscription, details: Mapping[str, object] | None = None) -> Act:
+    name = _decode_named(subscription.plan).name
+    told = {"name": name, "enabled": subscription.enabled, **(details or {})}
+    return Act(action=action, target_kind="SUBSCRIPTION", target_id=subscription.id, details=told)
 
 
 # What a node does that works on a subscription.
@@ -554,19 +568,22 @@ REQUEUE: Final = """
 
 async def requeue(
     pool: Pool,
-    tenant: TenantId,
     by: Actor,
-    id_: str,
+    subscription: StoredSubscription,
     *,
     ids: Sequence[str] | None,
     since: int | None,
     before: int | None,
 ) -> int:
     """Have deliveries that have ended made again; how many."""
+    tenant, id_ = subscription.tenant, subscription.id
 
     async def act(connection: asyncpg.Connection) -> int:
         count: int = await connection.fetchval(REQUEUE, tenant, id_, ids, since, before, MAX_REDELIVERED)
-        await record_act(connection, tenant, by, _build_act("subscription.redeliver", id_))
+        details: dict[str, object] = {"count": count}
+        if since is not None:
+            details |= {"from": to_rfc3339(since), "to": None if before is None else to_rfc3339(before)}
+        await record_act(connection, tenant, by, _build_act("subscription.redeliver", subscription, details))
         return count
 
     return await pool.transact(act)
