@@ -12,6 +12,7 @@ from statewright.api.http.ops.routes import OPS_ROUTES
 from statewright.entity import Actor
 from statewright.ids import TenantId, uuid_to_ulid
 from statewright.operations.service import Act
+from statewright.operations.table import OPERATIONS
 from statewright.services.ops.service import OpsAuditSweeper
 from statewright.storage.connections import parse_database_url
 from statewright.storage.ops.service import record_act
@@ -19,7 +20,7 @@ from statewright.storage.pool import Pool
 from tests.builders import Json, a_workflow
 from tests.database import Template
 from tests.integration.ops.builders import ops_api, walk
-from tests.service import Api, RunningService, done, eventually, hosted, refused
+from tests.service import Api, RunningService, a_token, done, eventually, hosted, refused
 
 UNKNOWN = "00000000-0000-1000-8000-000000000000"
 
@@ -161,6 +162,16 @@ def forge(ops: Api, path: str, key: Json) -> str:
     cursor = done(ops.get(f"{path}?limit=1"))["nextCursor"]
     digest, _ = json.loads(urlsafe_b64decode(f"{cursor}=="))
     return urlsafe_b64encode(json.dumps([digest, key]).encode()).decode().rstrip("=")
+
+
+@pytest.mark.parametrize(
+    "path", [one.path for one in OPERATIONS if any(query.name == "count" for query in one.query)], ids=str
+)
+def test_a_list_that_offers_its_total_tells_it(service: RunningService, tenant: str, path: str) -> None:
+    ops = Api(service.root, a_token(tenant, user_roles=["ROLE_OPERATOR"]))
+    assert "total" not in done(ops.get(path))
+    counted = done(ops.get(f"{path}?count=true"))
+    assert counted["total"] == len(counted["items"])
 
 
 def test_cursors_belong_to_one_list(service: RunningService, tenant: str) -> None:

@@ -110,6 +110,7 @@ def test_equal_failures_are_counted_and_grouped(api: Api, ops: Api, node: Node, 
     assert sorted(each["occurrences"] for each in listed(ops)) == [4, 4, 4]
     [group] = done(ops.get("/incident-groups"))["items"]
     assert (group["open"], group["occurrences"], len(group["sampleIds"])) == (3, 12, 3)
+    assert done(ops.get("/incident-groups?count=true"))["total"] == 1
 
 
 def test_a_failed_creation_is_a_subject_of_its_own_and_can_be_retried(

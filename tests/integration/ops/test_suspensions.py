@@ -250,6 +250,7 @@ def test_suspensions_are_listed_and_on_record(api: Api, ops: Api) -> None:
     resume(ops, ids[1], reason="it is up again")
     assert [each["id"] for each in walk(ops, "/suspensions", limit=1)] == ids[::-1]
     assert [each["id"] for each in done(ops.get("/suspensions?active=true"))["items"]] == [ids[2], ids[0]]
+    assert done(ops.get("/suspensions?active=true&count=true&limit=1"))["total"] == 2
     assert [each["id"] for each in done(ops.get(f"/suspensions?entityId={entity}"))["items"]] == [ids[0]]
     assert [each["id"] for each in done(ops.get("/suspensions?model=prize&scope=MODEL"))["items"]] == [ids[2]]
     newest, *_, oldest = done(ops.get("/audit?targetKind=SUSPENSION"))["items"]

@@ -105,7 +105,8 @@ async def list_groups(core: Core, caller: Caller, page: PageRequest[GroupKey]) -
     """Open incidents by their cause, that of most of them first."""
     after = (page.after.open, page.after.fingerprint) if page.after else None
     found = await stored.list_groups(core.pool, caller.tenant, limit=page.size + 1, after=after)
-    return build_page(page, found, lambda each: GroupKey(each.open, each.fingerprint))
+    total = await stored.count_groups(core.pool, caller.tenant, limit=page.count_up_to) if page.counts else None
+    return build_page(page, found, lambda each: GroupKey(each.open, each.fingerprint), total)
 
 
 async def get_incident(core: Core, caller: Caller, id_: str) -> StoredIncident:

@@ -191,7 +191,9 @@ async def list_suspensions(
     after = str(page.after.id) if page.after else None
     found = await stored.list_suspensions(core.pool, caller.tenant, wanted, limit=page.size + 1, after=after)
     states = [await _describe(core, follower, each) for each in found]
-    return build_page(page, states, lambda state: SuspensionKey(UUID(state.suspension.id)))
+    limit = page.count_up_to
+    total = await stored.count_suspensions(core.pool, caller.tenant, wanted, limit=limit) if page.counts else None
+    return build_page(page, states, lambda state: SuspensionKey(UUID(state.suspension.id)), total)
 
 
 async def get_suspension(core: Core, follower: "SuspensionFollower", caller: Caller, id_: str) -> SuspensionState:

@@ -214,6 +214,18 @@ async def list_groups(
     return [read_record(IncidentGroup, row) for row in rows]
 
 
+COUNT_GROUPS: Final = """
+    SELECT count(*)
+      FROM (SELECT DISTINCT fingerprint FROM incident WHERE tenant = $1 AND status = 'OPEN' LIMIT $2) AS counted
+"""
+
+
+async def count_groups(pool: Pool, tenant: TenantId, *, limit: int) -> int:
+    """How many causes there are, counted up to ``limit``."""
+    count: int = await pool.fetchval(COUNT_GROUPS, tenant, limit)
+    return count
+
+
 RESOLVE: Final = """
     UPDATE incident
        SET status = 'RESOLVED', resolved_at = now_us(), resolved_by_id = $3, resolved_by_kind = $4, resolution = $5,

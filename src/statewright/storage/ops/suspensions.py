@@ -427,18 +427,24 @@ class SuspensionFilter(Struct, frozen=True, kw_only=True):
     is_active: bool | None = None
 
 
-LIST: Final = f"""
-    -- Newest first; ids rise with time.
-    SELECT {COLUMNS} FROM suspension
+_MATCHING: Final = """
+      FROM suspension
      WHERE tenant = $1
        AND ($2::text[] IS NULL OR scope = ANY ($2))
        AND ($3::text IS NULL OR (details::json -> 'model' ->> 'name') = $3)
        AND ($4::text IS NULL OR (scope IN ('ENTITY', 'INSTANCE') AND target = $4))
        AND ($5::boolean IS NULL OR (ended_at IS NULL) = $5)
+"""
+
+LIST: Final = f"""
+    -- Newest first; ids rise with time.
+    SELECT {COLUMNS} {_MATCHING}
        AND ($6::uuid IS NULL OR id < $6)
      ORDER BY id DESC
      LIMIT $7
-"""  # noqa: S608 - a constant
+"""
+
+COUNT: Final = f"SELECT count(*) FROM (SELECT {_MATCHING} LIMIT $6) AS counted"  # noqa: S608 - constants
 
 FIND: Final = f"SELECT {COLUMNS} FROM suspension WHERE tenant = $1 AND id = $2"  # noqa: S608 - a constant
 
@@ -447,9 +453,18 @@ async def list_suspensions(
     pool: Pool, tenant: TenantId, wanted: SuspensionFilter, *, limit: int, after: str | None
 ) -> list[Suspension]:
     """Up to ``limit``, newest first; those behind the id ``after``."""
-    filters = (wanted.scopes, wanted.model, wanted.entity_id, wanted.is_active)
-    rows = await pool.fetch(LIST, tenant, *filters, after, limit)
+    rows = await pool.fetch(LIST, tenant, *_list_arguments(wanted), after, limit)
     return [_to_suspension(row) for row in rows]
+
+
+async def count_suspensions(pool: Pool, tenant: TenantId, wanted: SuspensionFilter, *, limit: int) -> int:
+    """How many there are, counted up to ``limit``."""
+    count: int = await pool.fetchval(COUNT, tenant, *_list_arguments(wanted), limit)
+    return count
+
+
+def _list_arguments(wanted: SuspensionFilter) -> tuple[object, ...]:
+    return wanted.scopes, wanted.model, wanted.entity_id, wanted.is_active
 
 
 async def find_suspension(pool: Pool, tenant: TenantId, id_: str) -> Suspension | None:
