@@ -174,6 +174,11 @@ def test_a_list_that_offers_its_total_tells_it(service: RunningService, tenant: 
     assert counted["total"] == len(counted["items"])
 
 
+def test_a_word_that_a_filter_does_not_know_is_told_the_others(service: RunningService, tenant: str) -> None:
+    problem = refused(ops_api(service, tenant).get("/incidents?status=CLOSED"), 400, "BAD_REQUEST")
+    assert problem["detail"].endswith("'status': OPEN, RESOLVED")
+
+
 def test_cursors_belong_to_one_list(service: RunningService, tenant: str) -> None:
     ops = ops_api(service, tenant, "ROLE_OPERATOR")
     for name in ("a", "b"):

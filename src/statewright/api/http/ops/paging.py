@@ -70,13 +70,13 @@ def serve_list(
     return serve(operation)(list_items)
 
 
-def read_words(request: Request, name: str, known: Sequence[Word], wrong: str = "") -> tuple[Word, ...] | None:
+def read_words(request: Request, name: str, known: Sequence[Word]) -> tuple[Word, ...] | None:
     """The words of a filter that may be repeated, in the order of the request; None without any. Raises
-    ``InvalidParameter``, which says what is ``wrong``, for one that is not known.
+    ``InvalidParameter``, which says which there are, for one that is not known.
     """
     given, by_word = request.query_all(name), {str(word): word for word in known}
     if not by_word.keys() >= set(given):
-        raise InvalidParameter(name, wrong)
+        raise InvalidParameter(name, ", ".join(by_word))
     return tuple(by_word[word] for word in given) or None
 
 

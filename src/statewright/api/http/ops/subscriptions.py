@@ -104,7 +104,7 @@ async def list_deliveries(request: Request) -> Response:
     """What became of the events of a subscription, newest first."""
     subject = request.query("subject")
     wanted = DeliveryFilter(
-        statuses=read_words(request, "status", DELIVERY_STATUSES, ", ".join(DELIVERY_STATUSES)),
+        statuses=read_words(request, "status", DELIVERY_STATUSES),
         subject=None if subject is None else read_entity_id("subject", subject),
         since=request.query_instant("atFrom"),
         before=request.query_instant("atTo"),
