@@ -57,6 +57,7 @@ def build_egress_policy(settings: Settings) -> EgressPolicy:
             max_body_bytes=settings.egress_max_body_bytes,
             max_requests=settings.egress_max_requests,
             max_tenant_requests=settings.egress_max_tenant_requests,
+            max_tenant_waiting=settings.egress_max_tenant_requests,
         ),
     )
 
@@ -100,7 +101,7 @@ WEBHOOK_PORTS: Final = ((443, 443), (1024, 65535))
 
 def build_webhook_egress(settings: Settings) -> Egress:
     """What sends webhooks, within what all requests are permitted, but for networks that are not public: those have a
-    setting of their own. How many are under way is limited by the subscriptions.
+    setting of their own. How many wait is limited by the subscriptions; half of those under way are a tenant's at most.
     """
     allows_http = settings.webhook_allow_http
     ports = ((80, 80), *WEBHOOK_PORTS) if allows_http else WEBHOOK_PORTS
@@ -112,7 +113,7 @@ def build_webhook_egress(settings: Settings) -> Egress:
             ports=tuple((low, high) for low, high in within if low <= high),
             requires_https=not allows_http or settings.egress_require_https,
             certificates=settings.egress_ca,
-            limits=EgressLimits(timeout_s=15.0, max_requests=256, max_tenant_requests=1600),
+            limits=EgressLimits(timeout_s=15.0, max_requests=256, max_tenant_requests=128, max_tenant_waiting=1600),
         )
     )
 

@@ -156,7 +156,7 @@ class ConcurrencyLimit:
         """A request of ``tenant`` is under way inside the block. Raises ``Refused`` when too many wait already."""
         most = self._limits.max_tenant_requests
         queue = self._tenants.setdefault(tenant, _Queue(most))
-        if queue.count >= 2 * most:
+        if queue.count >= most + self._limits.max_tenant_waiting:
             detail = f"{queue.count} requests of the tenant are under way or waiting"
             raise Refused(HttpFailure(reason="too_many_requests", detail=detail))
         queue.count += 1

@@ -189,7 +189,7 @@ class EgressLimits(Struct, frozen=True, kw_only=True):
     """Times in seconds: ``timeout_s`` is for a request with all its redirects, ``connect_timeout_s`` for resolving a
     name and connecting to it, and ``read_timeout_s`` for each silence of a server. The bodies of requests and of
     unpacked responses have at most ``max_body_bytes``. ``max_requests`` are under way at a time, and
-    ``max_tenant_requests`` of each tenant; as many again wait for their turn.
+    ``max_tenant_requests`` of each tenant; ``max_tenant_waiting`` more wait for their turn.
     """
 
     timeout_s: float = 30.0
@@ -199,6 +199,7 @@ class EgressLimits(Struct, frozen=True, kw_only=True):
     max_header_bytes: int = 32 * 1024
     max_requests: int = 64
     max_tenant_requests: int = 16
+    max_tenant_waiting: int = 16
 
 
 class EgressPolicy(Struct, frozen=True, kw_only=True):

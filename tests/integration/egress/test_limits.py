@@ -244,7 +244,7 @@ class Gate:
 
 
 async def test_a_tenant_has_so_many_requests_under_way_and_others_are_served_meanwhile():
-    limits = EgressLimits(timeout_s=30, max_tenant_requests=2)
+    limits = EgressLimits(timeout_s=30, max_tenant_requests=2, max_tenant_waiting=2)
     gate = Gate(expected=2)
     async with serve(gate) as slow, serve(respond()) as quick, open_egress(limits=limits) as egress:
 

@@ -4,6 +4,7 @@ import pytest
 
 from statewright.app.authentication import build_webhook_egress
 from statewright.egress.policy import EgressPolicy, HttpFailure
+from statewright.operations.subscriptions import MAX_SUBSCRIPTIONS, MAX_WEBHOOKS
 from statewright.settings import Settings
 
 
@@ -35,3 +36,9 @@ def test_what_the_operator_refuses_is_refused_for_webhooks(
     settings: dict[str, object], url: str, refused: str | None
 ) -> None:
     assert reason(policy_of(**settings), url) == refused
+
+
+def test_no_tenant_has_all_that_are_under_way_and_what_its_subscriptions_hold_may_wait() -> None:
+    limits = policy_of().limits
+    assert limits.max_tenant_requests == limits.max_requests // 2
+    assert limits.max_tenant_waiting >= MAX_SUBSCRIPTIONS * MAX_WEBHOOKS
