@@ -266,6 +266,12 @@ def test_pruning_is_for_administrators_and_wants_a_period(service: RunningServic
         assert problem["properties"]["parameter"] == "olderThan"
     refused(api.post(path), 400, "BAD_REQUEST")
     refused(api.post("/model/nobody/1/history/prune?olderThan=1d"), 404, "MODEL_NOT_FOUND")
+    trail = ops_api(service, tenant, "ROLE_OPERATOR")
+    assert done(trail.get("/audit?action=history.prune"))["items"] == []
+    a_history(api)
+    done(api.post(f"{path}?olderThan=90d"))
+    [act] = done(trail.get("/audit?action=history.prune"))["items"]
+    assert (act["target"], act["details"]) == ({"kind": "MODEL", "id": NOTE}, {"olderThanSeconds": 90 * 86_400})
 
 
 def test_the_command_prunes_a_model(service: RunningService, api: Api) -> None:

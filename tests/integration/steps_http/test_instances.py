@@ -360,6 +360,10 @@ def test_finished_instances_are_purged_by_administrators(service: RunningService
     assert done(admin.post("/v1/instances/purge", {"olderThan": "PT0S"})) == {"purged": 1, "complete": True}
     an_error(v1.get(f"/v1/instances/{finished}"), 404, "not-found")
     assert status(v1, active) == "ACTIVE"
+    acts = done(admin.get("/ops/v1/audit?action=instances.purge"))["items"]
+    assert [act["details"] for act in acts] == [
+        {"language": "steps", "olderThanSeconds": seconds} for seconds in (0, 30 * 86_400)
+    ]
 
 
 def test_the_command_purges_finished_instances(service: RunningService, tenant: str, v1: Api) -> None:

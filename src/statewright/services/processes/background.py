@@ -18,6 +18,7 @@ from statewright.failures import ProcessBadRequest
 from statewright.ids import EntityId
 from statewright.instants import to_us
 from statewright.loop.background import log_failures, repeat, run_in_background
+from statewright.operations.service import Act
 from statewright.processes.language import I, P
 from statewright.services.core import Caller, Core
 from statewright.services.processes.failed_jobs import build_audit_line
@@ -28,6 +29,7 @@ from statewright.services.processes.kept_reports import ReportKeeper
 from statewright.services.processes.successors import build_end_teller, build_successor_starter
 from statewright.services.processes.timers import TimerScanner
 from statewright.services.processes.writing import build_entry_event
+from statewright.storage.ops.service import announce_act
 from statewright.storage.processes import instances, jobs, leases
 from statewright.storage.processes.jobs import WorkOwner
 from statewright.storage.processes.leases import LostJob
@@ -128,6 +130,9 @@ async def purge(
     if older_than < timedelta(0):
         raise ProcessBadRequest("olderThan must not be negative")
     core = host.core
+    details = {"language": host.language.name, "olderThanSeconds": round(older_than.total_seconds())}
+    act = Act(action="instances.purge", target_kind="TENANT", target_id=caller.tenant, details=details)
+    await announce_act(core.pool, caller.tenant, caller.principal.actor, act)
     before = core.clock() - to_us(older_than)
     ends = time.monotonic() + within.total_seconds()
     removed, count = 0, MAX_PURGE_BATCH
