@@ -30,6 +30,7 @@ READS = {
 }
 """What is sent with ``POST`` and changes nothing."""
 PUBLIC = {"/oauth/token"}
+ALL = {"type": "group", "operator": "AND", "conditions": []}
 
 
 @pytest.fixture
@@ -79,6 +80,8 @@ def test_requests_over_grpc_that_change_something_are_refused(service: RunningSe
     rpcs.refused("EntityModelDeleteRequest", "READ_ONLY", model={"name": "prize", "version": 1})
     rpcs.refused("EntityCreateCollectionRequest", "READ_ONLY", dataFormat="JSON", payloads=[NEW])
     assert len(rpcs.done("EntityModelGetAllRequest")["models"]) == 1
+    begun = rpcs.done("EntitySnapshotSearchRequest", model={"name": "prize", "version": 1}, condition=ALL)
+    rpcs.refused("SnapshotCancelRequest", "READ_ONLY", snapshotId=begun["status"]["snapshotId"])
 
 
 def test_a_stream_of_a_member_is_refused(service: RunningService, tenant: str):

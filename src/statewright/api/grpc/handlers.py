@@ -70,11 +70,14 @@ class InvalidCall(Exception):
 
 
 class PreparedRequest(Struct, frozen=True):
-    """A request that was read: the function that carries it out, and the response that a failure is put into."""
+    """A request that was read: the function that carries it out, and the response that a failure is put into.
+    ``is_read``: it is for those, too, who may only read.
+    """
 
     run: Callable[[Runtime, Caller], Awaitable[Outcome]]
     blank: Response
     recording: Recording = "nothing"
+    is_read: bool = True
 
 
 class EventOperation(Struct, frozen=True):
@@ -105,16 +108,18 @@ def build_operation(
     *,
     failing: Response | Callable[[RequestT], Response],
     recording: Recording = "nothing",
+    is_change: bool = False,
 ) -> EventOperation:
     """An operation on a request; ``failing`` is or gives the answer that a failure is put into, ``recording`` is how
-    one with an idempotency key is recorded.
+    one with an idempotency key is recorded. What is recorded is a change, and so is what says it ``is_change``.
     """
+    is_read = recording == "nothing" and not is_change
     decoder = make_decoder(request)
 
     def prepare(data: str | bytes, first_value_counts: bool) -> PreparedRequest:
         decoded = read_first(decoder, data) if first_value_counts else read(decoder, data)
         blank = failing if isinstance(failing, Response) else failing(decoded)
-        return PreparedRequest(lambda runtime, caller: run(runtime, caller, decoded), blank, recording)
+        return PreparedRequest(lambda runtime, caller: run(runtime, caller, decoded), blank, recording, is_read)
 
     return EventOperation(prepare, request)
 
@@ -203,7 +208,7 @@ class RequestHandler:
                     yield _encode_response(unjoined_id, _mark_failed(rpc.unjoined, error))
                     return
             prepared = await _prepare(rpc, event)
-            if principal.is_read_only and prepared.recording != "nothing":
+            if principal.is_read_only and not prepared.is_read:
                 error = to_client_error(ReadOnly(), method, event.type)
                 yield _encode_response(event.id, _mark_failed(prepared.blank, error))
                 return

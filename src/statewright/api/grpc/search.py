@@ -305,7 +305,7 @@ ENTITY_SEARCH: Final = RpcMethod(
         "EntityGetRequest": build_operation(Get, get, failing=NOT_FOUND),
         "EntitySnapshotSearchRequest": build_operation(SnapshotSearch, submit, failing=NO_SNAPSHOT),
         "SnapshotGetStatusRequest": build_operation(SnapshotRequest, get_status, failing=NO_SNAPSHOT),
-        "SnapshotCancelRequest": build_operation(SnapshotRequest, cancel, failing=NO_SNAPSHOT),
+        "SnapshotCancelRequest": build_operation(SnapshotRequest, cancel, failing=NO_SNAPSHOT, is_change=True),
     },
     unjoined=NOT_FOUND,
 )
