@@ -344,3 +344,16 @@ def test_the_navigation_has_what_a_role_may_see(launched: RunningService):
         "ROLE_OPERATOR": {"/console/audit"},
         "ROLE_ADMIN": {"/console/admin", "/console/audit"},
     }
+
+
+def test_a_built_in_model_offers_nothing_that_nobody_may(filled: Installation, launched: RunningService):
+    """It belongs to the service itself: its pages must not lead to what is refused to every role."""
+    admin, root = log_in(launched, OWNER, ROLES), "/console/models/StepUserTask/1"
+    pages = {path: admin.get(f"{root}{path}").text for path in ("", "/schema", "/indexes", "/settings", "/entities")}
+    refused = re.compile(rf"{root}/(?:import|revisions|entities/new)|/(?:un)?lock_model|/set_change_level")
+    assert {path: refused.findall(html) for path, html in pages.items()} == {path: [] for path in pages}
+    own = "".join(admin.get(f"/console/models/order/1{path}").text for path in pages)
+    assert set(re.findall(r"unlock_model|set_change_level|/order/1/(?:import|revisions|entities/new)", own)) == {
+        *("unlock_model", "set_change_level"),
+        *(f"/order/1/{page}" for page in ("import", "revisions", "entities/new")),
+    }

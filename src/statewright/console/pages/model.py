@@ -117,6 +117,11 @@ class ModelHead(Struct, frozen=True, kw_only=True):
         return self.state == "LOCKED"
 
     @property
+    def is_builtin(self) -> bool:
+        """Whether it belongs to the service itself: nobody changes it, or writes its entities."""
+        return self.name in MODELS
+
+    @property
     def is_suspended(self) -> bool:
         """Whether all of its entities stand still."""
         return any(each.scope == "MODEL" for each in self.suspensions)
