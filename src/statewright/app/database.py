@@ -96,8 +96,8 @@ MAX_SEARCH_CONNECTIONS: Final = 8
 LOOKUP_CONNECTIONS: Final = 2
 """For searches by a declared index, which take a fraction of a millisecond."""
 
-PAST_CONNECTIONS: Final = 2
-"""Searches of the past at a time."""
+PAST_CONNECTIONS: Final = 3
+"""Searches of the past at a time, of one tenant one less."""
 
 
 class Pools(Struct, frozen=True, kw_only=True):
@@ -126,8 +126,9 @@ async def open_pools(settings: Settings, database: DatabaseUrl) -> AsyncIterator
     faults = StorageFaults()
     async with AsyncExitStack() as stack:
 
-        async def open_pool(sessions: DatabaseUrl, *, size: int, keep: int = 0) -> Pool:
-            return await stack.enter_async_context(Pool(sessions, size=size, min_open=keep, faults=faults))
+        async def open_pool(sessions: DatabaseUrl, *, size: int, keep: int = 0, others: int = 0) -> Pool:
+            pool = Pool(sessions, size=size, min_open=keep, kept_for_others=others, faults=faults)
+            return await stack.enter_async_context(pool)
 
         yield Pools(
             shared=await open_pool(database, size=shared, keep=min(settings.postgres_min_conns, shared)),
@@ -135,8 +136,8 @@ async def open_pools(settings: Settings, database: DatabaseUrl) -> AsyncIterator
             commits=await open_pool(
                 configure_commit_sessions(database), size=COMMIT_CONNECTIONS, keep=COMMIT_CONNECTIONS
             ),
-            searches=await open_pool(configure_search_sessions(database, timeout=within), size=searching),
+            searches=await open_pool(configure_search_sessions(database, timeout=within), size=searching, others=1),
             lookups=await open_pool(configure_lookup_sessions(database, timeout=within), size=LOOKUP_CONNECTIONS),
-            past=await open_pool(configure_past_sessions(database, timeout=within), size=PAST_CONNECTIONS),
+            past=await open_pool(configure_past_sessions(database, timeout=within), size=PAST_CONNECTIONS, others=1),
             jobs=await open_pool(configure_search_sessions(database), size=JOB_CONNECTIONS),
         )

@@ -374,7 +374,11 @@ class JoinedPool(Pool):
         self._connection = connection
 
     def connection(
-        self, *, within: timedelta = ACQUIRE_TIMEOUT, limit: timedelta | None = LEASE_LIMIT
+        self,
+        *,
+        within: timedelta = ACQUIRE_TIMEOUT,
+        limit: timedelta | None = LEASE_LIMIT,
+        tenant: TenantId | None = None,
     ) -> ConnectionLease:
         """The connection, in a savepoint for the length of the block."""
         return JoinedLease(self, self._connection)

@@ -3,7 +3,9 @@
 Why not asyncpg's: it sends a reset query at every release, wraps each connection in a proxy, and can starve a waiter.
 What one may rely on here:
 
-- *Fair.* A released connection goes straight to the waiter that has waited longest; none can overtake.
+- *Fair.* A released connection goes straight to the waiter that has waited longest; none can overtake. Where users name
+  tenants, the tenant that has the fewest is next, and some connections may be kept for others than the one that has
+  all the rest.
 - *Bounded.* There are never more than ``size`` connections, and no task waits longer than it said.
 - *Lazy.* A connection is opened when it is needed, closed when it was idle for long, and replaced when it broke. Who
   waits for one to be opened takes one that is released before: a server that lets nobody in, while its sessions live,
@@ -17,11 +19,11 @@ What one may rely on here:
 
 Counting. Every connection is in one of four places: idle, leased (handed out, or on its way to a waiter), opening, or
 retiring. They never hold more than ``size`` together. As long as there is room, as many are opening as tasks wait. Each
-of them is opened for one waiter, who is told when that fails; but whatever becomes free goes to the longest waiter.
+of them is opened for one waiter, who is told when that fails; but whatever becomes free goes to whoever is next.
 """
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -32,6 +34,7 @@ import asyncpg
 from msgspec import Struct
 
 from statewright.failures import StorageUnavailable
+from statewright.ids import TenantId
 from statewright.loop.lru import LruCache
 from statewright.network.sockets import enable_keepalive
 from statewright.storage.connections import DatabaseUrl, StorageFaults
@@ -241,7 +244,8 @@ class PoolState(Struct, frozen=True, kw_only=True):
 
 
 class Pool:
-    """Up to ``size`` connections to one database, of which ``min_open`` stay open when there is nothing to do.
+    """Up to ``size`` connections to one database, of which ``min_open`` stay open when there is nothing to do. A tenant
+    has all but ``kept_for_others`` of them at most, or one.
 
     ``watch_interval`` and ``probe_timeout`` add up to the time after which a silent database costs blocks their
     connection that may take their time. ``faults`` may be shared with other pools.
@@ -253,6 +257,7 @@ class Pool:
         *,
         size: int = 25,
         min_open: int = 0,
+        kept_for_others: int = 0,
         idle_timeout: timedelta = IDLE_TIMEOUT,
         watch_interval: timedelta = WATCH_INTERVAL,
         probe_timeout: timedelta = PROBE_TIMEOUT,
@@ -261,15 +266,16 @@ class Pool:
         self.faults = faults or StorageFaults()
         self._database = database
         self._size = size
+        self._most_of_tenant = max(size - kept_for_others, 1)
         self._min_open = min_open
         self._idle_timeout_s = idle_timeout.total_seconds()
         self.watch_interval_s = watch_interval.total_seconds()
         self._probe_timeout_s = probe_timeout.total_seconds()
         self._idle: deque[tuple[float, DatabaseConnection]] = deque()  # with the loop's time of release, oldest first
-        self._leased: set[DatabaseConnection] = set()
+        self._leased: dict[DatabaseConnection, TenantId | None] = {}  # and for which tenant
         self._opening: dict[asyncio.Task[None], _Waiter] = {}  # and for whom
         self._retiring: set[asyncio.Task[None]] = set()
-        self._waiters: deque[_Waiter] = deque()
+        self._waiters: dict[_Waiter, TenantId | None] = {}  # and for which tenant, in order of arrival
         self._sweeper: asyncio.TimerHandle | None = None
         self._suspects: list[ConnectionLease] = []
         self._prober: asyncio.Task[None] | None = None
@@ -290,14 +296,18 @@ class Pool:
         return PoolState(size=self._size, open=self._open, idle=len(self._idle), waiting=len(self._waiters))
 
     def connection(
-        self, *, within: timedelta = ACQUIRE_TIMEOUT, limit: timedelta | None = LEASE_LIMIT
+        self,
+        *,
+        within: timedelta = ACQUIRE_TIMEOUT,
+        limit: timedelta | None = LEASE_LIMIT,
+        tenant: TenantId | None = None,
     ) -> "ConnectionLease":
-        """A connection for the length of an ``async with`` block.
+        """A connection for the length of an ``async with`` block, taken into account as one of the tenant's.
 
         Entering raises ``StorageUnavailable`` when none is to be had ``within`` that time. A block that lasts longer
         than ``limit`` loses its connection. With None it may take its time, as long as the database answers others.
         """
-        return ConnectionLease(self, within, limit)
+        return ConnectionLease(self, within, limit, tenant)
 
     async def fetch(self, statement: str, *args: object) -> list[asyncpg.Record]:
         """The rows of a statement on a connection of its own. Raises ``StorageUnavailable``; so do the three below."""
@@ -331,39 +341,40 @@ class Pool:
         async with self.connection() as connection, connection.transaction():
             return await act(connection)
 
-    async def acquire(self, within: timedelta) -> DatabaseConnection:
+    async def acquire(self, within: timedelta, tenant: TenantId | None = None) -> DatabaseConnection:
         """A connection that the caller must ``release``; prefer ``connection()``, which does so."""
-        idle = self.take_idle()
+        idle = self.take_idle(tenant)
         if idle is not None:
             return idle
         try:
             async with asyncio.timeout(within.total_seconds()):
-                return await self._obtain_connection()
+                return await self._obtain_connection(tenant)
         except TimeoutError as late:
             raise StorageUnavailable("no connection to the database became free in time") from late
 
-    def take_idle(self) -> DatabaseConnection | None:
-        """A connection that can be had without waiting, if there is one; for ``Held``, or the caller releases it."""
+    def take_idle(self, tenant: TenantId | None = None) -> DatabaseConnection | None:
+        """A connection that can be had without waiting, if there is one; the caller releases it."""
+        if tenant is not None and [*self._leased.values()].count(tenant) >= self._most_of_tenant:
+            return None
         while self._idle:
             _, connection = self._idle.pop()  # the one used last: its caches are warm, and the others may grow old
             if not connection.is_closed():
-                self._leased.add(connection)
+                self._leased[connection] = tenant
                 return connection
         return None
 
     def release(self, connection: DatabaseConnection) -> None:
         """Take back what ``acquire`` gave."""
+        tenant = self._leased.pop(connection)
         if self._closing or not connection.is_clean:
-            self._leased.remove(connection)
             self._retire(connection)
-        elif self._waiters and (waiter := self._pop_waiter()) is not None:
-            waiter.set_result(connection)
         else:
-            self._leased.remove(connection)
             loop = asyncio.get_running_loop()
             self._idle.append((loop.time(), connection))
             if self._sweeper is None:
                 self._sweeper = loop.call_later(self._idle_timeout_s, self._sweep)
+        if self._waiters:
+            self._serve_waiters(tenant)
 
     def give_back(self, connection: DatabaseConnection, error: BaseException) -> None:
         """Take back what a block had that has failed. Raises ``StorageUnavailable`` if the database is to blame."""
@@ -384,8 +395,10 @@ class Pool:
             self._sweeper.cancel()
         if self._prober is not None:
             self._prober.cancel()
-        while (waiter := self._pop_waiter()) is not None:
-            waiter.set_exception(StorageUnavailable(STOPPING_MESSAGE))
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_exception(StorageUnavailable(STOPPING_MESSAGE))
+        self._waiters.clear()
         for opening in self._opening:
             opening.cancel()
         while self._idle:
@@ -441,18 +454,20 @@ class Pool:
             for connection in self._leased:
                 connection.terminate()
 
-    async def _obtain_connection(self) -> DatabaseConnection:
-        granted = await self._wait(self._waiters.append)
+    async def _obtain_connection(self, tenant: TenantId | None) -> DatabaseConnection:
+        granted = await self._wait(tenant)
         while granted.is_closed():
-            self._leased.remove(granted)  # it broke on its way here
-            granted = await self._wait(self._waiters.appendleft)  # whoever it was granted to has waited longest
+            del self._leased[granted]  # it broke on its way here
+            granted = await self._wait(tenant, is_first=True)  # whoever it was granted to has waited longest
         return granted
 
-    async def _wait(self, line_up: Callable[[_Waiter], None]) -> DatabaseConnection:
+    async def _wait(self, tenant: TenantId | None, *, is_first: bool = False) -> DatabaseConnection:
         if self._closing:
             raise StorageUnavailable(STOPPING_MESSAGE)
         waiter: _Waiter = asyncio.get_running_loop().create_future()
-        line_up(waiter)
+        others, self._waiters = (self._waiters, {}) if is_first else ({}, self._waiters)
+        self._waiters[waiter] = tenant
+        self._waiters.update(others)
         self._open_for_waiters()
         try:
             return await waiter
@@ -463,8 +478,7 @@ class Pool:
     def _abandon_wait(self, waiter: _Waiter) -> None:
         """Leave the queue, and pass on what was granted in the very moment of the cancellation."""
         if waiter.cancelled():
-            with suppress(ValueError):  # skipped by now
-                self._waiters.remove(waiter)
+            self._waiters.pop(waiter, None)  # unless it was skipped by now
             for opening, expecting in self._opening.items():
                 if expecting is waiter and len(self._opening) > len(self._waiters):
                     opening.cancel()
@@ -483,29 +497,50 @@ class Pool:
                 task.add_done_callback(self._finish_opening)
 
     async def _open_one(self, waiter: _Waiter) -> None:
-        """Open a connection and hand it to the longest waiter; ``waiter`` is told of the failure."""
+        """Open a connection and hand it to whoever is next; ``waiter`` is told of the failure."""
         try:
             connection = await connect(self._database)
         except Exception as error:
             self.faults.count(error.__cause__ or error)
             if not waiter.done():
-                self._waiters.remove(waiter)
+                del self._waiters[waiter]
                 waiter.set_exception(error)
             return
         self._opening = {task: other for task, other in self._opening.items() if other is not waiter}
-        self._leased.add(connection)
+        self._leased[connection] = None
         self.release(connection)
 
     def _finish_opening(self, task: "asyncio.Task[None]") -> None:
         self._opening.pop(task, None)  # one that failed, or was cancelled
         self._pass_capacity_on()
 
-    def _pop_waiter(self) -> _Waiter | None:
-        while self._waiters:
-            waiter = self._waiters.popleft()
-            if not waiter.done():
-                return waiter
-        return None
+    def _serve_waiters(self, last: TenantId | None) -> None:
+        """Hand out what is idle, as far as there are waiters who may have it; to ``last``, who had it, after others."""
+        while self._idle and (waiter := self._choose_waiter(last)) is not None:
+            connection = self.take_idle()
+            if connection is None:  # it broke while it was idle, which makes room for another
+                self._open_for_waiters()
+                return
+            tenant = self._leased[connection] = self._waiters.pop(waiter)
+            waiter.set_result(connection)
+            if tenant is not None:  # what else it waits for is behind those who have not had their turn
+                self._waiters = dict(sorted(self._waiters.items(), key=lambda waiting: waiting[1] == tenant))
+
+    def _choose_waiter(self, last: TenantId | None) -> _Waiter | None:
+        """Who is next: the first of those whose tenant has the fewest connections, and not yet as many as it may."""
+        taken = Counter(self._leased.values())
+        taken[None] = 0
+        chosen, fewest = None, self._size + 1
+        for waiter, tenant in [*self._waiters.items()]:
+            if waiter.done():
+                del self._waiters[waiter]
+                continue
+            share = taken[tenant] + (tenant is not None and tenant == last)
+            if taken[tenant] < self._most_of_tenant and share < fewest:
+                chosen, fewest = waiter, share
+            if not fewest:
+                break
+        return chosen
 
     def _pass_capacity_on(self) -> None:
         if not self._closing:
@@ -557,17 +592,19 @@ class ConnectionGuard:
 class ConnectionLease:
     """``async with lease as connection``: the connection is the block's alone."""
 
-    __slots__ = ("_connection", "_limit", "_pool", "_timer", "_within")
+    __slots__ = ("_connection", "_limit", "_pool", "_tenant", "_timer", "_within")
 
-    def __init__(self, pool: Pool, within: timedelta, limit: timedelta | None) -> None:
+    def __init__(self, pool: Pool, within: timedelta, limit: timedelta | None, tenant: TenantId | None = None) -> None:
         self._pool = pool
         self._within = within
         self._limit = limit
+        self._tenant = tenant
         self._connection: DatabaseConnection | None = None
         """As long as the block lasts."""
 
     async def __aenter__(self) -> DatabaseConnection:
-        connection = self._connection = self._pool.take_idle() or await self._pool.acquire(self._within)
+        pool, tenant = self._pool, self._tenant
+        connection = self._connection = pool.take_idle(tenant) or await pool.acquire(self._within, tenant)
         if self._limit is None:
             self.watch()
         else:

@@ -11,7 +11,7 @@ import pytest
 from tests.builders import Json
 from tests.database import Template, connected
 from tests.integration.search.finding import EVERYTHING, a_parcel_model, asked, found, parcels, simple
-from tests.service import Api, RunningService, done, hosted, refused
+from tests.service import PATIENCE_S, Api, RunningService, done, hosted, refused
 
 BUDGET = 3
 
@@ -61,6 +61,26 @@ async def test_searches_that_hang_keep_nobody_else_waiting(strict_service: Runni
             ]
             assert (await asyncio.to_thread(strict_api.read, saved.id))["meta"]["id"] == saved.id
             assert {response.status_code for response in await asyncio.gather(*hanging)} == {503}
+
+
+WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+
+
+async def test_a_tenant_whose_requests_hang_leaves_others_a_connection(
+    database_template: Template, tenant: str
+) -> None:
+    with hosted(database_template.clone()) as service, ThreadPoolExecutor(20) as threads:
+        busy, other = service.api(tenant), service.api(f"{tenant}-2")
+        a_parcel_model(other)
+        parcels(other, {})
+        async with connected(service.database) as observer, blocked(service, "entity_count"):
+            loop = asyncio.get_running_loop()
+            hanging = [loop.run_in_executor(threads, busy.get, "/entity/stats") for _ in range(20)]
+            async with asyncio.timeout(PATIENCE_S):
+                while await observer.fetchval(WAITING) < 5:
+                    pass
+            assert await asyncio.to_thread(found, other, EVERYTHING) == ["a"]
+        await asyncio.gather(*hanging)
 
 
 def test_judging_more_entities_than_the_budget_allows_is_refused(strict_api: Api) -> None:

@@ -3,6 +3,7 @@ jumps, so that hundreds of evenings pass in a second (``storage/pool.py`` says w
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime, timedelta
 from typing import Literal, TypeVar
@@ -15,6 +16,7 @@ from msgspec import Struct
 
 from statewright.engine.simulation.simulator import JumpingLoop
 from statewright.failures import StorageUnavailable
+from statewright.ids import TenantId
 from statewright.storage import pool as pools
 from statewright.storage.connections import DatabaseUrl
 from statewright.storage.pool import ConnectionGuard, ConnectionLost, Pool
@@ -32,7 +34,7 @@ Opening = Literal["at once", "slowly", "refused"]
 
 class Visit(Struct, frozen=True, kw_only=True):
     """What somebody does with a connection, times in tenths of a second. ``cut``: cancelled then, and after so many
-    turns of the event loop.
+    turns of the event loop. ``tenant``: for whom.
     """
 
     at: int
@@ -41,6 +43,7 @@ class Visit(Struct, frozen=True, kw_only=True):
     end: End
     within: int = 50
     cut: tuple[int, int] | None = None
+    tenant: TenantId | None = None
 
 
 class Session:
@@ -119,13 +122,13 @@ class Evening:
     def __init__(self, server: Server, pool: Pool) -> None:
         self.server = server
         self.pool = pool
-        self.served = 0
+        self.served = Counter[TenantId | None]()
 
     async def visit(self, visit: Visit) -> None:
         await asyncio.sleep(visit.at / 10)
         within = timedelta(seconds=visit.within / 10)
         if visit.way == "acquire":
-            connection = await self.pool.acquire(within)
+            connection = await self.pool.acquire(within, visit.tenant)
             try:
                 await self.use(connection, visit)
             except BaseException as error:
@@ -133,13 +136,13 @@ class Evening:
                 raise
             self.pool.release(connection)
         elif visit.way == "idle":
-            idle = self.pool.take_idle()
+            idle = self.pool.take_idle(visit.tenant)
             if idle is not None:
                 with ConnectionGuard(self.pool, idle):
                     await self.use(idle, visit)
         else:
             limit = None if visit.way == "patient lease" else 2 * SECOND
-            async with self.pool.connection(within=within, limit=limit) as connection:
+            async with self.pool.connection(within=within, limit=limit, tenant=visit.tenant) as connection:
                 await self.use(connection, visit)
 
     async def use(self, connection: object, visit: Visit) -> None:
@@ -149,12 +152,14 @@ class Evening:
         assert not connection.is_prepared_only, "its statement_timeout would end what the next user asks"
         assert connection.user is None
         connection.user = visit
-        self.served += 1
+        self.served[visit.tenant] += 1
+        assert visit.tenant is None or self.served[visit.tenant] < SIZE, "others must find one"
         try:
             await asyncio.sleep(visit.hold / 10)
             leave(connection, "lost" if connection.is_closed() else visit.end)
         finally:
             connection.user = None
+            self.served[visit.tenant] -= 1
 
 
 def leave(connection: Session, end: End) -> None:
@@ -206,6 +211,7 @@ visits = st.lists(
         end=st.sampled_from([*EXPECTED, "ok", "ok", "ok"]),
         within=st.sampled_from([1, 5, 50]),
         cut=st.none() | st.tuples(st.integers(0, 15), st.integers(0, 5)),
+        tenant=st.none() | st.sampled_from([TenantId("one"), TenantId("other")]),
     ),
     max_size=14,
 )
@@ -218,7 +224,7 @@ def play(server: Server, act: Callable[[Pool], Awaitable[T]], *, size: int = SIZ
     """Plays with a pool on a server; at its end the pool is closed, and nothing of it is left."""
 
     async def run() -> T:
-        async with Pool(DATABASE, size=size, **options) as pool:  # type: ignore[arg-type]
+        async with Pool(DATABASE, size=size, kept_for_others=1, **options) as pool:  # type: ignore[arg-type]
             found = await act(pool)
         assert pool.state == pools.PoolState(size=size, open=0, idle=0, waiting=0)
         assert not server.open
@@ -312,6 +318,42 @@ def test_who_asked_first_is_served_first(asked: list[tuple[int, int]], openings:
     play(server, act, size=1)
 
     assert served == [*range(len(asked))]
+
+
+@pytest.mark.parametrize(("size", "waits_s"), [(1, [1, 3, 5]), (2, [0, 1, 2]), (4, [0, 0, 1])])
+def test_a_tenant_waits_for_no_more_than_one_use_of_another_however_many_are_before_it(size: int, waits_s: list[int]):
+    async def act(pool: Pool) -> list[int]:
+        async def use(tenant: str) -> float:
+            asked = asyncio.get_running_loop().time()
+            async with pool.connection(within=60 * SECOND, tenant=TenantId(tenant)):
+                waited = asyncio.get_running_loop().time() - asked
+                await asyncio.sleep(1)
+            return waited
+
+        many = [asyncio.ensure_future(use("busy")) for _ in range(20)]
+        await asyncio.sleep(0)
+        few = await asyncio.gather(*[use("quiet") for _ in range(3)])
+        await asyncio.gather(*many)
+        return [round(each) for each in few]
+
+    assert play(Server("at once"), act, size=size) == waits_s
+
+
+def test_a_tenant_that_lost_a_connection_may_have_the_one_that_was_left_to_others():
+    async def act(pool: Pool) -> float:
+        tenant = TenantId("busy")
+        for connection in [await pool.acquire(SECOND) for _ in range(2)]:
+            pool.release(connection)
+        held = await pool.acquire(SECOND, tenant)
+        waiter = asyncio.ensure_future(pool.acquire(SECOND, tenant))
+        await asyncio.sleep(0.5)
+        held.terminate()
+        began = asyncio.get_running_loop().time()
+        pool.release(held)
+        pool.release(await waiter)
+        return asyncio.get_running_loop().time() - began
+
+    assert play(Server("slowly"), act) == 0
 
 
 @given(st.integers(0, SIZE), st.integers(1, SIZE), st.integers(0, 30))

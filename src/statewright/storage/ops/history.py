@@ -310,7 +310,7 @@ async def find_changes(
     """
     scan = _Scan(tenant, wanted, after or _begin(wanted, now), limit)
     try:
-        async with asyncio.timeout(WITHIN_S), search.open_connection() as connection:
+        async with asyncio.timeout(WITHIN_S), search.open_connection(tenant) as connection:
             await scan.run(connection, max_scanned, until=time.monotonic() + WITHIN_S / 2)
     except TimeoutError as late:
         if not scan.has_come_on:
@@ -533,7 +533,7 @@ async def list_written(
     """
     since, begin = made_at - to_us(BEFORE), after.entity if after else UUID(int=0)
     try:
-        async with asyncio.timeout(WITHIN_S), search.open_connection() as connection:
+        async with asyncio.timeout(WITHIN_S), search.open_connection(tenant) as connection:
             for span in TRANSACTIONS_AFTER:
                 until = made_at + to_us(span)
                 filed = await connection.fetch(FILED, tenant, transaction, since, until, begin, limit)

@@ -269,7 +269,7 @@ MAX_MODELS: Final = 1000
 
 async def list_model_keys(search: SearchDatabase, tenant: TenantId, *, name: str | None) -> list[ModelKey]:
     """The models of a tenant, or those with a name, up to ``MAX_MODELS``."""
-    async with search.open_connection() as connection:
+    async with search.open_connection(tenant) as connection:
         rows = await connection.fetch(MODELS, tenant, name, MAX_MODELS)
     return [ModelKey(row["name"], row["version"]) for row in rows]
 
@@ -293,7 +293,7 @@ async def find_idle_entities(
     """
     scan = _Scan(tenant, after, limit)
     try:
-        async with asyncio.timeout(within_s), search.open_connection() as connection:
+        async with asyncio.timeout(within_s), search.open_connection(tenant) as connection:
             await scan.run(connection, _skip(models, after), until=time.monotonic() + within_s / 2)
             found = await scan.read_details(connection, {model.id: model for model in models})
     except TimeoutError as late:

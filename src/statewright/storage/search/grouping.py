@@ -87,7 +87,7 @@ async def fetch_groups(
     """
     condition = query.search.compile_sql(first=FIRST_ARGUMENT)
     chosen = select_versions(query, GROUP_COLUMNS, condition=condition)
-    async with search.open_connection(query) as connection:
+    async with search.open_connection(query.tenant, query) as connection:
         if condition.is_exact:
             return await _run_grouping(connection, chosen, grouping, added)
         async with connection.transaction(isolation="repeatable_read", readonly=True):
@@ -262,7 +262,7 @@ async def fetch_counts(
     Raises ``SearchTimeout``, ``HistoryPruned``, ``StorageUnavailable``.
     """
     if instant is None:
-        async with search.open_connection() as connection:
+        async with search.open_connection(tenant) as connection:
             rows = await connection.fetch(COUNTS, tenant, model, uncommitted.ids, uncommitted.models)
     else:
         async with search.open_past_connection(tenant, model, instant) as connection:
@@ -328,7 +328,7 @@ async def fetch_counts_by_state(
     """
     if instant is None:
         present = (uncommitted.ids, uncommitted.models, uncommitted.states)
-        async with search.open_connection() as connection:
+        async with search.open_connection(tenant) as connection:
             rows = await connection.fetch(COUNTS_BY_STATE, tenant, model, states, *present)
     else:
         async with search.open_past_connection(tenant, model, instant) as connection:
@@ -345,7 +345,7 @@ async def count_matches(search: SearchDatabase, query: EntityQuery, *, limit: in
     """
     condition = query.search.compile_sql(first=FIRST_ARGUMENT)
     try:
-        async with asyncio.timeout(within_s), search.open_connection(query) as connection:
+        async with asyncio.timeout(within_s), search.open_connection(query.tenant, query) as connection:
             if condition.is_exact:
                 chosen = select_versions(query, "id", condition=condition)
                 text = f"SELECT count(*) FROM ({chosen.text} LIMIT ${len(chosen.args) + 1}) AS counted"  # noqa: S608
@@ -399,7 +399,7 @@ async def estimate_counts(
     Raises ``SearchTimeout``, ``StorageUnavailable``.
     """
     name, version = (after.name, after.version) if after else (None, None)
-    async with search.open_connection() as connection:
+    async with search.open_connection(tenant) as connection:
         models = await connection.fetch(MODELS, tenant, name, version, limit)
         plans = [_decode_plan(await connection.fetchval(ESTIMATE, tenant, model["id"]))[0].plan for model in models]
     return [

@@ -194,9 +194,9 @@ class SearchDatabase:
         if not statement.is_exact:
             return await self._judge(pool, Statement(statement.text, tuple(args)), query, reader, limit=limit)
         if statement.recurs:
-            rows = await self._fetch_prepared(pool, statement.text, args)
+            rows = await self._fetch_prepared(pool, query.tenant, statement.text, args)
         else:
-            async with self.open_connection(query, pool=pool) as connection:
+            async with self.open_connection(query.tenant, query, pool=pool) as connection:
                 rows = await connection.fetch(statement.text, *args)
         if len(rows) > limit:
             raise SearchResultLimit(limit)
@@ -205,11 +205,13 @@ class SearchDatabase:
             found.sort(key=get_id)
         return found
 
-    async def _fetch_prepared(self, pool: Pool, text: str, args: Sequence[object]) -> list[asyncpg.Record]:
+    async def _fetch_prepared(
+        self, pool: Pool, tenant: TenantId, text: str, args: Sequence[object]
+    ) -> list[asyncpg.Record]:
         """The rows of a statement, in the time of a direct search."""
         try:
             with self._deadlines.limit(self._timeout_s):
-                connection = pool.take_idle() or await pool.acquire(ACQUIRE_TIMEOUT)
+                connection = pool.take_idle(tenant) or await pool.acquire(ACQUIRE_TIMEOUT, tenant)
                 with ConnectionGuard(pool, connection):
                     return await connection.fetch_prepared(text, args)
         except (TimeoutError, asyncpg.QueryCanceledError) as late:
@@ -223,7 +225,10 @@ class SearchDatabase:
         statement = self._statements.find(query, ENTRIES.projection, await self._find_lookup(query))
         args = statement.build_args(query, limit + 1)
         options = "ANALYZE, BUFFERS" if analyze else "ANALYZE false"
-        async with self.open_connection(query) as connection, connection.transaction(readonly=True):
+        async with (
+            self.open_connection(query.tenant, query) as connection,
+            connection.transaction(readonly=True),
+        ):
             rows = await connection.fetch(f"EXPLAIN ({options}) {statement.text}", *args)
         return SearchExplanation(
             statement=Statement(statement.text, tuple(args)),
@@ -233,21 +238,21 @@ class SearchDatabase:
 
     @asynccontextmanager
     async def open_connection(
-        self, query: EntityQuery | None = None, *, pool: Pool | None = None
+        self, tenant: TenantId, query: EntityQuery | None = None, *, pool: Pool | None = None
     ) -> AsyncIterator[asyncpg.Connection]:
         """A connection for as long as a direct search may take, on which the instant of the query can be read for good;
-        of ``pool`` if the query is about the present.
+        of ``pool`` if the query is about the present. Tenants take turns at them.
 
         Raises ``SearchTimeout``, and at the end of the block ``HistoryPruned``.
         """
         instant = None if query is None else query.instant
         if query is not None and instant is not None:
-            async with self.open_past_connection(query.tenant, query.model, instant) as connection:
+            async with self.open_past_connection(tenant, query.model, instant) as connection:
                 yield connection
             return
         try:
             with self._deadlines.limit(self._timeout_s):
-                async with (pool or self.pool).connection(limit=None) as connection:
+                async with (pool or self.pool).connection(limit=None, tenant=tenant) as connection:
                     yield connection
         except (TimeoutError, asyncpg.QueryCanceledError) as late:
             raise SearchTimeout(self._timeout_s) from late
@@ -260,7 +265,7 @@ class SearchDatabase:
         try:
             with self._deadlines.limit(self._timeout_s):
                 await wait_until_visible(self.pool, instant)
-                async with self._past.connection(limit=None) as connection:
+                async with self._past.connection(limit=None, tenant=tenant) as connection:
                     yield connection
                 await require_kept(self.pool, tenant, model, instant)
         except (TimeoutError, asyncpg.QueryCanceledError) as late:
@@ -276,7 +281,10 @@ class SearchDatabase:
             tenant=query.tenant, statement=statement, columns=reader.projection.columns, most=self.scan_budget
         )
         kept = 0
-        async with self.open_connection(query, pool=pool) as connection, connection.transaction(readonly=True):
+        async with (
+            self.open_connection(query.tenant, query, pool=pool) as connection,
+            connection.transaction(readonly=True),
+        ):
             async for row, document in iterate_matches(connection, candidates, query):
                 is_kept = row["document"] is not None and kept < INLINE_BYTES
                 kept += len(row["document"]) if is_kept else 0
@@ -310,7 +318,7 @@ async def fetch_page(
     """
     condition = query.search.compile_sql(first=FIRST_ARGUMENT)
     chosen = select_versions(query, VIEW_COLUMNS, condition=condition)
-    async with search.open_connection(query) as connection:
+    async with search.open_connection(query.tenant, query) as connection:
         ordered = await _order(connection, query, chosen, after)
         if condition.is_exact:
             text = f"{ordered.text} LIMIT {size + 1}"
