@@ -29,6 +29,7 @@ from statewright.conditions.plan import (
     Matching,
     Numbers,
     Plan,
+    Temporals,
     Texts,
     Visits,
 )
@@ -47,7 +48,7 @@ from statewright.conditions.sorting import (
     sort_by_values,
 )
 from statewright.conditions.sql_terms import HEAD_CHARS, Argument, is_sendable
-from statewright.conditions.sql_values import find_successor, is_moderate
+from statewright.conditions.sql_values import PERIODS, find_successor, format_period, is_moderate
 from statewright.conditions.syntax import Condition, Group, MalformedCondition, Order, TextOperator
 from statewright.conditions.templates import Operand, SqlCondition, Template, build_template, read_shape
 from statewright.conditions.wire import parse
@@ -55,6 +56,7 @@ from statewright.entity import EntityMeta
 from statewright.evaluation.costs import CHARS_PER_STEP
 from statewright.evaluation.regexes import count_compilation_steps
 from statewright.jsonval.codec import decode_stored
+from statewright.jsonval.numbers import Number
 from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.loop.lru import LruCache
 from statewright.schema.node import DeclaredField
@@ -91,17 +93,27 @@ def list_required_values(plan: Plan) -> Iterator[tuple[str, JsonValue]]:
         case AllOf(parts=parts):
             for part in parts:
                 yield from list_required_values(part)
-        case FieldTest(
-            path=path,
-            branches=(
-                Texts(comparisons=((Order.EQUALS, value),))
-                | Numbers(comparisons=((Order.EQUALS, value),))
-                | Booleans(expected=value),
-            ),
-        ):
-            yield path.declared_as, value
+        case FieldTest(path=path, branches=branches):
+            values = {_find_only_value(branch) for branch in branches}
+            if len(values) == 1 and (value := values.pop()) is not None:
+                yield path.declared_as, value
         case _:
             pass
+
+
+def _find_only_value(branch: Branch) -> str | Number | bool | None:
+    """What equals nothing but itself; None for a branch that several values, or several spellings, satisfy."""
+    match branch:
+        case (
+            Texts(comparisons=((Order.EQUALS, value),))
+            | Numbers(comparisons=((Order.EQUALS, value),))
+            | Booleans(expected=value)
+        ):
+            return value
+        case Temporals(subtype=subtype, comparisons=((Order.EQUALS, epoch_ms),)) if subtype in PERIODS:
+            return format_period(epoch_ms, PERIODS[subtype]) or None
+        case _:
+            return None
 
 
 def find_index_use(plan: Plan, fields: Set[IndexedField]) -> IndexUse | None:

@@ -319,10 +319,10 @@ def _compile_temporal(branch: Temporals, stored: Text, binder: Binder) -> Term:
 
 
 def _compile_period(branch: Temporals, period: Period, stored: Text, binder: Binder) -> Term:
-    texts = [(order, _format_date(ms)) for order, ms in branch.comparisons]
+    texts = [(order, format_period(ms, period)) for order, ms in branch.comparisons]
     if not all(text for _, text in texts):
         return require_string(stored)
-    compared = _compile_comparisons([(order, text[: period.length]) for order, text in texts], stored, binder)
+    compared = _compile_comparisons(texts, stored, binder)
     if texts[0][0] is Order.EQUALS:
         return compared
     return join_all((compared, Term(f"{stored.head} ~ {binder.bind(period.shape, 'text')}")))
@@ -339,6 +339,11 @@ def _compile_window(branch: Temporals, stored: Text, binder: Binder) -> Term:
         if order in _UP_TO and day_after:
             terms.append(Term(f"{stored.head} < {binder.bind(day_after, 'text')}"))
     return join_all(terms)
+
+
+def format_period(epoch_ms: int, period: Period) -> str:
+    """The one text of the day, month or year of an instant; empty outside the years 1 to 9999."""
+    return _format_date(epoch_ms)[: period.length]
 
 
 def _format_date(epoch_ms: int) -> str:

@@ -75,6 +75,49 @@ def test_a_number_is_found_however_it_is_written(orders: Api, line: Json) -> Non
     assert search(orders, *equal(no="a", line=line)) == [("a", 1)]
 
 
+@pytest.mark.parametrize(
+    ("field", "operand", "is_found"),
+    [
+        ("day", "2024-02-29", True),
+        ("day", "2024-02-29T00:00:00+05:00", True),
+        ("day", "2024-02-29T00:00:01Z", False),
+        ("day", "2024-02", False),
+        ("month", "2024-02", True),
+        ("month", "2024-02-01", True),
+        ("year", "2024", True),
+        ("year", 2024, True),
+        ("year", "2025", False),
+        ("code", "1001", True),
+        ("code", "1001-01", True),
+        ("code", "A-1", False),
+    ],
+)
+def test_a_day_a_month_and_a_year_are_found_by_their_claims(
+    api: Api, field: str, operand: Json, is_found: bool
+) -> None:
+    document = {**SAMPLE, "day": "2024-02-29", "month": "2024-02", "year": "2024", "code": "1001"}
+    api.import_model("order/1", document)
+    api.import_model("order/1", {"code": "A-1"})
+    set_keys(api, {"key": [f"$.{field}"]})
+    api.lock("order/1")
+    api.create(document, model="order/1")
+    assert search(api, *equal(**{field: operand})) == ([("a", 1)] if is_found else [])
+    assert ("unique_claim" in plan(api, *equal(**{field: operand}))) == (operand not in EMPTY + SEVERAL)
+
+
+EMPTY, SEVERAL = ("2024-02-29T00:00:01Z",), ("1001-01",)
+"""What no day is, and what may be a year and a text."""
+
+
+@pytest.mark.parametrize("stored", ["2024-02-29T10:00Z", "2024-02-29T10:00", "10:00"])
+def test_a_time_that_is_spelled_in_another_way_is_found_too(api: Api, stored: str) -> None:
+    api.import_model("order/1", {**SAMPLE, "at": stored})
+    set_keys(api, {"key": ["$.at"]})
+    api.lock("order/1")
+    api.create({**SAMPLE, "at": stored}, model="order/1")
+    assert search(api, *equal(at=stored.replace("10:00", "10:00:00.000"))) == [("a", 1)]
+
+
 def test_other_comparisons_beside_the_key_hold_too(orders: Api) -> None:
     key = equal(no="b", line=1)
     assert search(orders, *key, simple("$.note", "EQUALS", "y")) == [("b", 1)]

@@ -120,11 +120,23 @@ def test_what_matches_everything_is_planned_as_always(condition: JsonValue):
         ("BOOLEAN", "true", True),
         ("INTEGER STRING", 17, None),
         ("INTEGER STRING", "a", "a"),
-        ("LOCAL_DATE", "2031-05-06", None),
+        ("LOCAL_DATE", "2031-05-06", "2031-05-06"),
+        ("LOCAL_DATE", "2031-05", "2031-05-01"),
+        ("YEAR_MONTH", "2031-05-01T00:00Z", "2031-05"),
+        ("YEAR", 2031, "2031"),
+        ("YEAR", "0000", None),
+        ("STRING YEAR", "2031", "2031"),
+        ("STRING YEAR", "2031-01", None),
+        ("LOCAL_DATE YEAR_MONTH", "2031-05", None),
+        ("LOCAL_DATE_TIME", "2031-05-06T10:00", None),
+        ("ZONED_DATE_TIME", "2031-05-06T10:00Z", None),
+        ("LOCAL_TIME", "10:00", None),
         ("CHARACTER", "a", None),
         ("UUID_TYPE", "62f35981-ebe9-11f1-b7b8-dd28fed883c2", None),
     ],
 )
-def test_one_branch_of_equality_requires_one_value(types: str, operand: JsonValue, required: JsonValue) -> None:
+def test_equality_requires_a_value_where_nothing_else_equals_it(
+    types: str, operand: JsonValue, required: JsonValue
+) -> None:
     found = dict(list_required_values(build_plan(parse(simple("$.v", "EQUALS", operand)), fields(v=types))))
     assert found == ({} if required is None else {"$.v": required})
