@@ -152,9 +152,10 @@ def _guess_path(unknown: str, declared: Mapping[str, DeclaredField]) -> str:
     """The declared path that was probably meant; only where looking for it takes no time."""
     if len(declared) > MAX_GUESSED or len(unknown) > MAX_GUESSED_CHARS:
         return ""
+    wanted = unknown.removeprefix("$.")
     names = [path.removeprefix("$.") for path in declared if len(path) <= MAX_GUESSED_CHARS]
-    nearest = get_close_matches(unknown.removeprefix("$."), names, n=1)
-    return f"; did you mean $.{nearest[0]}?" if nearest else ""
+    nearest = get_close_matches(wanted, names, n=1)
+    return f"; did you mean $.{nearest[0]}?" if nearest and nearest[0] != wanted else ""  # not all names make a path
 
 
 def walk_parts(condition: Condition) -> Iterator[Condition]:

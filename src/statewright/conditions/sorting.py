@@ -27,7 +27,7 @@ from statewright.schema.node import DeclaredField
 
 Item = TypeVar("Item")
 
-_SEGMENTS: Final = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
+_SEGMENTS: Final = re.compile(r"[\w-]+(?:\.[\w-]+)*")
 
 SORTABLE_META: Final = {name: field for name, field in META_FIELDS.items() if name != "previousTransition"}
 

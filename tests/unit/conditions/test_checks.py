@@ -202,6 +202,12 @@ def test_the_only_unknown_path_is_told_with_the_one_that_was_probably_meant():
     assert failure.detail.endswith("unknown field path(s): $.order.buyr; did you mean $.order.buyer?")
 
 
+def test_a_name_that_no_path_can_have_is_not_guessed():
+    with pytest.raises(InvalidFieldPath) as refusal:
+        check(parse(simple("$.a[0]", "EQUALS", 1)), fields(**{"a[0]": "INTEGER"}))
+    assert refusal.value.detail.endswith("unknown field path(s): $.a[0]")
+
+
 IN_ORDER = [BAD_OPERATOR, UNKNOWN_PATH, BAD_PATTERN, CONTAINER]
 
 

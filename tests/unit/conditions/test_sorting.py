@@ -31,6 +31,7 @@ def parsed(*tokens: str) -> tuple[SortKey, ...]:
         ("a.b-c.d_1:desc", SortKey(path="a.b-c.d_1", descending=True)),
         ("$.a:desc", SortKey(path="a", descending=True)),
         ("meta.label.x", SortKey(path="meta.label.x")),
+        ("größe.値:desc", SortKey(path="größe.値", descending=True)),
         ("state", SortKey(path="state")),
         ("@state", SortKey(path="state", source="meta")),
         ("@id:desc", SortKey(path="id", source="meta", descending=True)),
@@ -61,7 +62,7 @@ def test_a_key_is_a_path_with_a_direction(token: str, key: SortKey):
             "a,b",
             "a b",
         ),
-        *("@", "@version", "@State", "@previousTransition", "@state.x", "@$.state", "é", "@current_state"),
+        *("@", "@version", "@State", "@previousTransition", "@state.x", "@$.state", "@current_state"),
     ],
 )
 def test_what_is_none_is_refused_with_its_words(token: str):
