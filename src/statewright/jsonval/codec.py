@@ -193,6 +193,13 @@ def encode(value: JsonValue) -> bytes:
         return _ENCODER.encode(_convert_long_ints(value))
 
 
+def escape_characters(text: bytes, characters: str) -> bytes:
+    """The same JSON text with the characters, which only texts in it can have, written as escapes."""
+    for character in characters:
+        text = text.replace(character.encode(), f"\\u{ord(character):04x}".encode())
+    return text
+
+
 def encode_large(value: JsonValue) -> bytes:
     """The same in pieces, for a thread that lets others go on."""
     return b"".join(encode_pieces(value, encode))

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from statewright.jsonval.codec import encode
+from statewright.jsonval.codec import encode, escape_characters
 from statewright.jsonval.values import DataType, JsonObject, JsonValue, extend_path
 from statewright.schema.node import Kind, Place, SchemaNode, Tally, TypeSet, element_of, learn, type_set
 from statewright.schema.unique_keys import UniqueKey
@@ -45,10 +45,8 @@ _JSON_TYPES: Final[Mapping[DataType, tuple[str, str | None]]] = {
 }
 """Data type -> JSON Schema ``type`` and ``format`` (docs/reference/models.md#json_schema)."""
 
-_ESCAPED: Final = {text.encode(): f"\\u{ord(text):04x}".encode() for text in "<>&\u2028\u2029"}
-"""Characters that exports write as escapes (docs/reference/models.md#requests-and-answers). In JSON text they can
-only stand inside strings.
-"""
+_ESCAPED: Final = "<>&\u2028\u2029"
+"""Characters that exports write as escapes (docs/reference/models.md#requests-and-answers)."""
 
 
 def export_document(model: JsonValue, *, state: str, unique_keys: Sequence[UniqueKey] = ()) -> bytes:
@@ -56,9 +54,7 @@ def export_document(model: JsonValue, *, state: str, unique_keys: Sequence[Uniqu
     text = b'{"currentState":' + encode(state) + b',"model":' + encode(model)
     if unique_keys:
         text += b',"uniqueKeys":' + msgspec.json.encode(unique_keys)  # by struct: id comes before fields
-    for character, escape in _ESCAPED.items():
-        text = text.replace(character, escape)
-    return text + b"}"
+    return escape_characters(text, _ESCAPED) + b"}"
 
 
 def to_simple_view(node: SchemaNode) -> JsonValue:

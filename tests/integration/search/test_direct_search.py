@@ -49,6 +49,14 @@ def test_an_answer_is_one_envelope_per_line_with_exactly_the_members_of_the_cont
     }
 
 
+def test_clients_that_know_other_ends_of_lines_find_one_envelope_per_line(parcel_api: Api) -> None:
+    text = "a\x0bb\x0cc\x1cd\x85e\u2028f\u2029g"
+    parcels(parcel_api, {"name": text}, {"name": "ä"})
+    response = asked(parcel_api, EVERYTHING)
+    for lines in (response.iter_lines(), response.text.splitlines()):
+        assert [json.loads(line)["data"]["name"] for line in lines] == [text, "ä"]
+
+
 def test_no_match_is_an_empty_body(parcel_api: Api) -> None:
     parcels(parcel_api, {})
     response = asked(parcel_api, NOTHING)
