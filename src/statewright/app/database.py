@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from typing import Final
 
+import asyncpg
 from msgspec import Struct
 
 from statewright.failures import StorageUnavailable
@@ -21,7 +22,7 @@ from statewright.storage.connections import DatabaseUrl, StorageFaults, parse_da
 from statewright.storage.embedded.server import run_embedded_server as embedded_server
 from statewright.storage.entities import MAX_IN_FLIGHT as READ_CONNECTIONS
 from statewright.storage.migrate import StartRefused
-from statewright.storage.pool import Pool, connect_when_ready, describe
+from statewright.storage.pool import DatabaseConnection, Pool, connect
 from statewright.storage.search.query import (
     configure_lookup_sessions,
     configure_past_sessions,
@@ -88,6 +89,45 @@ async def apply_migrations(settings: Settings, within: timedelta) -> int:
         return 1
     log.info("migrations_applied", count=len(applied))
     return 0
+
+
+PAUSE_S: Final = 0.5
+"""Between attempts to reach a database that is waited for."""
+
+NOT_YET_ERRORS: Final = (
+    OSError,  # refused, no such host, no such socket, too late
+    asyncpg.CannotConnectNowError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.TargetServerAttributeNotMatched,
+)
+"""What a database says that is being started, or of which no host takes writes yet. All else stays as it is: a wrong
+password, say.
+"""
+
+
+async def connect_when_ready(database: DatabaseUrl) -> DatabaseConnection:
+    """A new connection to a database that may not be there yet; the caller limits the time.
+
+    Raises ``StorageUnavailable`` for what waiting does not change.
+    """
+    is_told = False
+    while True:
+        try:
+            return await connect(database)
+        except StorageUnavailable as away:
+            if not isinstance(away.__cause__, NOT_YET_ERRORS):
+                raise
+            if not is_told:
+                log.warning("database_awaited", database=database.location, error=describe(away))
+                is_told = True
+        await asyncio.sleep(PAUSE_S)
+
+
+def describe(failure: StorageUnavailable) -> str:
+    """What stood in the way, in a line."""
+    cause = failure.__cause__ or failure
+    return str(cause) or type(cause).__name__
 
 
 MAX_SEARCH_CONNECTIONS: Final = 8

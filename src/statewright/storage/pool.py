@@ -182,45 +182,6 @@ async def connect(database: DatabaseUrl) -> DatabaseConnection:
     return connection
 
 
-PAUSE_S: Final = 0.5
-"""Between attempts to reach a database that is waited for."""
-
-NOT_YET_ERRORS: Final = (
-    OSError,  # refused, no such host, no such socket, too late
-    asyncpg.CannotConnectNowError,
-    asyncpg.TooManyConnectionsError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.TargetServerAttributeNotMatched,
-)
-"""What a database says that is being started, or of which no host takes writes yet. All else stays as it is: a wrong
-password, say.
-"""
-
-
-async def connect_when_ready(database: DatabaseUrl) -> DatabaseConnection:
-    """A new connection to a database that may not be there yet; the caller limits the time.
-
-    Raises ``StorageUnavailable`` for what waiting does not change.
-    """
-    is_told = False
-    while True:
-        try:
-            return await connect(database)
-        except StorageUnavailable as away:
-            if not isinstance(away.__cause__, NOT_YET_ERRORS):
-                raise
-            if not is_told:
-                log.warning("database_awaited", database=database.location, error=describe(away))
-                is_told = True
-        await asyncio.sleep(PAUSE_S)
-
-
-def describe(failure: StorageUnavailable) -> str:
-    """What stood in the way, in a line."""
-    cause = failure.__cause__ or failure
-    return str(cause) or type(cause).__name__
-
-
 class ConnectionLost(StorageUnavailable):
     """The connection failed under a statement, which may have been carried out, or may even still run."""
 

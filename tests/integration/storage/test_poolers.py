@@ -6,10 +6,11 @@ from datetime import timedelta
 
 import pytest
 
+from statewright.app.database import connect_when_ready
 from statewright.failures import StorageUnavailable
 from statewright.storage.commit.group_commit import configure_commit_sessions
 from statewright.storage.connections import parse_database_url
-from statewright.storage.pool import connect, connect_when_ready
+from statewright.storage.pool import connect
 from statewright.storage.search.query import configure_past_sessions
 from tests.database import connected
 from tests.integration.storage.network import Network, a_network
