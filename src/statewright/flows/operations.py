@@ -87,13 +87,21 @@ def change_input(process: FlowProcess, marking: Marking, change: ContextChange) 
 
 
 def _find_tokens(marking: Marking, change: ContextChange) -> Iterator[Token]:
-    passes = {scope.id: scope.element for scope in marking.scopes}
+    elements = _map_elements(marking)
     for token in marking.tokens:
         if token.stage not in STOPPED or int(token.node) != change.node:
             continue
-        element = passes.get(token.scope) if token.owner is None and token.scope is not None else token.element
-        if change.element is None or element == change.element:
+        if change.element is None or elements.get(token.id) == change.element:
             yield token
+
+
+def _map_elements(marking: Marking) -> Mapping[ExecutionId, int | None]:
+    """Of an iteration over a task: which element. Of a node within an iterated subflow: which pass."""
+    passes = {scope.id: scope.element for scope in marking.scopes}
+    return {
+        token.id: passes[token.scope] if token.owner is None and token.scope is not None else token.element
+        for token in marking.tokens
+    }
 
 
 def _change_item(process: FlowProcess, marking: Marking, token: Token, item: JsonValue) -> Marking:
@@ -303,7 +311,7 @@ def _to_applied(
         held=held,
         events=() if marking.phase in ("COMPLETED", "CANCELLED") else instance.events,
         completed_at=find_completion(instance.completed_at, result.effects, moment.at),
-        failed_nodes=tuple(_locate(process, token) for token in marking.failures) if is_stopped else (),
+        failed_nodes=_list_failed(process, marking) if is_stopped else (),
         waiting_nodes=_list_waiting(process, marking) if is_stopped else (),
     )
     moves = list_transitions(None if before is None else before.marking.phase, result.effects)
@@ -333,6 +341,11 @@ def _list_waiting(process: FlowProcess, marking: Marking) -> tuple[NodePlace, ..
     return tuple({place.node: place for place in places}.values())
 
 
-def _locate(process: FlowProcess, token: Token) -> NodePlace:
+def _list_failed(process: FlowProcess, marking: Marking) -> tuple[NodePlace, ...]:
+    elements = _map_elements(marking)
+    return tuple(_locate(process, token, elements[token.id]) for token in marking.failures)
+
+
+def _locate(process: FlowProcess, token: Token, element: int | None = None) -> NodePlace:
     node = process.flow.graph.nodes[int(token.node)]
-    return NodePlace(node=node.index, name=describe(node), element=token.element, reason=token.reason)
+    return NodePlace(node=node.index, name=describe(node), element=element, reason=token.reason)

@@ -50,6 +50,7 @@ def test_a_node_within_an_iterated_subflow_is_named_by_the_pass(flows: Flows):
     instance = flows.run("* { A → B }", [{"i": 0}, {"i": 1}])
     for job in flows.poll("A"):
         flows.fail(job)
+    assert [(place["node"], place["element"]) for place in flows.read(instance)["failedNodes"]] == [(2, 0), (2, 1)]
     flows.do(instance, "change", node=2, element=1, input={"i": "one"})
     flows.do(instance, "restart")
     assert sorted(str(job["variables"]["input"]["i"]) for job in flows.poll("A")) == ["0", "one"]
