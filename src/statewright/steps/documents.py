@@ -15,7 +15,16 @@ import msgspec
 from msgspec import Struct
 
 from statewright.jsonval.codec import MalformedJson, decode
-from statewright.jsonval.values import JsonObject, JsonValue, MemberReader, WantedType, json_type, member_path, quote
+from statewright.jsonval.values import (
+    JsonObject,
+    JsonValue,
+    MemberReader,
+    WantedType,
+    json_type,
+    member_path,
+    quote,
+    tidy_numbers,
+)
 from statewright.steps.definition import BoundaryEvent, DecisionTable, Definition, Rule, Step
 
 T = TypeVar("T")
@@ -146,11 +155,11 @@ _READERS: Final[Mapping[str, MemberOf]] = {
     "metadata": lambda members, name: members.object(name) or None,
     "parallelNextSteps": DefinitionMembers.texts,
     "conditionalNextSteps": DefinitionMembers.texts_by_name,
-    "transformations": lambda members, name: members.object(name) or {},
+    "transformations": lambda members, name: tidy_numbers(members.object(name) or {}),
     "boundaryEvents": lambda members, name: tuple(members.read_each(name, _read_struct(BoundaryEvent))),
     "decisionTable": _read_decision_table,
     "when": DefinitionMembers.texts_by_name,
-    "outputs": lambda members, name: members.object(name) or {},
+    "outputs": lambda members, name: tidy_numbers(members.object(name) or {}),
 }
 _READERS_BY_TYPE: Final[Mapping[type, MemberOf]] = {
     str: DefinitionMembers.text,

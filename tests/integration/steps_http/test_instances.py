@@ -138,6 +138,17 @@ def test_a_number_has_the_same_form_wherever_it_is_read(v1: Api, written: str, r
         assert f'"y":{read}' in answer.text.replace(": ", ":")
 
 
+def test_a_literal_of_a_definition_has_the_form_of_a_number_of_a_request(v1: Api) -> None:
+    calc = step("calc", "TRANSFORMATION", "tell", transformations={"x": [1.0, 0.5]})
+    tell = step("tell", "DECISION_TABLE", "end", decisionTable={"rules": [{"outputs": {"y": 2.0}}]})
+    uploaded(v1, definition("literals", calc, tell))
+    begun = v1.post("/v1/instances", {"definitionId": "literals"})
+    for answer in (begun, v1.get(f"/v1/instances/{begun.json()['id']}")):
+        assert "1.0" not in answer.text
+        assert "2.0" not in answer.text
+        assert answer.json()["variables"] == {"x": [1, 0.5], "y": 2}
+
+
 def test_arithmetic_beyond_doubles_fails_the_instance_and_not_the_call(v1: Api) -> None:
     """An exception would leave the job to be delivered again and again."""
     calculate = step("calc", "TRANSFORMATION", "end", transformations={"y": "${x * 2}"})
