@@ -53,6 +53,7 @@ from statewright.net.executions import (
     end_pause_at,
     forgive,
     pause_task,
+    take_back_arrivals,
     withdraw_elements,
 )
 from statewright.net.firing import build_return, depart_again, fail, finish, resume, resume_task
@@ -142,6 +143,7 @@ def restart(run: KernelRun) -> None:
             repeat_element(run, token)
         else:
             moves += _take_back(run, token)
+    moves += take_back_arrivals(run)
     _overlook_failures(run)
     reconsider(run)
     run.send_next(moves)

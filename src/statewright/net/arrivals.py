@@ -28,7 +28,7 @@ from statewright.net.executions import (
     find_common_branches,
     place_token,
 )
-from statewright.net.firing import fail
+from statewright.net.firing import build_return, fail
 from statewright.net.language import Problem
 from statewright.net.marking import Activation, Branch, Marking, Move, NodeId, Place, Round, Token
 from statewright.net.nodes import AllInputs, AnyInput, BranchJoin, Node, RoundJoin
@@ -150,7 +150,8 @@ def _give_up_rounds(run: KernelRun, rule: RoundJoin, place: Place) -> None:
             if rule.on_incomplete == "DISCARD":
                 run.net.on_failure.end_branch(run, token)
         if rule.on_incomplete == "FAIL":
-            end_badly(run, node.id, INCOMPLETE_JOIN)
+            arrived = tuple(replace(build_return(token), admitted=False) for token in tokens)
+            end_badly(run, node.id, INCOMPLETE_JOIN, arrived=arrived)
 
 
 def _trace_incomplete(run: KernelRun, node: Node, rule: RoundJoin, tokens: Sequence[Token]) -> None:

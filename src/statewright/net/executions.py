@@ -86,9 +86,10 @@ def end_badly(
     execution: ExecutionId | None = None,
     *,
     is_final: bool = False,
+    arrived: tuple[Move, ...] = (),
 ) -> None:
-    """A branch failed, and nothing was there for it; ``execution``: what a restart begins again."""
-    failure = BranchFailure(node=node, reason=reason, error=error, execution=execution)
+    """A branch failed, and nothing was there for it; ``execution``, ``arrived``: what a restart begins again."""
+    failure = BranchFailure(node=node, reason=reason, error=error, execution=execution, arrived=arrived)
     tally = run.tally
     failures = (*tally.failures, failure) if len(tally.failures) < MAX_FAILURES else tally.failures
     if is_final:
@@ -118,6 +119,15 @@ def forgive(run: KernelRun, token: Token) -> None:
         run.tally = replace(tally, failures=failures, final="AGAIN")
     else:
         run.tally = replace(tally, failures=failures, failed=max(0, tally.failed - 1))
+
+
+def take_back_arrivals(run: KernelRun) -> list[Move]:
+    """What had come to joins that could not be completed, to wait there again: their branches have not ended."""
+    tally = run.tally
+    left = tuple(failure for failure in tally.failures if not failure.arrived)
+    if incomplete := len(tally.failures) - len(left):
+        run.tally = replace(tally, failures=left, failed=tally.failed - incomplete)
+    return [move for failure in tally.failures for move in failure.arrived]
 
 
 def discard(run: KernelRun, token: Token, reason: str) -> None:

@@ -258,6 +258,8 @@ class BranchFailure(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
     """What the activity reported, where it did."""
     execution: ExecutionId | None = None
     """The execution that failed, which a restart begins again; ``None``: there is none."""
+    arrived: tuple[Move, ...] = ()
+    """What had come to a join that could not be completed: a restart sends it there again."""
 
 
 class Tally(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

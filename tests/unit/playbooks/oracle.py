@@ -69,6 +69,8 @@ class Simulator(SimState):
             return
         self.status = "running"
         again, self.failed_runs = sorted(self.failed_runs, key=lambda run: run.serial), []
+        lost, self.lost_rounds = self.lost_rounds, []
+        self.badly -= len(lost)
         for run in again:
             if run.is_final:
                 self.final = "again"
@@ -79,6 +81,8 @@ class Simulator(SimState):
         for run in again:
             if not run.is_final:
                 self._make(run.step.name, run.args, None, goes_past=True)
+        for token in [token for tokens in lost for token in tokens]:
+            self._make(token.step, token.args, token.source, event=token.event)
         self._settle()
 
     def _find(self, where: tuple[str, int, int | None]) -> SimRun:
@@ -339,6 +343,7 @@ class Simulator(SimState):
                     self.waiting[name].remove(token)
                     self._drop(token, "INCOMPLETE_JOIN", is_well=step.left_over == "discard")
                 if step.left_over == "fail":
+                    self.lost_rounds.append(heads)
                     self._end_badly(name)
 
     def _conclude_join(self, name: str, step: SimStep) -> None:

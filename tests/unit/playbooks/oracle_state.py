@@ -48,6 +48,8 @@ class SimState:
         """Of rounds that have fired."""
         self.runs: list[SimRun] = []
         self.failed_runs: list[SimRun] = []
+        self.lost_rounds: list[list[SimToken]] = []
+        """Of joins that could not be completed."""
         self.counts: dict[str, int] = dict.fromkeys(playbook.steps, 0)
         self.well = self.badly = self.made = self.overlooked = 0
         self.final: str | None = None

@@ -21,7 +21,7 @@ from statewright.net import (
     Token,
     WorkId,
 )
-from statewright.net.marking import LIFECYCLE, MAX_FAILURES, PAUSE, BranchFailure, Round, Tally
+from statewright.net.marking import LIFECYCLE, MAX_FAILURES, PAUSE, BranchFailure, Move, Round, Tally
 from statewright.playbooks.compiling import CompiledPlaybook
 from statewright.playbooks.context import HAS_GAPS, LAST, RESULTS, change_context
 from statewright.playbooks.events import LogEvent
@@ -68,6 +68,8 @@ class _Reader:
         self._loops: dict[str, Loop] = {}
         self._rounds: dict[str, Round] = {}
         self._failed: dict[str, Token] = {}
+        self._lost: list[Move] = []
+        """Of the join that could not be completed last."""
         self._tally = Tally()
 
     def to_marking(self) -> Marking:
@@ -99,7 +101,13 @@ class _Reader:
             self._tally = replace(self._tally, final="RUNNING")
 
     def token_discarded(self, event: LogEvent, payload: "JsonObject") -> None:
-        del self._tokens[str(payload["token"])]
+        token = self._tokens.pop(str(payload["token"]))
+        if payload["reason"] == "INCOMPLETE_JOIN":
+            again = Move(target=token.node, source=token.source, payloads=token.payloads, cause="again")
+            self._lost.append(again)
+
+    def join_incomplete(self, event: LogEvent, payload: "JsonObject") -> None:
+        self._lost = []
 
     def policy_admit_evaluated(self, event: LogEvent, payload: "JsonObject") -> None:
         token = self._tokens[str(payload["token"])]
@@ -262,6 +270,7 @@ class _Reader:
             reason=str(payload["reason"]),
             error=payload["error"],
             execution=None if execution is None else ExecutionId(str(execution)),
+            arrived=tuple(self._lost) if payload["reason"] == "INCOMPLETE_JOIN" else (),
         )
         tally = self._tally
         tally = replace(tally, failures=(*tally.failures, failure)[:MAX_FAILURES])
@@ -299,7 +308,10 @@ class _Reader:
                 self._tally = replace(tally, failures=failures, final="AGAIN")
             else:
                 self._tally = replace(tally, failures=failures, failed=tally.failed - 1)
-        self._tally = replace(self._tally, verdict=None, overlooked=self._tally.failed)
+        tally = self._tally
+        failures = tuple(failure for failure in tally.failures if not failure.arrived)
+        failed = tally.failed - len(tally.failures) + len(failures)
+        self._tally = replace(tally, failures=failures, failed=failed, verdict=None, overlooked=failed)
         self._marking = replace(self._marking, phase="RUNNING", reason=None, result=None)
 
     def execution_cancelled(self, event: LogEvent, payload: "JsonObject") -> None:

@@ -344,6 +344,31 @@ def test_a_failed_run_is_restarted_with_its_args_and_nothing_else_is():
     assert not execution.restart()
 
 
+def test_what_had_come_to_a_join_waits_there_again_after_a_restart():
+    execution = run(
+        """
+        workflow:
+        - {step: s, next: {spec: {mode: inclusive}, arcs: [{step: a}, {step: b}]}}
+        - {step: a, tool: {kind: compute}, next: {arcs: [{step: m, when: event.name == 'step.done', args: {a: 1}}]}}
+        - {step: b, tool: {kind: compute}, next: {arcs: [{step: m, args: {b: 2}}]}}
+        - {step: m, spec: {join: {}}, tool: {kind: compute}}
+        """
+    )
+    a, b = execution.open
+    execution.complete(b.task)
+    for again in (False, True):
+        assert execution.restart() is again
+        execution.fail(execution.open[0].task, {"kind": "boom"})
+        assert (execution.status, execution.marking.tally.failed) == ("failed", 2)
+    assert execution.restart()
+    assert [each.step for each in execution.open] == [a.step]
+    execution.complete(execution.open[0].task)
+    [joined] = execution.open
+    assert (joined.step, joined.input["args"]) == ("m", {"a": 1, "b": 2})
+    execution.complete(joined.task)
+    assert (execution.status, execution.marking.tally.failed) == ("success", 0)
+
+
 def test_an_execution_that_was_cancelled_takes_no_more_events():
     execution = run("workflow: [{step: s, tool: {kind: compute}}]")
     (open_run,) = execution.open
