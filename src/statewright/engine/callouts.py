@@ -16,7 +16,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Awaitable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from time import monotonic
 from typing import Final, Literal, Protocol, TypeAlias, assert_never
 
@@ -181,10 +181,12 @@ class CalloutDispatcher(Struct, frozen=True, kw_only=True):
         draft: EntityDraft,
         transition: Transition | None,
         *,
+        joins: bool = True,
         avoiding: Collection[str] = (),
         within_s: float | None = None,
     ) -> CalloutResult:
-        """The result of a callout inside the run's transaction, which its callbacks may join.
+        """The result of a callout. ``joins``: inside the run's transaction, which its callbacks may join; else outside
+        any, and its callbacks are requests of their own.
 
         ``transition`` is None while a workflow is being selected; ``within_s`` bounds the wait beside the limit that
         the member has. Raises what ``CalloutTransport.dispatch`` raises.
@@ -192,30 +194,10 @@ class CalloutDispatcher(Struct, frozen=True, kw_only=True):
         with self.spans.begin_callout(spec, run, draft, transition) as span:
             self.admit(spec, run)
             await run.unit.prepare_callout()
-            token = self.tokens.issue_token(run.unit)
-            callout = self._build_callout(spec, run, draft, transition, transaction_id=run.unit.id, token=token)
-            async with run.unit.release_gate():
+            token = self.tokens.issue_token(run.unit) if joins else None
+            callout = self._build_callout(spec, run, draft, transition, token)
+            async with run.unit.release_gate() if joins else nullcontext():
                 return _note_result(span, spec, await self._dispatch(callout, run, avoiding, within_s))
-
-    async def ask_outside(
-        self,
-        spec: CalloutSpec,
-        run: Run,
-        draft: EntityDraft,
-        transition: Transition | None,
-        *,
-        avoiding: Collection[str] = (),
-        within_s: float | None = None,
-    ) -> CalloutResult:
-        """The result of a callout outside any transaction; its callbacks are requests of their own.
-
-        Raises what ``CalloutTransport.dispatch`` raises.
-        """
-        with self.spans.begin_callout(spec, run, draft, transition) as span:
-            self.admit(spec, run)
-            await run.unit.prepare_callout()
-            callout = self._build_callout(spec, run, draft, transition, transaction_id="", token=None)
-            return _note_result(span, spec, await self._dispatch(callout, run, avoiding, within_s))
 
     def ask_by_rule(
         self,
@@ -233,7 +215,7 @@ class CalloutDispatcher(Struct, frozen=True, kw_only=True):
                 dispatcher=self, spec=spec, draft=draft, transition=transition, rule=rule, joins=joins
             )
             return repeated.ask(run)
-        return self.ask(spec, run, draft, transition) if joins else self.ask_outside(spec, run, draft, transition)
+        return self.ask(spec, run, draft, transition, joins=joins)
 
     def admit(self, spec: CalloutSpec, run: Run) -> None:
         """Raises the failure of a callout that a guard stops; a run of which a segment is durable goes on."""
@@ -266,8 +248,6 @@ class CalloutDispatcher(Struct, frozen=True, kw_only=True):
         run: Run,
         draft: EntityDraft,
         transition: Transition | None,
-        *,
-        transaction_id: str,
         token: str | None,
     ) -> Callout:
         return Callout(
@@ -284,7 +264,7 @@ class CalloutDispatcher(Struct, frozen=True, kw_only=True):
             state_from=draft.state if transition else "",
             state_to=transition.next if transition else "",
             target=spec.target,
-            transaction_id=transaction_id,
+            transaction_id="" if token is None else run.unit.id,
             parameters=spec.context,
             payload=draft.build_payload() if spec.attach_entity else None,
             principal=run.unit.principal,
@@ -371,8 +351,9 @@ class RepeatedCallout(Struct, frozen=True, kw_only=True):
             return failure
 
     def _ask_once(self, run: Run, avoiding: Collection[str], within_s: float | None) -> Awaitable[CalloutResult]:
-        ask = self.dispatcher.ask if self.joins else self.dispatcher.ask_outside
-        return ask(self.spec, run, self.draft, self.transition, avoiding=avoiding, within_s=within_s)
+        return self.dispatcher.ask(
+            self.spec, run, self.draft, self.transition, joins=self.joins, avoiding=avoiding, within_s=within_s
+        )
 
     def _count(self, cause: RetryCause | None, outcome: RetryOutcome) -> None:
         if cause is not None:

@@ -133,7 +133,7 @@ class CriterionEvaluator(Struct, frozen=True, kw_only=True):
     ) -> CriterionResult:
         """What a member says of a criterion now, once and outside any transaction. Raises as ``evaluate``."""
         spec = build_criterion_spec(function, target="TRANSITION")
-        reply = await self.dispatcher.ask_outside(spec, run, draft, transition, within_s=within_s)
+        reply = await self.dispatcher.ask(spec, run, draft, transition, joins=False, within_s=within_s)
         if not reply.success:
             raise EvaluationError(f"criteria dispatch failed: {reply.error or 'criteria returned failure'}")
         return CriterionResult(reply.matches, _truncate_reason(reply), reply.warnings)

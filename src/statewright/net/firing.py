@@ -156,23 +156,25 @@ def complete(run: KernelRun, token: Token, visit: Visit, by: str | None = None) 
     if isinstance(completed, Problem):
         fail(run, token, completed.reason, completed.error)
         return
-    data = run.language.patch(completed.data, completed.changes) if completed.changes else completed.data
-    departure = data if isinstance(data, Problem) else _choose_way_on(run, token, data, visit, completed)
+    departure = _choose_way_on(run, token, visit, completed)
     if isinstance(departure, Problem) and run.net.on_failure.fails_without_way_on(node):
         fail(run, token, departure.reason, departure.error)
         return
-    if completed.changes:
-        run.emit(RecordPatch(completed.changes, token.id))
     closing = Closing(status="COMPLETED", work="COMPLETED", output=completed.output, result=visit.output, by=by)
     _leave(run, close(run, token, closing), completed, departure)
 
 
-def _choose_way_on(
-    run: KernelRun, token: Token, data: JsonObject, visit: Visit, completed: Completed
-) -> Departure | Problem:
-    if token.is_final or run.is_draining:
-        return Departure(data=data)  # nothing comes after it
-    return choose_departure(run, data, replace(visit, outgoing=completed.payloads))
+def _choose_way_on(run: KernelRun, token: Token, visit: Visit, completed: Completed) -> Departure | Problem:
+    """Where the token goes with what the node's activity changed, which is told if there is a way."""
+    data = run.language.patch(completed.data, completed.changes) if completed.changes else completed.data
+    if isinstance(data, Problem):
+        return data
+    departure: Departure | Problem = Departure(data=data)  # nothing comes after it
+    if not token.is_final and not run.is_draining:
+        departure = choose_departure(run, data, replace(visit, outgoing=completed.payloads))
+    if completed.changes and not isinstance(departure, Problem):
+        run.emit(RecordPatch(completed.changes, token.id))
+    return departure
 
 
 def skip(run: KernelRun, token: Token, visit: Visit) -> None:
@@ -219,7 +221,7 @@ def resume(run: KernelRun, token: Token, output: JsonValue) -> None:
         run.put_token(replace(token, stage=run.net.on_failure.refused_result, reason=reason))
         run.net.on_failure.settle(run, token, reason, None, None)
         return
-    _leave(run, token, completed, _choose_way_on(run, token, completed.data, visit, completed))
+    _leave(run, token, completed, _choose_way_on(run, token, visit, completed))
 
 
 def depart_again(run: KernelRun, token: Token) -> None:

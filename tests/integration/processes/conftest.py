@@ -23,7 +23,7 @@ from statewright.services.processes import advancing, definitions, instances, jo
 from statewright.services.processes.background import sweep_leases
 from statewright.services.processes.definitions import NewDefinition
 from statewright.services.processes.dialects import build_transitions
-from statewright.services.processes.hosting import ProcessHost, find_host, get_own_queue
+from statewright.services.processes.hosting import ProcessHost, get_own_queue
 from statewright.services.processes.installing import install_language
 from statewright.services.processes.jobs import ClaimedJob, JobClaim
 from statewright.services.processes.successors import build_end_teller, build_successor_starter
@@ -67,7 +67,7 @@ class Office:
 
     @property
     def host(self) -> ProcessHost[Plan, Errand]:
-        return find_host(self.runtime.processes, ERRANDS)
+        return self.runtime.processes.hosts.get(ERRANDS)
 
     async def draw(self, id_: str = "errand", limit: int = 10, ask: str = "fetch", **more: str) -> None:
         """Store a definition."""

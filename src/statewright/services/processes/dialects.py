@@ -40,7 +40,6 @@ from statewright.services.processes.hosting import (
     Processes,
     ProcessHost,
     PublishedDefinition,
-    find_host,
 )
 from statewright.services.processes.instances import AbridgedPage, StartRequest, StreamedPage
 from statewright.storage.processes.instances import InstanceFilter
@@ -253,7 +252,7 @@ class ProcessDialect(Struct, Generic[S, P, I], frozen=True, kw_only=True):
 
     def find_host(self, processes: Processes) -> ProcessHost[P, I]:
         """The host that runs its instances."""
-        return find_host(processes, self.language)
+        return processes.hosts.get(self.language)
 
     def find_verb(self, name: str) -> Verb[P, I]:
         """One that there is."""

@@ -1,7 +1,7 @@
 """The hosts of the process languages of one service, and what they keep in this process.
 
 A host is made for a language where the service is put together. Entity services know nothing of it; it stands on them
-as any use case does. The host of a language is found by ``find_host``.
+as any use case does. ``ProcessHosts.get`` finds the host of a language.
 
 A host counts what it does, in plain numbers, and remembers compiled definitions, which never change, and the instances
 that this process wrote last. A remembered instance may be old, since other processes write instances, too. An advance
@@ -368,11 +368,6 @@ class Processes(Struct, frozen=True, kw_only=True, eq=False):
 
 HostedTransition: TypeAlias = Callable[[Processes, Caller, FireRequest], Awaitable[TransactionId]]
 """What a transition of a model does that clients may fire; the transaction that wrote the entity."""
-
-
-def find_host(processes: Processes, language: ProcessLanguage[P, I]) -> ProcessHost[P, I]:
-    """The host of a language in a service that has it."""
-    return processes.hosts.get(language)
 
 
 # Taking turns at an instance within this process.

@@ -21,7 +21,6 @@ from statewright.services.processes.hosting import (
     NodeRetry,
     Processes,
     ProcessHost,
-    find_host,
 )
 from statewright.services.processes.jobs import (
     ClaimedJob,
@@ -82,7 +81,7 @@ def install_language(
     def build_pusher(
         processes: Processes, members: Members, callouts: LocalCallouts, do_job: "DoJob | None"
     ) -> BackgroundService:
-        return Pusher(find_host(processes, language), members, callouts, render_job, do_job)
+        return Pusher(processes.hosts.get(language), members, callouts, render_job, do_job)
 
     return InstalledLanguage(
         name=language.name,

@@ -27,7 +27,7 @@ from statewright.services.processes.dialects import (
     build_transitions,
 )
 from statewright.services.processes.documents import cut_reason
-from statewright.services.processes.hosting import HostedTransition, Processes, find_host
+from statewright.services.processes.hosting import HostedTransition, Processes
 from statewright.services.processes.tasks import fire_completion
 from statewright.services.steps import definitions
 from statewright.services.steps.definitions import StepSource
@@ -165,7 +165,7 @@ async def stream_history(processes: Processes, caller: Caller, instance_id: str)
 
     Raises ``ProcessNotFound``.
     """
-    host = find_host(processes, STEPS)
+    host = processes.hosts.get(STEPS)
     found = await hosted_instances.get_instance(host, caller, instance_id)
     published = await hosted_definitions.get_version(host, caller.tenant, found.definition_id, found.definition_version)
     portions = hosted_instances.stream_history(host, caller, instance_id)
