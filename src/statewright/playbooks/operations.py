@@ -51,7 +51,15 @@ from statewright.playbooks.dispatch import PARENT_ITER, PausedRun, build_dispatc
 from statewright.playbooks.events import REQUEST, WORKER_EVENT
 from statewright.playbooks.execution import Execution, list_transitions
 from statewright.playbooks.graph import fail_task, write_reason
-from statewright.playbooks.pipeline import CHILD, DEPTH, MAX_DEPTH, build_depth_error, direct_children, get_depth
+from statewright.playbooks.pipeline import (
+    CHILD,
+    DEPTH,
+    MAX_DEPTH,
+    build_child_error,
+    build_depth_error,
+    direct_children,
+    get_depth,
+)
 from statewright.playbooks.run_record import MAX_CHARS, MAX_PATCHES, Progress, add_changes, count_known, restore
 from statewright.playbooks.source import PlaybookProcess
 from statewright.playbooks.tasks import PAUSING, PLAYBOOK, WAIT, find_due
@@ -233,7 +241,8 @@ def _plan_pause(
         error: JsonObject = {"kind": WAIT, "message": due, "retryable": False}
     else:
         depth = get_depth(execution.marking.data) + 1
-        if depth <= MAX_DEPTH:
+        refused = build_child_error(asked.fields) or (build_depth_error() if depth > MAX_DEPTH else None)
+        if refused is None:
             item = token.payloads[0] if token.element is not None else None
             given = item if isinstance(item, dict) else {}
             element = build_dispatch(
@@ -241,7 +250,7 @@ def _plan_pause(
             ).element
             scope: JsonObject = {} if element is None else {PARENT_ITER: element.to_iter()}
             return TaskPaused(task=job, net=PLAYBOOK, input={**scope, CHILD: asked.fields, DEPTH: depth}), pause
-        error = build_depth_error()
+        error = refused
     return TaskPaused(task=job, until=at), replace(pause, outcome={"status": "error", "error": error})
 
 

@@ -37,7 +37,7 @@ from statewright.playbooks.dispatch import KEYCHAIN, PARENT_ITER, Dispatch, buil
 from statewright.playbooks.graph import to_problem
 from statewright.playbooks.jinja.values import Complete
 from statewright.playbooks.policies import Outcome, succeed
-from statewright.playbooks.tasks import PLAYBOOK
+from statewright.playbooks.tasks import PLAYBOOK, find_child_mistake
 from statewright.playbooks.templates import EvaluationContext, Problem, holds, render, render_object
 
 NOOP: Final = "noop"
@@ -399,8 +399,16 @@ def build_child_input(
     prepared = prepare_first(dispatch)
     if not isinstance(prepared, ToolCall):
         return to_problem(prepared.error or {})
+    if (error := build_child_error(prepared.fields)) is not None:
+        return to_problem(error)
     scope: JsonObject = {} if dispatch.element is None else {PARENT_ITER: dispatch.element.to_iter()}
     return {**given, **scope, CHILD: prepared.fields, DEPTH: depth}
+
+
+def build_child_error(fields: JsonObject) -> "JsonObject | None":
+    """Of a playbook that cannot be started with the fields of its task."""
+    mistake = find_child_mistake(fields)
+    return None if mistake is None else {"kind": PLAYBOOK, "message": " ".join(mistake), "retryable": False}
 
 
 def build_depth_error() -> JsonObject:

@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from statewright.jsonval.values import JsonObject, JsonValue, is_whole
+from statewright.jsonval.values import JsonObject, JsonValue
 from statewright.playbooks.context import find_watched
 from statewright.playbooks.definition import (
     Assignment,
@@ -34,6 +34,7 @@ from statewright.playbooks.tasks import (
     PLAYBOOK,
     WAIT,
     WORKBOOK,
+    find_child_mistake,
     find_due,
     is_for_members,
     list_worker_kinds,
@@ -244,9 +245,9 @@ def _check_http(fields: JsonObject, place: Place, playbook: Playbook) -> None:
 
 
 def _check_playbook(fields: JsonObject, place: Place, playbook: Playbook) -> None:
-    version = fields.get("version")
-    if _is_literal(version) and version is not None and not is_whole(version):
-        place.get("version").refuse("must be a whole number: that of the definition")
+    literal = {name: value for name, value in fields.items() if value is not None and _is_literal(value)}
+    if (mistake := find_child_mistake({"path": "rendered", **literal})) is not None:
+        place.get(mistake[0]).refuse(mistake[1])
 
 
 _FIELD_CHECKS: Final[Mapping[str, Callable[[JsonObject, Place, Playbook], None]]] = {

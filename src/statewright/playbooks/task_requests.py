@@ -21,7 +21,7 @@ from statewright.jsonval.values import JsonObject, JsonValue, is_number, is_whol
 from statewright.playbooks.dispatch import Dispatch, has_secrets
 from statewright.playbooks.pipeline import ToolCall
 from statewright.playbooks.policies import Outcome, fail, succeed
-from statewright.playbooks.tasks import COMPUTE, PAUSING, WAIT, find_due
+from statewright.playbooks.tasks import COMPUTE, PAUSING, PLAYBOOK, WAIT, find_child_mistake, find_due
 
 METHODS: Final = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 DEFAULT_CONNECT_S: Final = 10.0
@@ -256,10 +256,8 @@ def find_pause(call: ToolCall, dispatch: Dispatch, now: int) -> bool | Outcome:
     if call.kind == WAIT:
         due = find_due(call.fields, now)
         return fail("wait", due, retryable=False) if isinstance(due, str) else due - now > MIN_PAUSE_US
-    path = call.fields.get("path")
-    if not isinstance(path, str) or not path:
-        return fail("playbook", "path must be a text", retryable=False)
-    return True
+    mistake = find_child_mistake(call.fields)
+    return True if mistake is None else fail(PLAYBOOK, " ".join(mistake), retryable=False)
 
 
 def measure_pause_s(dispatch: Dispatch, now: int) -> float:

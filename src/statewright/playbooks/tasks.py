@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 from statewright.instants import parse_instant
-from statewright.jsonval.values import JsonObject, is_number, merge_deep
+from statewright.jsonval.values import JsonObject, is_number, is_whole, merge_deep
 from statewright.playbooks.definition import PipelineTask
 from statewright.playbooks.place import Findings, InvalidPlaybook, Place
 from statewright.playbooks.policies import read_task_policy
@@ -189,6 +189,20 @@ PAUSING: Final = (PLAYBOOK, WAIT)
 """The kinds of tasks for which a run is given back to the service: nobody has it until they are done."""
 MAX_WAIT_S: Final = 10 * 366 * 24 * 60 * 60
 _US_PER_S: Final = 1_000_000
+_MAX_VERSION: Final = 2**31 - 1
+
+
+def find_child_mistake(fields: JsonObject) -> tuple[str, str] | None:
+    """The field of a task that awaits another playbook which cannot be used, and what it must be; ``None``: all can."""
+    path, version = fields.get("path"), fields.get("version")
+    workload = "args" if "args" in fields else "input"
+    if not isinstance(path, str) or not path:
+        return "path", "must be a text"
+    if version is not None and not (is_whole(version) and version <= _MAX_VERSION):
+        return "version", "must be a whole number: that of the definition"
+    if not isinstance(fields.get(workload), dict | None):
+        return workload, "must be an object"
+    return None
 
 
 def find_due(fields: JsonObject, since: int) -> int | str:

@@ -406,6 +406,23 @@ def test_another_playbook_is_awaited():
     assert execution.marking.data[RESULTS] == {"s": {"total": 1}}
 
 
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ("path: '{{ workload.missing }}'", "path must be a text"),
+        ("path: child, version: '{{ workload.version }}'", "version must be a whole number: that of the definition"),
+        ("path: child, version: '{{ 2 ** 31 }}'", "version must be a whole number: that of the definition"),
+        ("path: child, args: '{{ [1] }}'", "input must be an object"),
+    ],
+)
+def test_a_playbook_that_cannot_be_started_is_a_failure_of_the_step(fields: str, told: str):
+    text = f"workload: {{version: '2'}}\nworkflow: [{{step: s, tool: {{kind: playbook, {fields}}}}}]"
+    execution = run(text)
+    failed = next(each.payload["error"] for each in execution.log if each.type == "step.failed")
+    assert (failed["kind"], failed["message"]) == ("playbook", told)
+    assert execution.status == "failed"
+
+
 def test_an_awaited_playbook_that_fails_is_a_failure_of_the_step():
     execution = run(PARENT)
     (run_id,) = execution.children
