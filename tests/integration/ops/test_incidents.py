@@ -350,6 +350,20 @@ def test_an_instance_that_fails_has_one_and_a_retry_goes_on(service: RunningServ
     assert job["variables"] == {"to": "b"}
 
 
+def test_an_instance_that_has_no_way_on_has_no_step_to_be_done_again(
+    service: RunningService, api: Api, ops: Api
+) -> None:
+    v1 = replace(api, url=f"{service.root}/v1")
+    step = {"id": "a", "name": "a", "type": "USER_TASK", "conditionalNextSteps": {"false": "z"}}
+    definition = {"id": "d", "name": "d", "steps": [step, {"id": "z", "name": "z", "type": "END"}]}
+    assert v1.post("/definitions", definition).is_success
+    id_ = v1.post("/instances", {"definitionId": "d"}).json()["id"]
+    assert v1.post(f"/instances/{id_}/user-tasks/a/complete").is_success
+    [incident] = done(ops.get("/incidents"))["items"]
+    problem = refused(ops.post(f"/incidents/{incident['id']}/retry", {}), 409, "INCIDENT_NOT_RETRYABLE")
+    assert "nothing led on from it" in problem["detail"]
+
+
 def test_a_locked_table_delays_no_request(
     service: RunningService, api: Api, ops: Api, node: Node, clients: ThreadPoolExecutor
 ) -> None:

@@ -304,8 +304,12 @@ async def _drop_parked(processes: Processes, caller: Caller, incident: Incident,
 async def _repeat_step(processes: Processes, caller: Caller, found: StoredIncident, request: Retry) -> JsonObject:
     incident = found.incident
     hosted = processes.hosts.find_hosted(found.language)
-    if hosted is None or hosted.retry_node is None or incident.step is None:
-        raise IncidentNotRetryable("instances of this language have no retry of a step")
+    if hosted is None or hosted.retry_node is None:
+        raise IncidentNotRetryable(
+            "instances of this language have no retry of a step; a restart does again what failed"
+        )
+    if incident.step is None:
+        raise IncidentNotRetryable("no step has failed: the last one is done, and nothing led on from it")
     ulid = uuid_to_ulid(incident.subject.id)
 
     def foretell(advanced: AdvanceResult[ProcessInstance]) -> RetryResult:
