@@ -16,7 +16,7 @@ from statewright.flows.graph import FlowNode
 from statewright.flows.lexer import CURRENT, Rules
 from statewright.flows.requests import list_misspellings
 from statewright.jsonval.values import JsonObject
-from statewright.net import Language, NodeId, parse_delay
+from statewright.net import Language, NodeId, parse_delay, parse_exact
 from statewright.operations.records import Int32
 from statewright.processes.changes import Backoff, JobPolicy
 
@@ -127,13 +127,9 @@ class FlowSettings(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
 
 def _read_duration(text: str, longest: timedelta) -> timedelta:
     """Raises ``ValueError``."""
-    delay = parse_delay(text)
-    if delay is None or delay.months or delay.microseconds > longest // _MICROSECOND:
+    if (duration := parse_exact(text, longest)) is None:
         raise ValueError(f"must be an ISO 8601 duration up to P{longest.days}D, without months")
-    return timedelta(microseconds=delay.microseconds)
-
-
-_MICROSECOND: Final = timedelta(microseconds=1)
+    return duration
 
 
 def find_policy(settings: FlowSettings, node: FlowNode) -> JobPolicy:

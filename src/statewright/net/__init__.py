@@ -8,7 +8,7 @@ values, without I/O, clock or waiting; :func:`start` and :func:`advance` are its
 
 from statewright.ids import format_ulid, parse_ulid, ulid_to_uuid, uuid_to_ulid
 from statewright.net.advance import KernelResult, advance, is_waiting, start
-from statewright.net.durations import Delay, add_delay, parse_delay
+from statewright.net.durations import Delay, add_delay, parse_delay, parse_exact
 from statewright.net.language import Completed, Concluded, Language, Note, Performed, Problem, Verdict, Visit
 from statewright.net.marking import (
     IDS_PER_MOMENT,
@@ -107,6 +107,7 @@ __all__ = [
     "marking_from_document",
     "marking_to_document",
     "parse_delay",
+    "parse_exact",
     "parse_ulid",
     "start",
     "ulid_to_uuid",

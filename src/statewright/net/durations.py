@@ -24,6 +24,9 @@ _MICROSECONDS: Final = (
     _US_PER_SECOND,
 )
 """Microseconds of each component after the year; the value of a month is used for its fraction only."""
+_MICROSECOND: Final = timedelta(microseconds=1)
+MAX_EXACT: Final = timedelta(days=10_000 * 366)
+"""Longer than the calendar goes."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_YEAR: Final = 9999
 
@@ -53,6 +56,14 @@ def parse_delay(text: str) -> Delay | None:
     return Delay(whole, round(sum(number * unit for number, unit in zip(exact, _MICROSECONDS, strict=True))))
 
 
+def parse_exact(text: str, longest: timedelta = MAX_EXACT) -> timedelta | None:
+    """The duration without months; ``None`` when ``text`` is not one, or one of more than ``longest``."""
+    delay = parse_delay(text)
+    if delay is None or delay.months or delay.microseconds > longest // _MICROSECOND:
+        return None
+    return timedelta(microseconds=delay.microseconds)
+
+
 def add_delay(at: int, delay: Delay) -> int | None:
     """The instant ``delay`` after ``at``, both in microseconds of the epoch; ``None`` beyond the year 9999.
 
@@ -68,7 +79,7 @@ def add_delay(at: int, delay: Delay) -> int | None:
         end = start.replace(year=year, month=month % 12 + 1, day=day) + timedelta(microseconds=delay.microseconds)
     except OverflowError:
         return None
-    return (end - _EPOCH) // timedelta(microseconds=1)
+    return (end - _EPOCH) // _MICROSECOND
 
 
 def _is_fraction(number: str) -> bool:

@@ -354,6 +354,7 @@ def test_secrets_sign_while_they_overlap(hooks: Api, receiver: Receiver) -> None
     assert json.loads(body)["type"] == "statewright.test"
     for secret in (made["secret"], rotated["secret"], third["secret"]):
         Webhook(secret).verify(body, headers)
+    assert hooks.post(f"/subscriptions/{made['id']}/rotate-secret", {"overlap": "P999999999999W"}).status_code == 400
     again = done(hooks.post(f"/subscriptions/{made['id']}/rotate-secret", {"overlap": "PT0S"}))
     done(hooks.post(f"/subscriptions/{made['id']}/test"))
     headers, body = receiver.got[1]

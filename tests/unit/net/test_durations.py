@@ -1,12 +1,12 @@
 """ISO-8601 durations (docs/reference/steps.md#durations)."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright.net import Delay, add_delay, parse_delay
+from statewright.net import Delay, add_delay, parse_delay, parse_exact
 
 SECOND = 1_000_000
 DAY = 86_400 * SECOND
@@ -88,3 +88,14 @@ def test_a_duration_beyond_the_calendar_is_never_due(text: str):
 @given(st.integers(0, 4_000_000_000_000_000), st.integers(0, 10**15))
 def test_an_exact_delay_is_simply_added(at: int, microseconds: int):
     assert add_delay(at, Delay(0, microseconds)) == at + microseconds
+
+
+@pytest.mark.parametrize("text", ["P1M", "P1DT1S", "P3660001D", "P999999999999W", "1D"])
+def test_a_duration_that_is_to_be_exact_has_no_months_and_a_limit(text: str):
+    assert parse_exact("P1D", timedelta(days=1)) == timedelta(days=1)
+    assert parse_exact(text, timedelta(days=1)) is None
+
+
+def test_a_duration_that_is_exact_is_no_longer_than_the_calendar():
+    assert parse_exact("P3660000D") == timedelta(days=3_660_000)
+    assert parse_exact("P3660001D") is None

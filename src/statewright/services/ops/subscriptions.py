@@ -24,11 +24,11 @@ from statewright.egress import Egress
 from statewright.entity import ModelKey
 from statewright.failures import BadRequest, InvalidCondition, RevisionMismatch, TargetNotAllowed
 from statewright.ids import EntityId, TenantId, make_uuid7
-from statewright.instants import from_rfc3339, to_rfc3339
+from statewright.instants import from_rfc3339, to_rfc3339, to_us
 from statewright.jsonval.codec import decode_stored
 from statewright.jsonval.patches import apply_merge_patch
 from statewright.jsonval.values import JsonObject
-from statewright.net import parse_delay
+from statewright.net import parse_exact
 from statewright.operations.events import EventFilter, EventPosition, place_behind
 from statewright.operations.subscriptions import (
     MAX_WEBHOOKS,
@@ -335,10 +335,9 @@ async def _store_change(
 
 async def rotate_secret(parts: Subscriptions, caller: Caller, id_: str, wish: Rotation) -> Subscription:
     """Sign by a new secret, and for a while by the one before. Raises ``SubscriptionNotFound``, ``BadRequest``."""
-    delay = parse_delay(wish.overlap)
-    if delay is None or delay.months or timedelta(microseconds=delay.microseconds) > MAX_OVERLAP:
+    if (overlap := parse_exact(wish.overlap, MAX_OVERLAP)) is None:
         raise _refuse("/overlap", "an ISO 8601 duration of 7 days at most")
-    overlap_us = delay.microseconds
+    overlap_us = to_us(overlap)
     return await _repeat_overtaken(lambda: _rotate_once(parts, caller, id_, overlap_us))
 
 

@@ -16,7 +16,7 @@ from statewright.ids import TransactionId
 from statewright.instants import from_rfc3339, to_rfc3339
 from statewright.jsonval.codec import decode_stored, encode_large
 from statewright.loop.background import run_by_size
-from statewright.net import parse_delay
+from statewright.net import parse_exact
 from statewright.operations.history import ChangedEntities, EntityWait, InstanceWait, Restoration, Restored
 from statewright.operations.table import (
     COMPARE_VERSIONS,
@@ -168,10 +168,9 @@ def _read_timeout(request: Request) -> timedelta:
     text = request.query("timeout")
     if text is None:
         return DEFAULT_TIMEOUT
-    delay = parse_delay(text)
-    if delay is None or delay.months:
+    if (timeout := parse_exact(text)) is None:
         raise InvalidParameter("timeout", "an ISO 8601 duration without months and years")
-    return min(timedelta(microseconds=delay.microseconds), MAX_WAIT)
+    return min(timeout, MAX_WAIT)
 
 
 @serve(LIST_CHANGES)

@@ -12,7 +12,7 @@ from statewright.api.http.request import Request
 from statewright.api.http.response import Response, encode_json
 from statewright.failures import InvalidParameter
 from statewright.instants import to_us
-from statewright.net.durations import parse_delay
+from statewright.net.durations import parse_exact
 from statewright.operations.queues import QueueKind, WorkerKind
 from statewright.operations.table import (
     DRAIN_MEMBER,
@@ -91,10 +91,9 @@ async def _get_queue(request: Request, kind: QueueKind, parameter: str) -> Respo
 async def drain_member(request: Request) -> Response:
     """Send a member nothing any more, and end its stream when it is idle."""
     text = request.query("within")
-    delay = None if text is None else parse_delay(text)
-    if text is not None and (delay is None or delay.months or timedelta(microseconds=delay.microseconds) > MAX_DRAIN):
+    within = DEFAULT_DRAIN if text is None else parse_exact(text, MAX_DRAIN)
+    if within is None:
         raise InvalidParameter("within", "an ISO 8601 duration of at most 24 hours")
-    within = DEFAULT_DRAIN if delay is None else timedelta(microseconds=delay.microseconds)
     member = await queues.drain(
         request.runtime.core,
         request.runtime.operations.members,

@@ -27,7 +27,7 @@ from statewright.failures import Failure, ProcessBadRequest, ProcessNotFound
 from statewright.instants import to_rfc3339
 from statewright.jsonval.values import JsonObject, JsonValue, quote
 from statewright.loop.background import collect_in_turns
-from statewright.net import parse_delay
+from statewright.net import parse_exact
 from statewright.operations.records import ClosedRecord, Instant, Int32
 from statewright.services.auth.clients import require_admin
 from statewright.services.ops.history import wait_for_instance
@@ -257,7 +257,6 @@ async def _join(begun: list[bytes], parts: AsyncIterator[bytes]) -> AsyncGenerat
 def _read_age(given: str) -> timedelta:
     if not given:
         raise ProcessBadRequest("olderThan is required")
-    delay = parse_delay(given)
-    if delay is None or delay.months:
+    if (age := parse_exact(given)) is None:
         raise ProcessBadRequest("olderThan must be an ISO-8601 duration in weeks, days or less, such as P30D")
-    return timedelta(microseconds=delay.microseconds)
+    return age
