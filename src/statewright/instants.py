@@ -100,4 +100,7 @@ def to_datetime(at: int) -> datetime:
 
 def parse_instant(text: str) -> int:
     """The instant that :func:`to_rfc3339` writes so. Raises ValueError for anything but a time with an offset."""
-    return (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1)
+    instant = datetime.fromisoformat(text)
+    if instant.tzinfo is None:
+        raise ValueError("the offset is missing")
+    return (instant - _EPOCH) // timedelta(microseconds=1)

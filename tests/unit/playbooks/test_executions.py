@@ -14,6 +14,7 @@ from statewright.playbooks.pipeline import direct_children
 from statewright.playbooks.policies import Outcome, fail, succeed
 from statewright.playbooks.running import LocalExecution
 from statewright.playbooks.source import PlaybookSource, compile_source
+from statewright.playbooks.tasks import find_due
 from statewright.processes.language import JobPlace, NewInstance
 from tests.unit.playbooks.traces import compile_text, describe_log
 
@@ -384,6 +385,12 @@ def test_what_a_cancellation_withdraws_has_no_error():
     execution.cancel("enough")
     withdrawn = {each.type: each.payload for each in execution.log if each.type.endswith(".cancelled")}
     assert withdrawn["step.cancelled"] == withdrawn["loop.iteration.cancelled"] == {"output": None, "reason": None}
+
+
+@pytest.mark.parametrize("until", ["soon", "2026-06-01", "2026-06-01T09:30:00", "99999-01-01T00:00:00Z"])
+def test_a_wait_lasts_until_an_instant_with_an_offset(until: str):
+    assert find_due({"until": until}, 0) == "until must be an instant, as 2026-06-01T09:30:00Z"
+    assert find_due({"until": "1970-01-01T01:00:01+01:00"}, 0) == 1_000_000
 
 
 # Other playbooks that are awaited.
