@@ -217,7 +217,7 @@ class Forbidden(Failure):
 
     code, status = "FORBIDDEN", 403
 
-    def __init__(self, message: str = "admin role required: ROLE_ADMIN") -> None:
+    def __init__(self, message: str = "forbidden: admin role required, ROLE_ADMIN") -> None:
         super().__init__(message)
 
 

@@ -45,5 +45,5 @@ def test_a_level_is_required(admin: Api, body: Json) -> None:
 def test_nobody_but_an_administrator_may(api: Api, service: RunningService) -> None:
     for response in (api.get(PATH), api.post(PATH, {"level": "debug"}), api.post(PATH, "{")):
         problem = refused(response, 403, "FORBIDDEN")
-        assert problem["detail"] == "FORBIDDEN: admin role required: ROLE_ADMIN"
+        assert problem["detail"] == "FORBIDDEN: forbidden: admin role required, ROLE_ADMIN"
     refused(service.anonymous().get(PATH), 401, "UNAUTHORIZED")

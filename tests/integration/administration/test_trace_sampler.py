@@ -41,5 +41,5 @@ def test_what_is_no_sampler_changes_nothing(admin: Api, body: Json) -> None:
 
 def test_nobody_but_an_administrator_may(api: Api, service: RunningService) -> None:
     for response in (api.get(PATH), api.post(PATH, {"sampler": "never"})):
-        assert refused(response, 403, "FORBIDDEN")["detail"] == "FORBIDDEN: admin role required: ROLE_ADMIN"
+        assert refused(response, 403, "FORBIDDEN")["detail"] == "FORBIDDEN: forbidden: admin role required, ROLE_ADMIN"
     refused(service.anonymous().get(PATH), 401, "UNAUTHORIZED")

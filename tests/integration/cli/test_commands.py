@@ -260,7 +260,7 @@ def test_who_one_is_may_be_typed_or_named(run: Run, service: RunningService, tmp
     )
     told = run("models", "list", "--token", "nonsense", code=1).stderr
     assert told.startswith("error: UNAUTHORIZED: authentication failed. STATEWRIGHT_CLIENT_ID with ")
-    assert run("clients", "list", code=1).stderr.endswith("admin role required: ROLE_ADMIN\n")
+    assert run("clients", "list", code=1).stderr.endswith("forbidden: admin role required, ROLE_ADMIN\n")
 
 
 def test_a_client_gets_its_tokens_itself(run: Run, database_template: Template, tmp_path: Path) -> None:

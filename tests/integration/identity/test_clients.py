@@ -126,7 +126,8 @@ def test_only_administrators_may(launched: RunningService, tenant: str, method: 
     refused(launched.anonymous().request(method, path), 401, "UNAUTHORIZED")
     plain = launched.api(tenant)
     assert (
-        refused(plain.request(method, path), 403, "FORBIDDEN")["detail"] == "FORBIDDEN: admin role required: ROLE_ADMIN"
+        refused(plain.request(method, path), 403, "FORBIDDEN")["detail"]
+        == "FORBIDDEN: forbidden: admin role required, ROLE_ADMIN"
     )
 
 

@@ -124,6 +124,13 @@ def test_a_state_that_goes_while_entities_are_in_it_is_a_warning_and_so_are_its_
     assert "31 timers" in told(result, "REMOVED_TRANSITION_WITH_TIMER").message
 
 
+def test_timers_of_a_transition_that_stays_scheduled_are_no_warning():
+    around = Surroundings(timers=[StateUse(workflow="lifecycle", state="A", transition="LATE", count=31)])
+    before = stored(a_workflow(A=[timed()], B=[]))
+    result = checked(a_workflow(A=[timed(delay_ms=120_000)], B=[]), stored=before, around=around)
+    assert not [finding for finding in result.findings if finding.code == "REMOVED_TRANSITION_WITH_TIMER"]
+
+
 def test_findings_are_listed_by_severity_path_and_code():
     workflow = a_workflow(
         A=[automated("X", to="B"), automated("Y", to="B", disabled=True)], B=[automated("X", to="NOWHERE")], C=[]

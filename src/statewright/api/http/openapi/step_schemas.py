@@ -278,7 +278,7 @@ STEP_EXAMPLES: Final[dict[str, object]] = {
 REASON_EXAMPLES: Final = {
     400: 'validation error: validation errors:\n  step "score" (SERVICE_TASK): jobType is required',
     401: "authentication required",
-    403: "admin role required: ROLE_ADMIN",
+    403: "forbidden: admin role required, ROLE_ADMIN",
     404: 'instance "01JABC3V9E6K8M2Q4S6T8W0Y2Z" not found',
     409: "instance is in a terminal state",
     413: "request body exceeds 10485760 bytes",
