@@ -492,12 +492,9 @@ class Pool:
         taken = Counter(self._leased.values())
         taken[None] = 0
         chosen, fewest = None, self._size + 1
-        for waiter, tenant in [*self._waiters.items()]:
-            if waiter.done():
-                del self._waiters[waiter]
-                continue
+        for waiter, tenant in self._waiters.items():
             share = taken[tenant] + (tenant is not None and tenant == last)
-            if taken[tenant] < self._most_of_tenant and share < fewest:
+            if taken[tenant] < self._most_of_tenant and share < fewest and not waiter.done():
                 chosen, fewest = waiter, share
             if not fewest:
                 break
