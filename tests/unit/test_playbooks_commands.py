@@ -101,6 +101,18 @@ def test_run_needs_no_file_where_no_task_needs_a_function() -> None:
     )
 
 
+def test_run_passes_over_waits_and_does_no_other_playbooks() -> None:
+    waits = "{step: a, tool: {kind: wait, seconds: 9000}, next: {arcs: [{step: b}]}}"
+    other = "{step: b, tool: [{name: rest, kind: wait, seconds: 9000}, {name: p, kind: playbook, path: x}]}"
+    ran = playbooks("run", "-", "--log", text=f"metadata: {{name: x}}\nworkflow: [{waits}, {other}]")
+    ended = [
+        event
+        for event in map(json.loads, ran.stdout.splitlines())
+        if event["event_type"] in ("step.done", "step.failed")
+    ]
+    assert [event["payload"].get("error", {}).get("kind") for event in ended] == [None, "no_handler"]
+
+
 def test_run_calls_the_functions_of_a_file(tasks: str) -> None:
     ran = playbooks("run", "-", "--tasks", tasks, "--workload", '{"n": 21}')
     assert ran.exit_code == 0, ran.output

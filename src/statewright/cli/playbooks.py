@@ -44,7 +44,7 @@ MAX_RUNS: Final = 100_000
 """Runs of pipelines in one execution of a command."""
 
 _ENDED_WELL: Final = ("success", "partial")
-_RESERVED: Final = ("http", "noop", "playbook")
+_RESERVED: Final = ("http", "noop", "playbook", "wait")
 
 PlaybookFile = Annotated[str, typer.Argument(help="Playbook in YAML or JSON; `-` for standard input.", metavar="FILE")]
 Workload = Annotated[str, typer.Option("--workload", help="Merged over the defaults of the playbook.", metavar="JSON")]
@@ -244,6 +244,7 @@ def run(
 
     from statewright.playbooks.policies import fail as report_error
     from statewright.playbooks.policies import succeed
+    from statewright.playbooks.tasks import HTTP, WAIT, find_due
     from statewright.sdk.pipelines import send_http
 
     playbook = _read(file)
@@ -251,6 +252,11 @@ def run(
 
     def implement(call: "ToolCall", dispatch: "Dispatch") -> "Outcome":
         function = functions.get((call.label, call.kind))
+        if function is None and call.kind == WAIT:
+            due = find_due(call.fields, 0)
+            return report_error(WAIT, due) if isinstance(due, str) else succeed()
+        if function is None and call.kind != HTTP:
+            return report_error("no_handler", f"a task of kind {call.kind} is not done here")
         if function is None:
             return asyncio.run(send_http(call.fields, dispatch.keychain))
         try:
@@ -383,7 +389,7 @@ def _read(file: str) -> "Playbook":
 
 
 def _find_functions(playbook: "Playbook", file: Path | None) -> dict[tuple[str, ...], Callable[..., Any]]:
-    """The functions of a file for all tasks, by label and kind; those of ``http`` may be missing."""
+    """The functions of a file for all tasks, by label and kind; those of ``http`` and the like may be missing."""
     wanted = {(task.label, task.kind) for step in playbook.steps for task in step.tasks if task.kind != "noop"}
     found = find_functions(file, KINDS, wanted)
     if missing := sorted({kind for label, kind in wanted if (label, kind) not in found and kind not in _RESERVED}):
