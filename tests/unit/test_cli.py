@@ -17,7 +17,7 @@ from types import SimpleNamespace
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 import statewright
 from statewright.api.http.openapi import build_openapi_document
@@ -27,6 +27,7 @@ from statewright.settings import Settings, SettingsError
 from statewright.steps.documents import read_definition
 from statewright.workflow.import_request import decode_import
 from tests.builders import a_workflow
+from tests.commands import CommandRunner
 
 
 class App:
@@ -60,7 +61,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, app: App) -> App:
 
 
 def run(*arguments: str, **environment: str) -> Result:
-    return CliRunner().invoke(main.program, list(arguments), env={"HOME": "/home/ada", **environment})
+    return CommandRunner().invoke(main.program, list(arguments), env={"HOME": "/home/ada", **environment})
 
 
 # Starting
@@ -257,19 +258,19 @@ def test_a_malformed_admin_port_is_reported_by_its_name():
 
 def test_help_shows_the_pages_of_the_documentation_without_a_service():
     page = Path(__file__).parents[2] / "docs" / "reference" / "workflows.md"
-    shown = CliRunner().invoke(main.program, ["help", "workflows"])
+    shown = CommandRunner().invoke(main.program, ["help", "workflows"])
     assert (shown.exit_code, shown.output.strip()) == (0, page.read_text().strip())
     for name in (["errors", "CONFLICT"], ["errors.CONFLICT"], ["errors/CONFLICT"]):
-        described = CliRunner().invoke(main.program, ["help", *name, "--format", "json"])
+        described = CommandRunner().invoke(main.program, ["help", *name, "--format", "json"])
         assert json.loads(described.output)["topic"] == "errors.CONFLICT"
-    assert "workflows" in CliRunner().invoke(main.program, ["help"]).output
-    told = CliRunner().invoke(main.program, ["help", "transaction"]).stderr
+    assert "workflows" in CommandRunner().invoke(main.program, ["help"]).output
+    told = CommandRunner().invoke(main.program, ["help", "transaction"]).stderr
     assert told == "error: there is no topic transaction; did you mean transactions? `statewright help` lists them\n"
 
 
 def show_help(*words: str) -> str:
     """What ``statewright help`` prints."""
-    shown = CliRunner().invoke(main.program, ["help", *words])
+    shown = CommandRunner().invoke(main.program, ["help", *words])
     assert shown.exit_code == 0, shown.stderr
     return shown.output
 
@@ -309,7 +310,7 @@ def test_help_is_plain_text_where_that_is_asked_for():
     "words", [["nonsense"], ["openapi", "nonsense"], ["grpc", "nonsense"], ["crud", "--format=yaml"]]
 )
 def test_what_help_does_not_have_is_a_slip_of_the_command_line(words: list[str]):
-    refused = CliRunner().invoke(main.program, ["help", *words])
+    refused = CommandRunner().invoke(main.program, ["help", *words])
     assert (refused.exit_code, refused.stderr[:7], refused.output[7:].count("\n")) == (2, "error: ", 1)
 
 
@@ -322,7 +323,7 @@ DOCUMENTS_FOR_EDITORS = {
 
 @pytest.mark.parametrize("name", DOCUMENTS_FOR_EDITORS)
 def test_editors_have_a_schema_of_what_is_written(name: str):
-    shown = CliRunner().invoke(main.program, ["schema", name])
+    shown = CommandRunner().invoke(main.program, ["schema", name])
     schema = json.loads(shown.output)
     Draft202012Validator.check_schema(schema)
     document = {"$schema": f"./{name}.json", **DOCUMENTS_FOR_EDITORS[name]}

@@ -4,11 +4,11 @@ import stat
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from statewright.cli import environment as init
 from statewright.cli.environment import find_user_file, read_environment
 from statewright.cli.main import program
+from tests.commands import CommandRunner
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_the_file_of_the_user_is_where_his_configuration_is() -> None:
 
 
 def run_init(home: Path, *arguments: str) -> str:
-    result = CliRunner().invoke(program, ["init", *arguments], env={"HOME": str(home / "home")})
+    result = CommandRunner().invoke(program, ["init", *arguments], env={"HOME": str(home / "home")})
     assert result.exit_code == 0, result.output
     return result.output
 

@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from statewright.cli import main
+from tests.commands import CommandRunner
 
 TASKS = """
 from decimal import Decimal
@@ -27,7 +28,7 @@ TASKS = {"my:odd-name": lambda value: {"named": True}}
 
 
 def flows(*arguments: str, text: str = "") -> Result:
-    return CliRunner().invoke(main.program, ["flows", *arguments], input=text)
+    return CommandRunner().invoke(main.program, ["flows", *arguments], input=text)
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import typer
-from typer.testing import CliRunner
 
 from statewright.cli.main import program
+from tests.commands import CommandRunner
 
 KEPT: Final = Path(__file__).with_name("help_of_commands.txt")
 PAGE: Final = Path(__file__).parents[2] / "docs/reference/cli.md"
@@ -39,7 +39,7 @@ def names_command(spans: list[str], words: tuple[str, ...]) -> bool:
 def list_lines() -> Iterator[str]:
     for words in list_commands(typer.main.get_command(program), ()):
         yield f"# {' '.join(('statewright', *words))}"
-        told = CliRunner().invoke(program, [*words, "--help"], env=WIDE).output
+        told = CommandRunner().invoke(program, [*words, "--help"], env=WIDE).output
         yield from filter(None, (re.sub(r"[\s─│╭╮╰╯]+", " ", line).strip() for line in told.splitlines()))
 
 

@@ -6,11 +6,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from statewright.cli import main
 from statewright.ids import system_clock
 from statewright.instants import parse_instant, to_rfc3339
+from tests.commands import CommandRunner
 
 TEXT = """
 apiVersion: noetl.io/v2
@@ -48,7 +49,7 @@ GUIDE = ROOT / "docs" / "guides" / "public-playbooks.md"
 
 
 def playbooks(*arguments: str, text: str = TEXT) -> Result:
-    return CliRunner().invoke(main.program, ["playbooks", *arguments], input=text)
+    return CommandRunner().invoke(main.program, ["playbooks", *arguments], input=text)
 
 
 @pytest.fixture

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from statewright.cli import main
+from tests.commands import CommandRunner
 
 LOAN_CHAIN = Path(__file__).parent / "steps" / "loan_chain"
 APPLICATION, DISBURSEMENT = str(LOAN_CHAIN / "application.json"), str(LOAN_CHAIN / "disbursement.json")
@@ -33,7 +34,7 @@ GREETING = {
 
 
 def run(*arguments: str, stdin: str | None = None) -> Result:
-    return CliRunner().invoke(main.program, ["steps", *arguments], input=stdin)
+    return CommandRunner().invoke(main.program, ["steps", *arguments], input=stdin)
 
 
 @pytest.fixture

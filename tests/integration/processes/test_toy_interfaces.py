@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from statewright.app import runtime as languages
 from statewright.sdk import Client, Conflicting
 from statewright.services.processes.dialects import build_transitions
 from statewright.services.processes.installing import install_language
+from tests.commands import CommandRunner
 from tests.database import Template
 from tests.e2e.program import EXECUTABLE
 from tests.integration.identity.test_console_login import Visit
@@ -121,9 +121,9 @@ def test_definitions_and_instances_have_pages(service: RunningService, tenant: s
 def test_definitions_are_checked_and_drawn_by_commands(tmp_path: Path):
     file = tmp_path / "errand.json"
     file.write_text(json.dumps(PLAN))
-    assert CliRunner().invoke(errands, ["lint", str(file)]).output == f"{file}: fine\n"
-    [report] = json.loads(CliRunner().invoke(errands, ["lint", "--json", str(file)]).output)
+    assert CommandRunner().invoke(errands, ["lint", str(file)]).output == f"{file}: fine\n"
+    [report] = json.loads(CommandRunner().invoke(errands, ["lint", "--json", str(file)]).output)
     assert (report["id"], report["error"]) == ("errand", None)
-    assert CliRunner().invoke(errands, ["diagram", str(file)]).output.startswith("flowchart LR\n  ask\n")
+    assert CommandRunner().invoke(errands, ["diagram", str(file)]).output.startswith("flowchart LR\n  ask\n")
     file.write_text("{")
-    assert CliRunner().invoke(errands, ["lint", str(file)]).exit_code == 1
+    assert CommandRunner().invoke(errands, ["lint", str(file)]).exit_code == 1
