@@ -237,7 +237,8 @@ def test_until_ends_it_by_itself(api: Api, ops: Api) -> None:
 
 def test_the_same_target_is_suspended_once(api: Api, ops: Api) -> None:
     id_ = suspend(ops, "TAG", name="node")
-    problem = refused(ops.post("/suspensions", {"scope": "TAG", "name": "node", "reason": "x"}), 409, "ALREADY_EXISTS")
+    again = {"scope": "TAG", "name": " NODE", "reason": "x"}
+    problem = refused(ops.post("/suspensions", again), 409, "ALREADY_EXISTS")
     assert problem["properties"]["existingId"] == id_
     resume(ops, id_)
     refused(ops.post(f"/suspensions/{id_}/resume", {}), 404, "SUSPENSION_NOT_FOUND")
@@ -264,6 +265,8 @@ def test_suspensions_are_listed_and_on_record(api: Api, ops: Api) -> None:
         ({}, "/scope"),
         ({"scope": "GALAXY", "reason": "x"}, "/scope"),
         ({"scope": "TAG", "reason": "x"}, "/name"),
+        ({"scope": "TAG", "name": "a,b", "reason": "x"}, "/name"),
+        ({"scope": "TAG", "name": " ", "reason": "x"}, "/name"),
         ({"scope": "TAG", "name": "a", "reason": ""}, "/reason"),
         ({"scope": "TAG", "name": "a", "reason": "x", "color": 1}, "/color"),
         ({"scope": "TAG", "name": "a", "id": "b", "reason": "x"}, "/id"),

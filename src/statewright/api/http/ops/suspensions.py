@@ -7,6 +7,7 @@ from statewright.api.http.ops.paging import build_list_response, read_page_reque
 from statewright.api.http.ops.route import ADMIN, read_body, read_id, read_instance_id, refuse_member, serve, serve_act
 from statewright.api.http.request import Request, read_entity_id
 from statewright.api.http.response import Response, encode_json
+from statewright.conditions.wire import parse_tags
 from statewright.entity import ModelKey
 from statewright.failures import Forbidden
 from statewright.instants import from_rfc3339
@@ -122,8 +123,18 @@ def _read_target(body: SuspensionOrder) -> Target:
         workflow=body.workflow,
         transition=body.transition,
         definition=body.definition_id,
-        name=body.name,
+        name=None if body.name is None else _read_name(body.scope, body.name),
     )
+
+
+def _read_name(scope: Scope, name: str) -> str:
+    """Tags are the same in whatever case, and two names in one are none that a callout has."""
+    if scope != "TAG":
+        return name
+    tags = parse_tags(name)
+    if len(tags) != 1:
+        raise refuse_member("/name", "not one tag")
+    return tags[0]
 
 
 def _read_target_id(scope: Scope, text: str) -> str:
