@@ -40,6 +40,12 @@ def test_every_act_is_recorded_with_who_did_it_and_without_secrets(launched: Run
         ("trusted_key.delete", kid),
     ]
     assert {item["actor"]["id"] for item in items} == {"root"}
+    assert [item["details"] for item in items if item["details"]] == [
+        {"roles": ["ROLE_M2M"]},
+        {"audience": "human", "invalidateCurrent": False},
+        {"gracePeriodSec": 0},
+        {"audience": "client", "invalidatePrevious": False},
+    ]
     assert secret not in trail.text
     assert client["client_secret"] not in trail.text
 

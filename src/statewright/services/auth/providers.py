@@ -126,7 +126,8 @@ async def update_provider(
         audiences=UNSET if patch.audiences is UNSET else _read_entries("expectedAudiences", patch.audiences),
         roles_claim=UNSET if patch.roles_claim is UNSET else _read_claim(patch.roles_claim),
     )
-    named = [name for name in ("issuers", "audiences", "roles_claim") if getattr(changes, name) is not UNSET]
+    members = {"issuers": patch.issuers, "expectedAudiences": patch.audiences, "rolesClaim": patch.roles_claim}
+    named = [name for name, value in members.items() if value is not UNSET]
     act = describe_act(caller, "oidc_provider.update", "OIDC_PROVIDER", provider_id, {"changed": named})
     updated = await identity.providers.update(
         caller.tenant, UUID(provider_id), changes, now=administration.clock(), act=act

@@ -103,7 +103,7 @@ async def issue_key_pair(administration: Administration, caller: Caller, wanted:
     valid_from, valid_to = resolve_window(wanted.window, now=now, default_us=identity.key_pair_days * DAY_US)
     grace_us = check_grace(wanted.grace_s) * _SECOND_US
     pair = await asyncio.to_thread(_make_pair, identity.cipher, audience, valid_from, valid_to)
-    details = {"audience": audience, "ends_current": wanted.ends_current}
+    details = {"audience": audience, "invalidateCurrent": wanted.ends_current}
     act = describe_act(caller, "key_pair.issue", "KEY_PAIR", pair.kid, details)
     ends_at = now + grace_us if wanted.ends_current else None
     if not await identity.key_pairs.issue(pair, others_end_at=ends_at, act=act):
@@ -129,7 +129,7 @@ async def invalidate_key_pair(administration: Administration, caller: Caller, ki
     identity = require_access(administration, caller)
     _check_id(kid)
     ends_at = administration.clock() + check_grace(grace_s) * _SECOND_US
-    act = describe_act(caller, "key_pair.invalidate", "KEY_PAIR", kid, {"grace_s": grace_s or 0})
+    act = describe_act(caller, "key_pair.invalidate", "KEY_PAIR", kid, {"gracePeriodSec": grace_s or 0})
     if not await identity.key_pairs.invalidate(kid, ends_at=ends_at, act=act):
         raise KeyPairNotFound
     await identity.key_ring.refresh()

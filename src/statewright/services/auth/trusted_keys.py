@@ -67,7 +67,7 @@ async def register_trusted_key(administration: Administration, caller: Caller, w
     key = _read_key(wanted, caller, max_members=limits.max_jwk_members, default_us=limits.days * DAY_US, now=now)
     grace_us = check_grace(wanted.grace_s) * _SECOND_US
     ends_at = now + grace_us if wanted.ends_previous else None
-    details = {"audience": key.audience, "ends_previous": wanted.ends_previous}
+    details = {"audience": key.audience, "invalidatePrevious": wanted.ends_previous}
     act = describe_act(caller, "trusted_key.register", "TRUSTED_KEY", key.kid, details)
     match await identity.trusted_keys.register(key, now=now, most=limits.max_keys, others_end_at=ends_at, act=act):
         case "owned by another":
