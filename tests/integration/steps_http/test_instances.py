@@ -144,9 +144,7 @@ def test_a_literal_of_a_definition_has_the_form_of_a_number_of_a_request(v1: Api
     uploaded(v1, definition("literals", calc, tell))
     begun = v1.post("/v1/instances", {"definitionId": "literals"})
     for answer in (begun, v1.get(f"/v1/instances/{begun.json()['id']}")):
-        assert "1.0" not in answer.text
-        assert "2.0" not in answer.text
-        assert answer.json()["variables"] == {"x": [1, 0.5], "y": 2}
+        assert '"variables":{"x":[1,0.5],"y":2}' in answer.text
 
 
 def test_arithmetic_beyond_doubles_fails_the_instance_and_not_the_call(v1: Api) -> None:
