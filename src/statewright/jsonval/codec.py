@@ -200,6 +200,15 @@ def escape_characters(text: bytes, characters: str) -> bytes:
     return text
 
 
+_LINE_ENDS: Final = "\x85\u2028\u2029"
+"""Characters that JSON allows within texts, and at which Python's ``str.splitlines`` and clients like it end a line."""
+
+
+def escape_line_ends(text: bytes) -> bytes:
+    """JSON text that is one line to every client, if it has no line breaks between its values."""
+    return text if text.isascii() else escape_characters(text, _LINE_ENDS)
+
+
 def encode_large(value: JsonValue) -> bytes:
     """The same in pieces, for a thread that lets others go on."""
     return b"".join(encode_pieces(value, encode))

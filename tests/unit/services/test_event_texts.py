@@ -30,6 +30,13 @@ async def test_a_text_is_made_once() -> None:
     assert anew == first
 
 
+async def test_a_text_is_one_line_to_all_readers() -> None:
+    row = replace(a_row(), state="a\u2028b\u2029c\x85d")
+    [made] = await some_texts().encode(TENANT, [(row, "entity.updated")], "NONE")
+    [line] = made.text.decode().splitlines()
+    assert json.loads(line)["data"]["state"] == row.state
+
+
 async def test_tenants_do_not_share_texts() -> None:
     texts, fact = some_texts(), (a_row(), "entity.updated")
     [ours] = await texts.encode(TENANT, [fact], "NONE")

@@ -30,7 +30,7 @@ from statewright.api.http.asgi import (
 from statewright.api.http.security import Headers
 from statewright.entity import EntityView, ModelKey
 from statewright.instants import to_rfc3339
-from statewright.jsonval.codec import decode_stored, encode, encode_large, escape_characters
+from statewright.jsonval.codec import decode_stored, encode, encode_large, escape_line_ends
 from statewright.loop.background import MAX_INLINE_BYTES, TimeSlices, run_by_size
 from statewright.loop.turns import take_apart
 from statewright.services.writing import Saved
@@ -270,9 +270,6 @@ class Framing(Struct, frozen=True):
 LIST: Final = Framing()
 LINES: Final = Framing(b"", b"\n", b"\n")
 
-_LINE_ENDS: Final = "\x85\u2028\u2029"
-"""Characters that JSON allows within texts, and at which Python's ``str.splitlines`` and clients like it end a line."""
-
 
 async def respond_with_envelopes(
     portions: AsyncGenerator[Sequence[EntityView]],
@@ -301,8 +298,8 @@ async def _encode_parts(
         async for portion in portions:
             for entity in portion:
                 envelope = await encode_envelope_by_size(entity, model, instant=instant)
-                if framing is LINES and not envelope.isascii():
-                    envelope = escape_characters(envelope, _LINE_ENDS)
+                if framing is LINES:
+                    envelope = escape_line_ends(envelope)
                 envelopes.append(envelope)
                 size, is_empty = size + len(envelope), False
                 if size >= PART_BYTES:

@@ -10,6 +10,11 @@ from statewright.operations.subscriptions import PAUSES_S, DeliveryStatus
 from statewright.services.ops.targets import Outcome
 from statewright.storage.ops.subscriptions import Attempt, WaitingDelivery
 
+OBEYED_ATTEMPTS: Final = 3
+"""Attempts after which the next one is as early as the target wishes. If all were, a target that is away for a minute
+and says so each second would have been given up by then.
+"""
+
 REST_PER_TURN: Final = 200
 MAX_REST_S: Final = 0.25
 TURNS: Final = 16
@@ -44,7 +49,8 @@ def judge(outcome: Outcome, *, number: int, duration_ms: int, chance: float) -> 
     else:
         pause = _spread(number, chance)
         if pause is not None and outcome.retry_after_s is not None:
-            pause = max(pause, outcome.retry_after_s)  # one that says 0 is not given up within a second
+            wished = outcome.retry_after_s
+            pause = wished if number <= OBEYED_ATTEMPTS else max(pause, wished)
         if pause is None:
             status = "DEAD"
     return Attempt(

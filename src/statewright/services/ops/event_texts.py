@@ -24,7 +24,7 @@ from msgspec import Raw, Struct
 from statewright.entity import LOOPBACK
 from statewright.ids import TenantId, make_uuid7
 from statewright.instants import to_datetime
-from statewright.jsonval.codec import decode_stored, encode
+from statewright.jsonval.codec import decode_stored, encode, escape_line_ends
 from statewright.loop.background import run_by_size
 from statewright.operations.events import TYPE_PREFIX, EventPosition, EventRow, IncludeBody
 from statewright.storage.ops import events as stored
@@ -190,7 +190,7 @@ class EventTexts:
             },
             data,
         )
-        return EventText(event.get_id(), event.get_type(), position, sequence, _FORMAT.write(event))
+        return EventText(event.get_id(), event.get_type(), position, sequence, escape_line_ends(_FORMAT.write(event)))
 
     def encode_test(self, tenant: TenantId, subject: str, at: int) -> EventText:
         """An event that tells nothing, about a subscription."""
