@@ -25,10 +25,10 @@ from statewright.engine.simulation import (
 from statewright.entity import Principal, PrincipalKind
 from statewright.failures import InvalidParameter
 from statewright.ids import TenantId, TransactionId
-from statewright.instants import from_rfc3339, to_rfc3339, to_us
+from statewright.instants import from_rfc3339, to_rfc3339
 from statewright.jsonval.codec import MalformedJson, decode
 from statewright.jsonval.values import JsonObject, JsonValue
-from statewright.net.durations import parse_exact
+from statewright.net.durations import parse_delay
 from statewright.operations.checks import Activation, SimulatedTimer, Simulation
 from statewright.operations.table import (
     ACTIVATE_WORKFLOW_REVISION,
@@ -154,11 +154,12 @@ def _read_event(event: EventBody, at: str) -> SimulatedEvent:
         if event.loopback:
             raise refuse_member(f"{at}/loopback", "it has no members")
         return Loopback(document)
-    if (advance := parse_exact(event.advance)) is None:
+    delay = parse_delay(event.advance)
+    if delay is None or delay.months:
         raise refuse_member(f"{at}/advance", "it must be a duration (ISO 8601) without months and years")
     if document is not None:
         raise refuse_member(f"{at}/document", "it goes with fire or loopback")
-    return Advance(to_us(advance))
+    return Advance(delay.microseconds)  # however far: the clock of a simulation stops at the end of the calendar
 
 
 def _read_stubs(body: StubsBody) -> Stubs:
