@@ -484,21 +484,21 @@ class Pool:
                 return
             tenant = self._leased[connection] = self._waiters.pop(waiter)
             waiter.set_result(connection)
-            if tenant is not None:  # what else it waits for is behind those who have not had their turn
+            if tenant is not None and len({*self._waiters.values()}) > 1:
+                # What else it waits for is behind those who have not had their turn.
                 self._waiters = dict(sorted(self._waiters.items(), key=lambda waiting: waiting[1] == tenant))
 
     def _choose_waiter(self, last: TenantId | None) -> _Waiter | None:
         """Who is next: the first of those whose tenant has the fewest connections, and not yet as many as it may."""
-        taken = Counter(self._leased.values())
-        taken[None] = 0
-        chosen, fewest = None, self._size + 1
+        firsts: dict[TenantId, _Waiter] = {}
         for waiter, tenant in self._waiters.items():
-            share = taken[tenant] + (tenant is not None and tenant == last)
-            if taken[tenant] < self._most_of_tenant and share < fewest and not waiter.done():
-                chosen, fewest = waiter, share
-            if not fewest:
-                break
-        return chosen
+            if tenant not in firsts and not waiter.done():
+                if tenant is None:
+                    return waiter
+                firsts[tenant] = waiter
+        taken = Counter(self._leased.values())
+        shares = {each: taken[each] + (each == last) for each in firsts if taken[each] < self._most_of_tenant}
+        return firsts[min(shares, key=shares.__getitem__)] if shares else None
 
     def _pass_capacity_on(self) -> None:
         if not self._closing:
