@@ -490,14 +490,19 @@ class Pool:
 
     def _choose_waiter(self, last: TenantId | None) -> _Waiter | None:
         """Who is next: the first of those whose tenant has the fewest connections, and not yet as many as it may."""
-        firsts: dict[TenantId, _Waiter] = {}
+        firsts: dict[TenantId | None, _Waiter] = {}
         for waiter, tenant in self._waiters.items():
             if tenant not in firsts and not waiter.done():
-                if tenant is None:
-                    return waiter
                 firsts[tenant] = waiter
+                if tenant is None:  # which has no connections, so nobody behind it is before it
+                    break
         taken = Counter(self._leased.values())
-        shares = {each: taken[each] + (each == last) for each in firsts if taken[each] < self._most_of_tenant}
+        taken[None] = 0
+        shares = {
+            each: taken[each] + (each is not None and each == last)
+            for each in firsts
+            if taken[each] < self._most_of_tenant
+        }
         return firsts[min(shares, key=shares.__getitem__)] if shares else None
 
     def _pass_capacity_on(self) -> None:

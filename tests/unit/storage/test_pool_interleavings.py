@@ -339,6 +339,25 @@ def test_a_tenant_waits_for_no_more_than_one_use_of_another_however_many_are_bef
     assert play(Server("at once"), act, size=size) == waits_s
 
 
+def test_a_tenant_is_not_overtaken_by_those_who_name_none():
+    async def use(pool: Pool, tenant: TenantId | None, served: list[TenantId | None]) -> None:
+        async with pool.connection(within=SECOND, tenant=tenant):
+            served.append(tenant)
+
+    async def act(pool: Pool) -> list[TenantId | None]:
+        served: list[TenantId | None] = []
+        held = await pool.acquire(SECOND)
+        waiting = []
+        for tenant in (TenantId("first"), None):
+            waiting.append(asyncio.ensure_future(use(pool, tenant, served)))
+            await asyncio.sleep(0)
+        pool.release(held)
+        await asyncio.gather(*waiting)
+        return served
+
+    assert play(Server("at once"), act, size=1) == [TenantId("first"), None]
+
+
 def test_a_tenant_that_lost_a_connection_may_have_the_one_that_was_left_to_others():
     async def act(pool: Pool) -> float:
         tenant = TenantId("busy")
