@@ -32,7 +32,7 @@ from statewright.storage import deletion as retention
 from statewright.storage.commit.unit_of_work import UnitOfWork
 from statewright.storage.deletion import Deletion, Stamp, delete_matching
 from statewright.storage.entities import fetch_bare_entities
-from statewright.storage.ops.service import announce_act
+from statewright.storage.ops.service import record_act_ahead
 from statewright.storage.pool import Pool
 from statewright.storage.search.matching import judge_entities
 from statewright.storage.search.statements import EntityQuery
@@ -165,7 +165,7 @@ async def prune(core: Core, caller: Caller, key: ModelKey, *, period: timedelta)
     model = (await core.get_definition(caller.tenant, key)).stored.id
     details = {"olderThanSeconds": round(period.total_seconds())}
     act = Act(action="history.prune", target_kind="MODEL", target_id=f"{key.name}/{key.version}", details=details)
-    await announce_act(core.pool, caller.tenant, caller.principal.actor, act)
+    await record_act_ahead(core.pool, caller.tenant, caller.principal.actor, act)
     return await _prune(core.pool, caller.tenant, model, period=period, within=REQUEST_WINDOW)
 
 

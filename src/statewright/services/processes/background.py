@@ -29,7 +29,7 @@ from statewright.services.processes.kept_reports import ReportKeeper
 from statewright.services.processes.successors import build_end_teller, build_successor_starter
 from statewright.services.processes.timers import TimerScanner
 from statewright.services.processes.writing import build_entry_event
-from statewright.storage.ops.service import announce_act
+from statewright.storage.ops.service import record_act_ahead
 from statewright.storage.processes import instances, jobs, leases
 from statewright.storage.processes.jobs import WorkOwner
 from statewright.storage.processes.leases import LostJob
@@ -132,7 +132,7 @@ async def purge(
     core = host.core
     details = {"language": host.language.name, "olderThanSeconds": round(older_than.total_seconds())}
     act = Act(action="instances.purge", target_kind="TENANT", target_id=caller.tenant, details=details)
-    await announce_act(core.pool, caller.tenant, caller.principal.actor, act)
+    await record_act_ahead(core.pool, caller.tenant, caller.principal.actor, act)
     before = core.clock() - to_us(older_than)
     ends = time.monotonic() + within.total_seconds()
     removed, count = 0, MAX_PURGE_BATCH

@@ -62,7 +62,7 @@ async def record_act(connection: asyncpg.Connection, tenant: TenantId, actor: Ac
     )
 
 
-async def announce_act(pool: Pool, tenant: TenantId, actor: Actor, act: Act) -> None:
+async def record_act_ahead(pool: Pool, tenant: TenantId, actor: Actor, act: Act) -> None:
     """Add an act to the trail that is then carried out in many transactions."""
     async with pool.connection() as connection:
         await record_act(connection, tenant, actor, act)
