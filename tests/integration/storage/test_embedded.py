@@ -47,11 +47,18 @@ def data(tmp_path: Path) -> Iterator[DataDirectory]:
     """A data directory to be; whatever a failed test leaves running on it is killed."""
     data = DataDirectory(tmp_path / "data")
     yield data
-    for process in find_processes(data.pgdata):
-        with suppress(psutil.NoSuchProcess):  # it was about to end by itself
-            process.kill()
+    end_processes(data)
     if data.pgdata.exists():
         shutil.rmtree(prepare_socket_directory(data, choose_user(data.pgdata)))
+
+
+def end_processes(data: DataDirectory) -> None:
+    """Kill what still works on the data, which may be about to end by itself, and wait for it: it writes meanwhile."""
+    left = find_processes(data.pgdata)
+    for process in left:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(left, timeout=10)
 
 
 @asynccontextmanager
@@ -435,7 +442,9 @@ def world_readable() -> Iterator[DataDirectory]:
     with tempfile.TemporaryDirectory(prefix="statewright-") as directory:
         place = Path(directory)
         place.chmod(0o755)
-        yield DataDirectory(place / "data")
+        data = DataDirectory(place / "data")
+        yield data
+        end_processes(data)
 
 
 @contextmanager
